@@ -1,0 +1,46 @@
+"""pybatsched: a batch scheduler process for the Batsim simulator, with policies as small plugins.
+
+Authors of policies find what they need here; see docs/write-a-policy.md.
+"""
+
+from pybatsched.cluster import Cluster, Partition
+from pybatsched.decisions import (
+    CallMeLater,
+    Decision,
+    ExecuteJob,
+    KillJob,
+    Reason,
+    RejectJob,
+    Replace,
+    Requeue,
+)
+from pybatsched.intervals import IntervalSet
+from pybatsched.jobs import Job, JobState
+from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policy import API_VERSION, Need, Options, Policy
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "API_VERSION",
+    "CallMeLater",
+    "Cluster",
+    "Decision",
+    "ExecuteJob",
+    "IntervalSet",
+    "Job",
+    "JobState",
+    "KillJob",
+    "LocalPolicy",
+    "LocalScheduler",
+    "Need",
+    "Options",
+    "Partition",
+    "Policy",
+    "QueueOptions",
+    "Reason",
+    "RejectJob",
+    "Replace",
+    "Requeue",
+    "__version__",
+]

@@ -1,0 +1,90 @@
+"""The pybatsched command: one module a sub-command, and the one place that turns errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+from pybatsched import __version__
+from pybatsched.cli import explain, policies, replay, serve
+from pybatsched.errors import PybatschedError
+from pybatsched.server import Interrupted
+
+_COMMANDS: Final = {"serve": serve, "policies": policies, "replay": replay, "explain": explain}
+
+_DESCRIPTION: Final = """\
+A scheduler for the Batsim simulator. Start it, then point Batsim (3.1 to 4.2) at the same endpoint.
+
+examples:
+  pybatsched --policy easy                          serve EASY backfilling on tcp://127.0.0.1:28000
+  pybatsched --policy conservative -o compression=false --journal run.pbj
+  pybatsched --policy my_policy.py:MyPolicy         serve a policy of your own (runs the code of that file)
+  pybatsched policies easy                          show a policy's options
+  pybatsched replay run.pbj                         run a recorded simulation again and compare
+  pybatsched explain run.pbj w0!42                  tell why a job started when it did
+"""
+
+_EXIT_CODES: Final = """\
+exit codes:
+  0 all well; 1 a bug of ours; 2 usage, input or plugin; 3 the peer broke the protocol; 4 the peer fell silent;
+  5 jobs left unfinished; 6 a policy broke a rule or raised; 7 a promise did not hold; 130/143 signals
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Make the parser of all commands. Without a command, options mean `serve`."""
+    parser = argparse.ArgumentParser(
+        prog="pybatsched",
+        description=_DESCRIPTION,
+        epilog=_EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"pybatsched {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, module in _COMMANDS.items():
+        summary = (module.__doc__ or "").strip().splitlines()[0]
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=module.EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args and args[0].startswith("-") and args[0] not in {"-h", "--help", "--version"}:
+        args.insert(0, "serve")  # `pybatsched --policy easy` is the main job
+    options = build_parser().parse_args(args)
+    try:
+        return int(options.run(options))
+    except PybatschedError as error:
+        print(f"pybatsched: {error}", file=sys.stderr)
+        if getattr(options, "verbose", 0) and error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        return error.exit_code
+    except Interrupted as stop:
+        return 128 + stop.signum
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Somebody closed our output, as `head` does; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:  # noqa: BLE001  the last border: everything else is our own fault
+        traceback.print_exc()
+        print(
+            "pybatsched: this is a bug of pybatsched. Please report the lines above with the command you gave, "
+            f"your version (pybatsched {__version__}) and, if you can, the journal.",
+            file=sys.stderr,
+        )
+        return 1

@@ -1,0 +1,67 @@
+"""List the installed policies, or show one with its options."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import textwrap
+from typing import Any, Final
+
+from pydantic_core import PydanticUndefined
+
+from pybatsched import registry
+from pybatsched.errors import InputError
+from pybatsched.policy import Need
+
+EPILOG: Final = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `policies`."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a policy, or path/to/file.py:Class")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a list or a description."""
+    if args.name is not None:
+        print("\n".join(described(registry.find(args.name))))
+        return 0
+    broken = 0
+    for name in registry.available():
+        try:
+            summary = _summary(registry.find(name).cls)
+        except InputError as error:
+            summary, broken = f"cannot be loaded: {error}", 2
+        print(f"{name:<16} {summary}")
+    return broken
+
+
+def described(source: registry.PolicySource) -> list[str]:
+    """Give a policy's description in lines."""
+    lines = [f"{source.name}: {_summary(source.cls)}", f"  from {source.origin}"]
+    if source.cls.needs:
+        needs = sorted(need.batsim_option for need in Need if need in source.cls.needs)
+        lines.append(f"  Batsim must be started with {' '.join(needs)}")
+    fields = source.option_fields
+    lines.append("options:" if fields else "no options")
+    for name, info in fields.items():
+        lines.append(f"  {name} = {_shown_default(info)}")
+        details = [info.description or "", f"({_shown_type(info.annotation)})"]
+        text = " ".join(part for part in details if part)
+        lines += textwrap.wrap(text, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
+    return lines
+
+
+def _summary(cls: type[Any]) -> str:
+    return (inspect.getdoc(cls) or "no description").splitlines()[0]
+
+
+def _shown_default(info: Any) -> str:
+    default = info.get_default(call_default_factory=True) if not info.is_required() else PydanticUndefined
+    return "(required)" if default is PydanticUndefined else json.dumps(default, default=str)
+
+
+def _shown_type(annotation: Any) -> str:
+    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    return text.replace("typing.", "").replace("Literal[", "one of [").replace("NoneType", "None")

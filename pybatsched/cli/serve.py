@@ -1,0 +1,163 @@
+"""Serve a policy to Batsim on a ZeroMQ endpoint (the default command)."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from pybatsched import __version__, registry
+from pybatsched.errors import InputError, PybatschedError
+from pybatsched.journal import JournalWriter
+from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, Interrupted, ServerOptions, serve
+from pybatsched.session import MAX_MESSAGE_BYTES, Session
+
+EPILOG: Final = """\
+options of a policy, strongest first: -o KEY=VALUE, Batsim's --sched-cfg (a JSON object), [policy.NAME] in --config.
+--policy FILE.py:CLASS runs the code of that file.
+
+When a run ends early while Batsim waits for a reply, the reply tells Batsim to abort, so that it does not hang.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `serve`."""
+    add = parser.add_argument
+    add("--policy", required=True, metavar="NAME", help="an installed policy, or path/to/file.py:Class")
+    add(
+        "-o",
+        dest="options",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the policy; the value is read as JSON, else as text (repeatable)",
+    )
+    add("--config", metavar="FILE.toml", help="options of policies, in tables [policy.NAME]")
+    add(
+        "--endpoint",
+        "-s",
+        "--socket-endpoint",
+        default=DEFAULT_ENDPOINT,
+        help="where to wait for Batsim (default %(default)s, this machine only)",
+    )
+    add("--journal", metavar="FILE", help="record the run for replay and explain")
+    add(
+        "--timeout",
+        type=_timeout,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help="give up on a peer that is silent for so long after the start (default %(default)g, 0 = never)",
+    )
+    add(
+        "--max-message",
+        type=_megabytes,
+        default=MAX_MESSAGE_BYTES,
+        metavar="MIB",
+        help=f"largest message to accept, in MiB (default {MAX_MESSAGE_BYTES // 2**20})",
+    )
+    add("-v", "--verbose", action="count", default=0, help="say more")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until the simulation has ended."""
+    plan = policy_plan(args.policy, args.options, args.config)
+    plan.options_for(None)  # what is wrong already must not wait for Batsim
+    _raise_on_signals()
+    journal = JournalWriter(args.journal) if args.journal else None
+    session = Session(plan, journal=journal, max_bytes=args.max_message)
+    how = "failed"
+    try:
+        options = ServerOptions(args.endpoint, args.timeout, args.max_message)
+        serve(session, options, lambda endpoint: _say(f"policy {args.policy}, waiting for Batsim at {endpoint}"))
+        how = "ended"
+    except PybatschedError as error:
+        how = f"failed with {type(error).__name__}"
+        raise
+    except (Interrupted, KeyboardInterrupt) as stop:
+        how = "was interrupted"
+        _say(f"stopped by {str(stop) or 'the keyboard'} after message {session.n_messages}")
+        raise
+    finally:
+        if journal is not None:
+            journal.end(how)
+            journal.close()
+    _say(_summary(session))
+    return 0
+
+
+def policy_plan(name: str, given: list[str], config: str | None) -> registry.PolicyPlan:
+    """Find a policy and gather the options the user gave for it."""
+    source = registry.find(name)
+    from_file: Mapping[str, Any] = {}
+    if config is not None:
+        from_file = _table(config, source.table_name)
+    return registry.PolicyPlan(source, dict(map(_option, given)), from_file, config or "")
+
+
+def _option(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InputError(f"-o {text!r}: expected KEY=VALUE")
+    try:
+        return key, msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return key, value
+
+
+def _table(path: str, name: str) -> Mapping[str, Any]:
+    try:
+        with Path(path).open("rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise InputError(f"--config {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"--config {path}: {error}") from None
+    strange = [key for key in content if key != "policy"]
+    if strange:
+        raise InputError(f"--config {path}: unknown key {strange[0]!r}; expected tables [policy.NAME]")
+    tables = content.get("policy", {})
+    table = tables.get(name, {}) if isinstance(tables, dict) else None
+    if not isinstance(table, dict):
+        raise InputError(f"--config {path}: expected a table [policy.{name}]")
+    return table
+
+
+def _timeout(text: str) -> float:
+    seconds = float(text)
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0")
+    return seconds
+
+
+def _megabytes(text: str) -> int:
+    size = float(text)
+    if not (math.isfinite(size) and 0 < size <= 2**20):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size in MiB")
+    return int(size * 2**20)
+
+
+def _raise_on_signals() -> None:
+    def stop(signum: int, _frame: FrameType | None) -> NoReturn:
+        raise Interrupted(signum)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _summary(session: Session) -> str:
+    jobs = session.engine.jobs
+    counts = ", ".join(f"{jobs.n_over[state]} {state.value}" for state in jobs.n_over)
+    n_jobs = sum(jobs.n_over.values())
+    return f"simulation ended at {session.engine.now}: {n_jobs} jobs ({counts}) in {session.n_messages} messages"
+
+
+def _say(text: str) -> None:
+    print(f"pybatsched {__version__}: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,95 @@
+"""What can go wrong, and whose fault it is.
+
+    PybatschedError                    exit code
+    ├── InputError                     2   the user's input: a file, an option, a plugin that does not load
+    ├── RemoteProtocolError            3   the peer (Batsim) sent something it must not send
+    ├── PeerLostError                  4   the peer fell silent or vanished
+    ├── UnfinishedError                5   the simulation ended with jobs left over
+    ├── PolicyError                    6   a policy asked for something illegal, or raised
+    └── BrokenPromiseError             7   something that should hold does not (a replay that differs, …)
+
+Rule of the house: raise the error where the blame is known, and say who, where and what was expected.
+Everything else that escapes is a bug of ours: exit code 1, with a traceback.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PybatschedError(Exception):
+    """Base of all errors that are explained to the user without a traceback."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InputError(PybatschedError):
+    """The user's input is wrong; the text names the file or option and what was expected."""
+
+    exit_code = 2
+
+
+class RemoteProtocolError(PybatschedError):
+    """The peer broke the protocol.
+
+    `field` is the path of the culprit inside the message, as in ``events[3].data.job_id``;
+    `message_number` counts the peer's messages from 1 and is filled in by the session, which does the counting.
+    """
+
+    exit_code = 3
+
+    def __init__(self, text: str, *, field: str = "", message_number: int | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.field = field
+        self.message_number = message_number
+
+    def __str__(self) -> str:
+        where = []
+        if self.message_number is not None:
+            where.append(f"message {self.message_number}")
+        if self.field:
+            where.append(self.field)
+        return f"{', '.join(where)}: {self.text}" if where else self.text
+
+
+class PeerLostError(PybatschedError):
+    """The peer fell silent past the time-out, or its connection is gone; the text is a diagnosis."""
+
+    exit_code = 4
+
+
+class UnfinishedError(PybatschedError):
+    """The simulation is over but some jobs are neither completed, killed nor rejected."""
+
+    exit_code = 5
+
+
+class PolicyError(PybatschedError):
+    """A policy broke a rule or raised an exception.
+
+    `rule` is a short name of the broken rule (see `pybatsched.rules`), `job_id` and `story` tell about the job
+    the decision was for, where there is one.
+    """
+
+    exit_code = 6
+
+    def __init__(self, text: str, *, policy: str, rule: str, job_id: str = "", story: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+        self.policy = policy
+        self.rule = rule
+        self.job_id = job_id
+        self.story = story
+
+    def __str__(self) -> str:
+        lines = [f"policy {self.policy} broke the rule '{self.rule}': {self.text}"]
+        if self.story:
+            lines.append(f"the story of job {self.job_id} so far: {self.story}")
+        return "\n".join(lines)
+
+
+class BrokenPromiseError(PybatschedError):
+    """A result that was promised did not come about, as a replay that differs from its recording."""
+
+    exit_code = 7

@@ -1,0 +1,209 @@
+"""Sets of processors as sorted intervals.
+
+Machines allocate processors in runs, so a set of 100,000 processors is usually a handful of intervals. An
+`IntervalSet` keeps the bounds of its half-open intervals in one flat sorted list, ``[a0, b0, a1, b1, …]``:
+an even index starts a run and an odd one ends it, which makes adding and removing a run one bisection and one
+slice. Closed intervals such as ``0-3 5`` exist only as text, which is how Batsim writes them.
+
+k is the number of intervals below, never the number of processors.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from procset import ProcSet
+
+_PART: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
+
+
+class IntervalSet:
+    """An immutable set of non-negative integers.
+
+    >>> free = IntervalSet.parse("0-3 5 8-9")
+    >>> len(free), free.first(5), free - IntervalSet.parse("1-5")
+    (7, IntervalSet('0-3 5'), IntervalSet('0 8-9'))
+    """
+
+    __slots__ = ("_bounds", "_n")
+
+    def __init__(self, members: Iterable[int] = ()) -> None:
+        """Make a set of single processors. O(n log n); for runs use `span` or `parse`."""
+        bounds: list[int] = []
+        for i in sorted(set(members)):
+            if i < 0:
+                raise ValueError(f"a processor id is never negative: {i}")
+            if bounds and bounds[-1] == i:
+                bounds[-1] = i + 1
+            else:
+                bounds += (i, i + 1)
+        self._bounds = bounds
+        self._n = -1
+
+    @classmethod
+    def _of(cls, bounds: list[int]) -> IntervalSet:
+        """Wrap sorted bounds that nobody will change any more. O(1)."""
+        self = cls.__new__(cls)
+        self._bounds = bounds
+        self._n = -1
+        return self
+
+    @classmethod
+    def span(cls, start: int, stop: int) -> IntervalSet:
+        """Make the set start, start + 1, …, stop - 1. O(1)."""
+        if start < 0:
+            raise ValueError(f"a processor id is never negative: {start}")
+        return cls._of([start, stop] if stop > start else [])
+
+    @classmethod
+    def parse(cls, text: str) -> IntervalSet:
+        """Read Batsim's form: ``0-3 5``, any order, overlaps allowed; empty text is the empty set.
+
+        O(k) for text in order. Raises ValueError naming the part that is wrong.
+        """
+        bounds: list[int] = []
+        for part in text.split(" ") if text else ():
+            match = _PART.fullmatch(part)
+            if match is None:
+                raise ValueError(f"{part!r} is neither a number nor an interval such as 4-7, in {text[:80]!r}")
+            start = int(match[1])
+            stop = int(match[2]) + 1 if match[2] else start + 1
+            if stop <= start:
+                raise ValueError(f"the interval {part!r} ends before it starts, in {text[:80]!r}")
+            if not bounds or start > bounds[-1]:
+                bounds += (start, stop)
+            else:
+                _insert(bounds, start, stop)
+        return cls._of(bounds)
+
+    @classmethod
+    def from_procset(cls, procs: ProcSet) -> IntervalSet:
+        """Take over a procset.ProcSet. O(k)."""
+        bounds: list[int] = []
+        for interval in procs.intervals():
+            bounds += (int(interval.inf), int(interval.sup) + 1)
+        return cls._of(bounds)
+
+    def to_procset(self) -> ProcSet:
+        """Give a procset.ProcSet of the same processors. Quadratic in k (procset merges one by one)."""
+        from procset import ProcInt, ProcSet  # noqa: PLC0415  only those who ask pay for the import
+
+        return ProcSet(*(ProcInt(a, b - 1) for a, b in self.intervals()))
+
+    def intervals(self) -> Iterator[tuple[int, int]]:
+        """Give the half-open intervals in order. O(k)."""
+        bounds = self._bounds
+        return zip(bounds[::2], bounds[1::2], strict=True)
+
+    def first(self, n: int) -> IntervalSet:
+        """Give the n lowest members. O(k). Raises ValueError if there are fewer."""
+        bounds = self._bounds
+        if n <= 0:
+            return EMPTY
+        left = n
+        for i in range(0, len(bounds), 2):
+            size = bounds[i + 1] - bounds[i]
+            if size >= left:
+                taken = bounds[: i + 2]
+                taken[i + 1] = bounds[i] + left
+                return IntervalSet._of(taken)
+            left -= size
+        raise ValueError(f"asked for the first {n} of {len(self)} processors")
+
+    def __or__(self, other: IntervalSet) -> IntervalSet:
+        """Union. O(k log k) for two small sets, one slice per interval of the smaller one."""
+        small, large = self._bounds, other._bounds
+        if len(small) > len(large):
+            small, large = large, small
+        bounds = large.copy()
+        for i in range(0, len(small), 2):
+            _insert(bounds, small[i], small[i + 1])
+        return IntervalSet._of(bounds)
+
+    def __sub__(self, other: IntervalSet) -> IntervalSet:
+        """Give what is in self and not in other. One slice per interval of other."""
+        bounds = self._bounds.copy()
+        gone = other._bounds
+        for k in range(0, len(gone), 2):
+            start, stop = gone[k], gone[k + 1]
+            i = bisect_left(bounds, start)
+            j = bisect_right(bounds, stop)
+            # Odd means inside a run: cut it there. Even means between runs: nothing to cut.
+            bounds[i:j] = ([start] if i & 1 else []) + ([stop] if j & 1 else [])
+        return IntervalSet._of(bounds)
+
+    def __and__(self, other: IntervalSet) -> IntervalSet:
+        """Intersection. O(k)."""
+        a, b = self._bounds, other._bounds
+        bounds: list[int] = []
+        i = j = 0
+        while i < len(a) and j < len(b):
+            start, stop = max(a[i], b[j]), min(a[i + 1], b[j + 1])
+            if start < stop:
+                bounds += (start, stop)
+            if a[i + 1] < b[j + 1]:
+                i += 2
+            else:
+                j += 2
+        return IntervalSet._of(bounds)
+
+    def issubset(self, other: IntervalSet) -> bool:
+        """Tell whether every member is in other too. O(k log k)."""
+        mine, theirs = self._bounds, other._bounds
+        for k in range(0, len(mine), 2):
+            i = bisect_right(theirs, mine[k])
+            if not i & 1 or mine[k + 1] > theirs[i]:
+                return False
+        return True
+
+    def isdisjoint(self, other: IntervalSet) -> bool:
+        """Tell whether no member is shared. O(k)."""
+        return not self & other
+
+    def __contains__(self, member: int) -> bool:
+        return bool(bisect_right(self._bounds, member) & 1)
+
+    def __iter__(self) -> Iterator[int]:
+        for a, b in self.intervals():
+            yield from range(a, b)
+
+    def __len__(self) -> int:
+        """Count the members. O(k) the first time, then O(1)."""
+        if self._n < 0:
+            self._n = sum(self._bounds[1::2]) - sum(self._bounds[::2])
+        return self._n
+
+    def __bool__(self) -> bool:
+        return bool(self._bounds)
+
+    def __eq__(self, other: object) -> bool:
+        return self._bounds == other._bounds if isinstance(other, IntervalSet) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._bounds))
+
+    def __str__(self) -> str:
+        """Write Batsim's canonical form, ``0-3 5``. O(k)."""
+        bounds = self._bounds
+        if len(bounds) == 2:  # by far the most frequent
+            a, b = bounds
+            return f"{a}-{b - 1}" if b - a > 1 else str(a)
+        return " ".join(f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in self.intervals())
+
+    def __repr__(self) -> str:
+        return f"IntervalSet({str(self)!r})"
+
+
+def _insert(bounds: list[int], start: int, stop: int) -> None:
+    """Add one run in place, merging with neighbours it touches."""
+    i = bisect_left(bounds, start)
+    j = bisect_right(bounds, stop)
+    bounds[i:j] = ([] if i & 1 else [start]) + ([] if j & 1 else [stop])
+
+
+EMPTY: Final = IntervalSet()

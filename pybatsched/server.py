@@ -1,0 +1,146 @@
+"""The ZeroMQ server: one REP socket, one reply per request. The only module that imports zmq.
+
+It watches the connection, so a peer that vanishes is noticed within seconds and not after the time-out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from pybatsched.diagnosis import diagnose
+from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError, UnfinishedError
+
+if TYPE_CHECKING:
+    from pybatsched.session import Session
+
+DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:28000"
+DEFAULT_TIMEOUT_S: Final = 300.0
+GRACE_S: Final = 2.0
+_LOOK_AROUND_MS: Final = 200
+_LINGER_MS: Final = 2000
+
+
+class Interrupted(BaseException):
+    """A signal asks the process to stop."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"signal {signum}")
+        self.signum = signum
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How to serve. `timeout_s` 0 waits for ever; the first message may always take as long as it likes."""
+
+    endpoint: str = DEFAULT_ENDPOINT
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    max_bytes: int = 512 * 2**20
+
+
+def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], None]) -> None:
+    """Bind, answer until the simulation has ended, and close. Raises what ends a run early.
+
+    `on_ready` hears the endpoint really bound (of use with ``tcp://127.0.0.1:*``).
+    """
+    context = zmq.Context()
+    socket = context.socket(zmq.REP)
+    socket.setsockopt(zmq.LINGER, _LINGER_MS)
+    socket.setsockopt(zmq.RCVTIMEO, _LOOK_AROUND_MS)
+    # Past the limit we say what is wrong; far past it ZeroMQ drops the connection before it takes the memory.
+    socket.setsockopt(zmq.MAXMSGSIZE, 2 * options.max_bytes + 2**20)
+    watch = _Watch(socket)
+    try:
+        try:
+            socket.bind(options.endpoint)
+        except zmq.ZMQError as error:
+            raise InputError(
+                f"cannot bind to {options.endpoint}: {error.strerror}"
+                + (" (is another scheduler running?)" if error.errno == zmq.EADDRINUSE else "")
+            ) from None
+        on_ready(socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        _answer_all(socket, session, options, watch)
+    finally:
+        watch.close()
+        socket.close()
+        context.term()
+
+
+def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: _Watch) -> None:
+    heard_at = time.monotonic()
+    while not session.finished:
+        try:
+            parts = socket.recv_multipart()
+        except zmq.Again:
+            if session.n_messages:
+                _look_around(session, options, watch, time.monotonic() - heard_at)
+            continue
+        try:
+            if len(parts) > 1:
+                raise RemoteProtocolError(
+                    f"a message in {len(parts)} parts; expected one", message_number=session.n_messages + 1
+                )
+            reply = session.handle(parts[0])
+        except BaseException as error:
+            # The peer waits for an answer; without one it would wait for ever.
+            socket.send(session.farewell(error))
+            raise
+        socket.send(reply)
+        heard_at = time.monotonic()
+    unfinished = list(session.engine.jobs.alive.values())
+    if unfinished:
+        names = ", ".join(f"{job.id} ({job.state.value})" for job in unfinished[:10])
+        more = f" and {len(unfinished) - 10} more" if len(unfinished) > 10 else ""
+        raise UnfinishedError(f"the simulation ended with {len(unfinished)} jobs unfinished: {names}{more}")
+
+
+def _look_around(session: Session, options: ServerOptions, watch: _Watch, silent_s: float) -> None:
+    """Give up on a peer that is gone, or silent for too long."""
+    gone_s = watch.gone_for_s()
+    if gone_s is not None and gone_s >= GRACE_S:
+        raise PeerLostError(
+            f"the peer closed its connection {gone_s:.1f} s ago, after message {session.n_messages}, "
+            "without SIMULATION_ENDS (or it sent a message of more than twice the limit)\n" + diagnose(session.engine)
+        )
+    if options.timeout_s and silent_s >= options.timeout_s:
+        raise PeerLostError(
+            f"no message for {silent_s:.1f} s (--timeout {options.timeout_s:g}), "
+            f"after message {session.n_messages}\n" + diagnose(session.engine)
+        )
+
+
+class _Watch:
+    """Knows which connections are open, from the socket's own event stream."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+        self._events = socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
+        self._open: set[int] = set()
+        self._gone_at: float | None = None
+
+    def gone_for_s(self) -> float | None:
+        """Give the seconds since the last connection was closed, or None while one is open."""
+        while self._events.poll(0):
+            event = recv_monitor_message(self._events)
+            connection = int(event["value"])
+            if event["event"] == zmq.EVENT_ACCEPTED:
+                self._open.add(connection)
+            else:
+                self._open.discard(connection)
+        if self._open:
+            self._gone_at = None
+            return None
+        now = time.monotonic()
+        if self._gone_at is None:
+            self._gone_at = now
+        return now - self._gone_at
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._socket.disable_monitor()
+        self._events.close()

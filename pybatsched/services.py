@@ -1,0 +1,286 @@
+"""Kill-and-requeue and replace: what the engine does so that policies never handle Batsim's job ids.
+
+A kill takes an exchange: KILL_JOB goes out, JOB_KILLED comes back at the same instant, and only then is it known
+whether the job was stopped or had ended by itself. Until then its partition is not planned. A requeued job gets a
+new id and profile towards Batsim, under which it waits again; for its user and the policy it stays the same job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pybatsched import decisions as d
+from pybatsched import derive
+from pybatsched.instants import TICK
+from pybatsched.jobs import Job, JobState, Segment
+from pybatsched.rules import Referee, Violation
+
+if TYPE_CHECKING:
+    from pybatsched.actions import Actions
+    from pybatsched.cluster import Cluster
+    from pybatsched.jobs import JobTable
+
+
+@dataclass(slots=True)
+class PendingKill:
+    """A kill that Batsim has not answered yet."""
+
+    job: Job
+    requeue: d.Requeue | None
+    spare_id: str | None = None  # registered in advance, where the profile cannot be copied
+    killed_at: float | None = None
+
+
+class Services:
+    """Keeps the kills under way, the derived jobs and the dynamic profiles of one run."""
+
+    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, actions: Actions) -> None:
+        self._jobs = jobs
+        self._cluster = cluster
+        self._referee = referee
+        self._actions = actions
+        self._kills: dict[str, PendingKill] = {}
+        self._registered: set[str] = set()
+        self._notes: dict[str, str] = {}
+        self._n_users: dict[tuple[str, str], int] = {}  # jobs per dynamic profile
+        self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
+
+    # --- kills ------------------------------------------------------------------------------------------------
+
+    @property
+    def n_kills_pending(self) -> int:
+        """How many kills Batsim has not answered yet."""
+        return len(self._kills)
+
+    def kill(self, jobs: list[Job], requeue: d.Requeue | None = None, spare_id: str | None = None) -> None:
+        """Note kills that are being sent. Batsim answers only the first one for a job."""
+        for job in jobs:
+            if job.wire_id not in self._kills:
+                self._kills[job.wire_id] = PendingKill(job, requeue, spare_id)
+                if job.partition is not None:
+                    job.partition.n_kills_pending += 1
+
+    def kill_pending(self, wire_id: str) -> bool:
+        """Tell whether a kill of this job is under way."""
+        return wire_id in self._kills
+
+    def was_stopped(self, wire_id: str) -> bool:
+        """Tell whether this segment of a job was ended by a kill."""
+        return self._jobs.over.get(wire_id, "").startswith("it went on") or "KILLED" in self._jobs.over.get(wire_id, "")
+
+    def stopped(self, job: Job, at: float) -> None:
+        """Note that a kill took effect; the answer to it is still to come."""
+        job.state = JobState.KILLED
+        pending = self._kills.get(job.wire_id)
+        if pending is None:  # nobody here asked for it
+            pending = self._kills[job.wire_id] = PendingKill(job, None)
+            if job.partition is not None:
+                job.partition.n_kills_pending += 1
+        pending.killed_at = at
+
+    def kill_answered(self, wire_id: str, progress: Mapping[str, Any] | None) -> Job | None:
+        """Close a kill. Gives the job that was stopped, waiting again if it is requeued; None if it had ended."""
+        pending = self._kills.pop(wire_id, None)
+        if pending is None:
+            return None
+        job = pending.job
+        if job.partition is not None:
+            job.partition.n_kills_pending -= 1
+        if pending.killed_at is None:
+            if pending.spare_id is not None:
+                reason = ("{} had ended by itself", job.id)
+                self._actions.send(d.RejectJob(pending.spare_id, reason=reason))
+            return None
+        if pending.requeue is not None:
+            self._go_on(pending, progress)
+        return job
+
+    # --- requeue ----------------------------------------------------------------------------------------------
+
+    def requeue(self, decision: d.Requeue) -> None:
+        """Kill a running job so that it goes on later."""
+        job = self._referee.job(decision.job_id)
+        if job.wire_id in self._kills:
+            raise Violation("one kill", f"job {job.id} is being killed already", job=job)
+        spare_id = None
+        if not derive.can_copy(job.profile, self._profiles(job)):
+            if decision.work != "all" or decision.extra_s:
+                kind = (job.profile or {}).get("type", "unknown")
+                text = f"its profile {job.profile_name!r} ({kind}) can only be restarted from scratch, without extra_s"
+                raise Violation("can be requeued", text, job=job)
+            # Its profile lives as long as some job uses it, so the next user comes before the kill.
+            spare_id = self._new_id(job, job.workload, prefix="")
+            self._register(job, spare_id, job.profile_name, n=job.n_procs, kind="requeue")
+        self.kill([job], decision, spare_id)
+        self._actions.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
+
+    def _go_on(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
+        """Register the next segment of a job that was stopped, and let it wait."""
+        job, requeue = pending.job, pending.requeue
+        assert requeue is not None
+        assert pending.killed_at is not None
+        assert job.started_at is not None
+        assert job.procs is not None
+        elapsed_s = max(pending.killed_at - job.started_at, 0.0)
+        done_s = elapsed_s if requeue.work == "rest" else 0.0
+        share = (progress or {}).get("progress")
+        profile, profile_name = job.profile, job.profile_name
+        walltime = _less(job.walltime, done_s, requeue.extra_s)
+        estimate = _less(job.estimate, done_s, requeue.extra_s)
+        if estimate == TICK and walltime is not None:
+            estimate = walltime  # it ran past its estimate: only the walltime is known
+        wire_id = pending.spare_id
+        if wire_id is None:
+            try:
+                profile = derive.requeued_profile(
+                    job,
+                    self._profiles(job),
+                    work=requeue.work,
+                    extra_s=requeue.extra_s,
+                    elapsed_s=elapsed_s,
+                    progress=float(share) if isinstance(share, int | float) else None,
+                )
+            except derive.CannotDeriveError as error:
+                raise Violation("can be requeued", str(error), job=job) from None
+            wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
+            profile_name = self._derive(
+                job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, kind="requeue"
+            )
+        self._release_users(job)
+        job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs))
+        self._jobs.rename(job, wire_id)
+        job.wait_again(profile_name, profile, walltime, estimate)
+        job.resume_on = requeue.on
+
+    # --- replace ----------------------------------------------------------------------------------------------
+
+    def replace(self, decision: d.Replace) -> None:
+        """Start a waiting job with another size or duration, all in one reply."""
+        job = self._referee.job(decision.job_id)
+        n = job.n_procs if decision.n is None else decision.n
+        old_s = derive.delay_of(job.profile, self._profiles(job))
+        if n != job.n_procs or (decision.duration_s is not None and decision.duration_s != old_s):
+            self._become(job, n, decision.duration_s, old_s, decision.reason)
+        self._actions.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=decision.reason))
+
+    def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, reason: d.Reason) -> None:
+        if not self._referee.dynamic_jobs:
+            raise Violation("registration enabled", "Batsim was started without --enable-dynamic-jobs", job=job)
+        try:
+            profile = derive.resized_profile(job, self._profiles(job), n, duration_s)
+        except derive.CannotDeriveError as error:
+            raise Violation("can be replaced", str(error), job=job) from None
+        walltime, estimate = job.walltime, job.estimate
+        if duration_s is not None:
+            known_s = old_s if old_s is not None else job.estimate
+            margin_s = max(walltime - known_s, 0.0) if walltime is not None and known_s is not None else 0.0
+            slack_s = max(estimate - old_s, 0.0) if estimate is not None and old_s is not None else 0.0
+            walltime = None if walltime is None else round(duration_s + margin_s, 6)
+            estimate = round(duration_s + slack_s, 6)
+        wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
+        self._actions.send(d.SetJobMetadata(job.wire_id, f"replaced_by={wire_id};kind=replace", reason=reason))
+        self._actions.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
+        profile_name = self._derive(job, wire_id, profile, n=n, walltime=walltime, estimate=estimate, kind="replace")
+        self._jobs.rename(job, wire_id)
+        job.n_procs = n
+        job.wait_again(profile_name, profile, walltime, estimate)
+
+    # --- registering ------------------------------------------------------------------------------------------
+
+    def _derive(
+        self,
+        job: Job,
+        wire_id: str,
+        profile: Mapping[str, Any],
+        *,
+        n: int,
+        walltime: float | None,
+        estimate: float | None,
+        kind: Literal["requeue", "replace"],
+    ) -> str:
+        """Register a profile and a job of its own for a job that goes on. Gives the profile's name."""
+        workload, _, profile_name = wire_id.partition("!")
+        self._actions.carry_out(
+            d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id))
+        )
+        self._register(job, wire_id, profile_name, n=n, kind=kind, walltime=walltime, estimate=estimate)
+        return profile_name
+
+    def _register(
+        self,
+        job: Job,
+        wire_id: str,
+        profile_name: str,
+        *,
+        n: int,
+        kind: Literal["requeue", "replace"],
+        walltime: float | None = None,
+        estimate: float | None = None,
+    ) -> None:
+        self._actions.open_registration()
+        fields = derive.derived_job(
+            job, wire_id, profile_name, n=n, walltime=walltime or job.walltime, estimate=estimate or job.estimate
+        )
+        self._registered.add(wire_id)
+        self._use_profile(wire_id.partition("!")[0], profile_name)
+        job.n_derived += 1
+        note = self._notes[job.id] = derive.lineage(job, job.n_derived, kind)
+        self._actions.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
+        self._actions.send(d.SetJobMetadata(wire_id, note, reason="lineage"))
+
+    def _new_id(self, job: Job, workload: str, *, prefix: str) -> str:
+        name = job.id.partition("!")[2] or job.id
+        k = job.n_derived + 1
+        while self._jobs.knows(wire_id := f"{workload}!{prefix}{name}.{k}"):
+            k += 1
+        return wire_id
+
+    def registered(self, job: Job) -> None:
+        """Note a job that a policy registers itself."""
+        self._registered.add(job.id)
+        self._use_profile(job.workload, job.profile_name)
+
+    def acknowledged(self, wire_id: str) -> bool:
+        """Tell whether this JOB_SUBMITTED only acknowledges a registration."""
+        return wire_id in self._registered
+
+    def note_of(self, job: Job) -> str:
+        """Give the lineage that is written to the job's metadata, or nothing."""
+        return self._notes.get(job.id, "")
+
+    # --- dynamic profiles: Batsim forgets one when its last job is over ------------------------------------------
+
+    def add_profile(self, workload: str, name: str, profile: Mapping[str, Any]) -> None:
+        """Note a profile that is being registered."""
+        self._cluster.profiles.setdefault(workload, {})[name] = profile
+        self._n_users[workload, name] = 0
+
+    def _use_profile(self, workload: str, name: str) -> None:
+        if (workload, name) in self._n_users:
+            self._n_users[workload, name] += 1
+
+    def job_over(self, job: Job) -> None:
+        """Forget what is kept for a job that is over."""
+        self._release_users(job)
+        self._notes.pop(job.id, None)
+
+    def _release_users(self, job: Job) -> None:
+        key = (job.wire_id.partition("!")[0], job.profile_name)
+        n_users = self._n_users.get(key)
+        if n_users is None:
+            return
+        if n_users > 1 or self._keeps_profiles:
+            self._n_users[key] = n_users - 1
+        else:
+            del self._n_users[key]
+            del self._cluster.profiles[key[0]][key[1]]
+
+    def _profiles(self, job: Job) -> derive.Profiles:
+        return self._cluster.profiles.get(job.workload, {})
+
+
+def _less(span_s: float | None, done_s: float, extra_s: float) -> float | None:
+    """Give what is left of a span, never nothing."""
+    return None if span_s is None else max(round(span_s - done_s, 6), TICK) + extra_s

@@ -1,0 +1,102 @@
+"""A session: the bytes of one conversation in, the bytes of the replies out, a journal on the side.
+
+This is all of a scheduler but the socket, so the server, the replayer and the tests are thin drivers of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.engine import Engine
+from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
+from pybatsched.protocol import Message, v4
+
+if TYPE_CHECKING:
+    from pybatsched.journal import JournalWriter
+    from pybatsched.registry import PolicyPlan
+
+MAX_MESSAGE_BYTES: Final = 512 * 2**20
+
+
+class Session:
+    """One run: a policy, an engine and a codec. `handle` takes a message and gives the reply."""
+
+    def __init__(
+        self,
+        plan: PolicyPlan,
+        *,
+        journal: JournalWriter | None = None,
+        max_bytes: int = MAX_MESSAGE_BYTES,
+        checked: bool = False,
+    ) -> None:
+        self.plan = plan
+        self.engine = Engine(plan.make, plan.source.name, checked=checked)
+        self.n_messages = 0
+        self._journal = journal
+        self._max_bytes = max_bytes
+
+    @property
+    def finished(self) -> bool:
+        """Whether SIMULATION_ENDS has been answered."""
+        return self.engine.ended
+
+    def handle(self, raw: bytes) -> bytes:
+        """Answer one message. Whatever is wrong with it or with the policy's decisions is raised, and journalled."""
+        self.n_messages += 1
+        journal = self._journal
+        try:
+            message = self._decode(raw) if journal is None else self._record_request(journal, raw)
+            reply = self.engine.step(message.now, message.items)
+            answer = v4.encode_decisions(Message(reply.now, reply.decisions))
+        except PybatschedError as error:
+            if isinstance(error, RemoteProtocolError) and error.message_number is None:
+                error.message_number = self.n_messages
+            if journal is not None:
+                journal.error(self.n_messages, type(error).__name__, str(error))
+            raise
+        if journal is not None:
+            journal.reply(self.n_messages, answer, [d.reason_text(item.reason) for item in reply.decisions])
+        return answer
+
+    def farewell(self, error: BaseException) -> bytes:
+        """Give a reply that makes the peer stop too: Batsim aborts on a message without `now`, else it would hang."""
+        return msgspec.json.encode({"error": f"{type(error).__name__}: {error}"})
+
+    def _decode(self, raw: bytes) -> Message[e.Event]:
+        if len(raw) > self._max_bytes:
+            raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes}")
+        return v4.decode_events(raw)
+
+    def _record_request(self, journal: JournalWriter, raw: bytes) -> Message[e.Event]:
+        """Write the message down before anything is done with it; the header comes with the first one."""
+        if self.n_messages > 1:
+            journal.request(self.n_messages, raw, self._max_bytes)
+            return self._decode(raw)
+        failure: RemoteProtocolError | None = None
+        message: Message[e.Event] = Message(0.0, ())
+        try:
+            message = self._decode(raw)
+        except RemoteProtocolError as error:
+            failure = error
+        journal.header(self.plan, _begins(message), self._options(message))
+        journal.request(1, raw, self._max_bytes)
+        if failure is not None:
+            raise failure
+        return message
+
+    def _options(self, message: Message[e.Event]) -> dict[str, object]:
+        try:
+            return self.plan.options_for(_begins(message)).model_dump(mode="json")
+        except InputError:
+            return dict(self.plan.given)  # the engine will meet the same error and report it
+
+
+def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:
+    for item in message.items:
+        if isinstance(item, e.SimulationBegins):
+            return item
+    return None

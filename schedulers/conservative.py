@@ -1,0 +1,224 @@
+"""Conservative backfilling: every job gets a place in the plan when it arrives, and nobody may push it back.
+
+When a job ends early the plan is compressed: the waiting jobs are taken one at a time in queue order, each is placed
+again as early as it can be around the present places of all the others. Processors are counted, not named.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+from sortedcontainers import SortedList
+
+from pybatsched.decisions import CallMeLater, Decision, Reason
+from pybatsched.instants import TICK, instant
+from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.profile import Profile
+
+if TYPE_CHECKING:
+    from pybatsched.cluster import Partition
+    from pybatsched.jobs import Job
+
+
+class ConservativeOptions(QueueOptions):
+    """Options of conservative backfilling."""
+
+    compression: bool = Field(
+        True,
+        description="after an early end move waiting jobs forward; without it they keep the time they were promised",
+    )
+
+
+class ConservativeScheduler(LocalScheduler):
+    """Conservative backfilling on one partition.
+
+    `_places` holds the planned start of every waiting job; running and waiting jobs together make up `_profile`.
+    The plan is kept from event to event. It is made anew only where reality broke it: machines went or came, or a
+    job ran past its estimate.
+
+    O(profile) per arrival. Compression is O(queue * profile) at worst, but a job is moved only if room was gained
+    before its place since it was last looked at (`_gains`), which is rare and quick to see.
+    """
+
+    reserves = True
+
+    def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
+        super().__init__(partition, options)
+        self.compression = options.compression if isinstance(options, ConservativeOptions) else True
+        self._profile = Profile(0.0, partition.n_free)
+        self._places: dict[str, float] = {}
+        self._by_place: SortedList[tuple[float, int, Job]] = SortedList()
+        self._newcomers: list[Job] = []
+        self._gains: list[tuple[float, float]] = []  # room that became free and not every job has looked at
+        self._n_gains_forgotten = 0
+        self._seen: dict[str, int] = {}  # how many gains a job had looked at when it was last placed
+        self._must_compress = False
+        self._must_rebuild = False
+        self._called_at: set[float] = set()
+
+    # --- what happened ---
+
+    def submit(self, job: Job, now: float) -> None:
+        """Put a job into the queue; it gets its place when all ends of this instant are known. O(log queue)."""
+        super().submit(job, now)
+        self._newcomers.append(job)
+
+    def withdraw(self, job: Job, now: float) -> None:
+        """Take a job out of the queue and give its place to others."""
+        arrival = self._entries[job.id][1]
+        super().withdraw(job, now)
+        if job.id in self._places:
+            place = self._forget(job, arrival)
+            self._gain(job.n_procs, max(place, now), instant(place, self.span_s(job)))
+        else:
+            self._newcomers.remove(job)
+
+    def ended(self, job: Job, now: float) -> None:
+        """Give back what the job had booked beyond now."""
+        if self.partition.away:
+            self._must_rebuild = True  # some of its processors may not come back
+        elif job.expected_end_at > now:
+            n = job.n_procs if job.procs is None else len(job.procs)
+            self._gain(n, now, job.expected_end_at)
+
+    def machines_changed(self, now: float) -> None:  # noqa: ARG002
+        """Make a new plan: the machine is another one."""
+        self._must_rebuild = True
+
+    def _gain(self, n: int, start_at: float, end_at: float) -> None:
+        self._profile.give(n, start_at, end_at)
+        self._gains.append((start_at, end_at))
+        self._must_compress = True
+
+    # --- the plan ---
+
+    def _plan(self, now: float) -> Iterator[Decision]:
+        self._settle(now)
+        due = list(itertools.takewhile(lambda entry: entry[0] <= now, self._by_place))
+        for place, arrival, job in due:
+            # The plan may count on a job that ends at this very instant and has not been announced yet.
+            if job.n_procs <= self.partition.n_free:
+                self._forget(job, arrival)
+                yield self.start(self._entries[job.id], ("its place in the plan, {}, has come", place))
+        if not self.compression:
+            yield from self._calls(now)
+
+    def _settle(self, now: float) -> None:
+        """Bring the plan up to date: compress it, or make it anew, and give newcomers their places."""
+        self._profile.advance(now)
+        running = self.partition.running
+        late = self._by_place and self._by_place[0][0] < now
+        if self._must_rebuild or late or (running and running[0][0] < now):
+            self._rebuild(now)
+        elif self._must_compress and self.compression:
+            self._compress(now)
+        self._must_compress = False
+        if self._newcomers:
+            newcomers, self._newcomers = self._newcomers, []
+            for job in newcomers:
+                if job.id not in self._places:
+                    self._place(job, now)
+
+    def _place(self, job: Job, now: float) -> None:
+        """Give a job the earliest place there is. O(profile)."""
+        span_s = self.span_s(job)
+        place = self._profile.earliest(job.n_procs, span_s, now)
+        self._profile.take(job.n_procs, place, instant(place, span_s))
+        self._note(job, place)
+
+    def _note(self, job: Job, place: float) -> None:
+        self._places[job.id] = place
+        self._seen[job.id] = self._n_gains_forgotten + len(self._gains)
+        self._by_place.add((place, self._entries[job.id][1], job))
+
+    def _forget(self, job: Job, arrival: int) -> float:
+        place = self._places.pop(job.id)
+        del self._seen[job.id]
+        self._by_place.remove((place, arrival, job))
+        return place
+
+    def _compress(self, now: float) -> None:
+        """Move waiting jobs forward, one at a time in queue order."""
+        for _, arrival, job in self.queue:
+            place = self._places.get(job.id)
+            if place is None or not self._may_move(job, place, now):
+                continue
+            span_s = self.span_s(job)
+            end_at = instant(place, span_s)
+            self._profile.give(job.n_procs, place, end_at)
+            better = self._profile.earliest(job.n_procs, span_s, now)
+            self._profile.take(job.n_procs, better, instant(better, span_s))
+            if better < place:
+                self._gains.append((place, end_at))
+                self._forget(job, arrival)
+                self._note(job, better)
+        oldest = min(self._seen.values(), default=self._n_gains_forgotten + len(self._gains))
+        del self._gains[: oldest - self._n_gains_forgotten]
+        self._n_gains_forgotten = oldest
+
+    def _may_move(self, job: Job, place: float, now: float) -> bool:
+        """Tell whether room was gained before the job's place that is wide enough for it.
+
+        Room behind the start of its own place was the job's already, so it cannot help.
+        """
+        news = self._gains[self._seen[job.id] - self._n_gains_forgotten :]
+        self._seen[job.id] = self._n_gains_forgotten + len(self._gains)
+        n = job.n_procs
+        most_free = self._profile.most_free
+        return any(
+            start_at < place and end_at > now and most_free(max(start_at, now), min(end_at, place)) >= n
+            for start_at, end_at in news
+        )
+
+    def _rebuild(self, now: float) -> None:
+        """Place everybody anew in queue order around what runs. O(queue * profile)."""
+        self._profile = self.expected_profile(now)
+        self._places.clear()
+        self._by_place.clear()
+        self._seen.clear()
+        self._n_gains_forgotten += len(self._gains)
+        self._gains.clear()
+        for _, _, job in self.queue:
+            self._place(job, now)
+        self._must_rebuild = False
+
+    def _calls(self, now: float) -> Iterator[Decision]:
+        """Ask to be woken for the next promised start: without compression nothing else may happen then.
+
+        A place at the very next tick waits for a job past its estimate, whose end is news enough.
+        """
+        if self._by_place:
+            place = self._by_place[0][0]
+            if now + 1.5 * TICK < place < math.inf and place not in self._called_at:
+                self._called_at = {at for at in self._called_at if at > now} | {place}
+                yield CallMeLater(place, reason=("{} is promised to start then", self._by_place[0][2].id))
+
+    # --- questions ---
+
+    def estimate(self, n: int, span_s: float, now: float) -> float | None:
+        """Say when such a job would be placed if it came now. O(profile)."""
+        if n > self.partition.n_procs:
+            return None
+        self._settle(now)
+        start = self._profile.earliest(n, span_s, now)
+        return None if start == math.inf else start
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Tell the job's present place in the plan."""
+        place = self._places.get(job.id)
+        if place is None or self.partition.n_kills_pending:
+            return super().why_waiting(job, now)
+        if place == math.inf:
+            return "no place: too few processors are available"
+        return "planned to start at {}", place
+
+
+class Conservative(LocalPolicy):
+    """Conservative backfilling: a reservation for every job."""
+
+    Options: ClassVar[type[ConservativeOptions]] = ConservativeOptions
+    scheduler = ConservativeScheduler

@@ -1,0 +1,126 @@
+"""EASY backfilling: the head of the queue gets a reservation, others may overtake if they do not delay it.
+
+The head's *shadow time* is the earliest instant at which enough processors are expected to be free for it; the
+*extra* processors are those free then beyond its need. Another job may start now if it fits and either ends by the
+shadow time or needs no more than the extra processors. Processors are counted, not named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pybatsched.decisions import Decision, Reason
+from pybatsched.instants import HALF_TICK
+from pybatsched.local import HEAD, LocalPolicy, LocalScheduler, QueueOptions
+
+if TYPE_CHECKING:
+    from pybatsched.cluster import Partition
+    from pybatsched.jobs import Job
+    from pybatsched.profile import Profile
+
+
+class EasyScheduler(LocalScheduler):
+    """EASY on one partition.
+
+    After a plan the scheduler is settled: nobody in the queue may start, and as long as no processor is freed only
+    newcomers can change that, so only they are looked at. O(newcomers) per plan then, O(queue + running) after an end.
+    """
+
+    def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
+        super().__init__(partition, options)
+        self._newcomers: list[tuple[float, int, Job]] = []
+        self._head: Job | None = None  # the job the shadow time is for; None: plan from scratch
+        self._shadow_at = math.inf
+        self._n_extra = 0
+
+    def submit(self, job: Job, now: float) -> None:
+        """Put a job into the queue. O(log queue)."""
+        super().submit(job, now)
+        self._newcomers.append(self._entries[job.id])
+
+    def withdraw(self, job: Job, now: float) -> None:
+        """Take a job out of the queue. O(log queue)."""
+        super().withdraw(job, now)
+        self._head = None
+
+    def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
+        """Plan from scratch: processors were freed."""
+        self._head = None
+
+    def machines_changed(self, now: float) -> None:  # noqa: ARG002
+        """Plan from scratch: the machine is another one."""
+        self._head = None
+
+    def _plan(self, now: float) -> Iterator[Decision]:
+        queue, partition = self.queue, self.partition
+        newcomers, self._newcomers = self._newcomers, []
+        if self._head is None or queue[0][2] is not self._head or now > self._shadow_at:
+            while queue[0][2].n_procs <= partition.n_free:
+                yield self.start(queue[0], HEAD)
+                if not queue:
+                    self._head = None
+                    return
+            self._head = queue[0][2]
+            self._shadow_at, self._n_extra = self.shadow(self._head, now)
+            newcomers = queue[1:] if partition.n_free else []
+        for entry in newcomers:
+            job = entry[2]
+            if job.n_procs <= partition.n_free and job is not self._head and job.id in self._entries:
+                reason = self._backfill(job, now)
+                if reason is not None:
+                    yield self.start(entry, reason)
+                    if not partition.n_free:
+                        return
+
+    def shadow(self, head: Job, now: float) -> tuple[float, int]:
+        """Give the head's shadow time and the extra processors then. O(running).
+
+        The shadow time is infinite if the head cannot start on the machines that are here now.
+        """
+        n_then = self.partition.n_free
+        shadow_at = -math.inf
+        for end_at, _, job in self.partition.running:
+            if n_then >= head.n_procs and end_at > shadow_at:
+                break
+            n_then += self.partition.n_returned_by(job)
+            if n_then >= head.n_procs:
+                shadow_at = max(shadow_at, end_at, now)  # a job past its estimate is expected to end now
+        if n_then < head.n_procs:
+            return math.inf, 0
+        return shadow_at, n_then - head.n_procs
+
+    def _backfill(self, job: Job, now: float) -> Reason | None:
+        """Say by which rule a job that fits may start before the head, or None."""
+        span_s = self.span_s(job)
+        if span_s != math.inf and now + span_s <= self._shadow_at + HALF_TICK:
+            return "backfilled: ends by the shadow time {} of {}", self._shadow_at, self._head and self._head.id
+        if job.n_procs <= self._n_extra:
+            self._n_extra -= job.n_procs
+            return "backfilled on {} extra processors beside {}", job.n_procs, self._head and self._head.id
+        return None
+
+    def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
+        return super()._expect(profile, n, span_s, now, now)
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Say why a job of this queue was not started just now."""
+        head = self._head
+        if head is None or job is head or job.id not in self._entries or self.partition.n_kills_pending:
+            return super().why_waiting(job, now)
+        if job.n_procs > self.partition.n_free:
+            return "behind {}; needs {} processors, {} are free", head.id, job.n_procs, self.partition.n_free
+        return (
+            "not backfilled: would end at {}, after the shadow time {} of {}, and only {} extra processors are there",
+            round(now + self.span_s(job), 6),
+            self._shadow_at,
+            head.id,
+            self._n_extra,
+        )
+
+
+class Easy(LocalPolicy):
+    """EASY backfilling (aggressive backfilling with one reservation)."""
+
+    scheduler = EasyScheduler
