@@ -13,18 +13,18 @@ from msgspec import structs
 from pybatsched import decisions as d
 from pybatsched.instants import TICK
 from pybatsched.jobs import Job, JobState
+from pybatsched.rules import Referee, Violation
 from pybatsched.services import Services
 
 if TYPE_CHECKING:
     from pybatsched.cluster import Cluster
     from pybatsched.jobs import JobTable
-    from pybatsched.rules import Referee
 
 
 class Actions:
     """The state as decisions change it, and the reply in the making (`out`)."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee) -> None:
+    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, *, may_reopen: bool = True) -> None:
         self.now = 0.0
         self.out: list[d.Decision] = []
         self.n_calls_pending = 0
@@ -32,6 +32,7 @@ class Actions:
         self._jobs = jobs
         self._cluster = cluster
         self._job = referee.job
+        self._may_reopen = may_reopen
         self.services = Services(jobs, cluster, referee, self)
         self._obey: dict[type[d.Decision], Callable[[Any], None]] = {
             d.ExecuteJob: self._execute,
@@ -159,4 +160,6 @@ class Actions:
     def open_registration(self) -> None:
         """Take back an earlier `registration_finished`: something is registered after all."""
         if self.registration_finished:
+            if not self._may_reopen:
+                raise Violation("registration open", "the policy has said that registration is finished")
             self.carry_out(d.Notify(d.CONTINUE_REGISTRATION, reason="a job is registered after all"))

@@ -166,7 +166,8 @@ class Engine:
         if missing:
             raise InputError(f"policy {self.policy_name} needs Batsim to be started with {' '.join(sorted(missing))}")
         self._referee = Referee(self.jobs, self.cluster)
-        self._actions = Actions(self.jobs, self.cluster, self._referee)
+        may_reopen = not self.policy.manages_registration
+        self._actions = Actions(self.jobs, self.cluster, self._referee, may_reopen=may_reopen)
         self._actions.begin_reply(self.now)
         self._services = self._actions.services
         self._static_jobs_done = event.workloads is not None and not event.workloads

@@ -112,12 +112,11 @@ class JournalReader:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.note = ""
+        self._records = self._read()
         try:
-            self._file: BinaryIO = Path(path).open("rb")  # noqa: SIM115  closed at the end of exchanges()
+            header = next(self._records, None)
         except OSError as error:
             raise InputError(f"the journal {self.path!r} cannot be read: {error.strerror}") from None
-        self._records = self._read()
-        header = next(self._records, None)
         if header is None:
             raise InputError(f"{self.path!r} holds no whole record: the run ended before its first message")
         if header.get("record") != "header" or header.get("format") != FORMAT:
@@ -147,11 +146,13 @@ class JournalReader:
                 self.note = f"the run {record['how']}"
         if pending is not None:
             yield pending
-        self._file.close()
 
     def _read(self) -> Iterator[dict[str, Any]]:
-        unpacker = msgpack.Unpacker(self._file, raw=False, max_buffer_size=0, strict_map_key=False)
-        size = Path(self.path).stat().st_size
+        with Path(self.path).open("rb") as file:
+            yield from self._unpack(file, os.fstat(file.fileno()).st_size)
+
+    def _unpack(self, file: BinaryIO, size: int) -> Iterator[dict[str, Any]]:
+        unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=0, strict_map_key=False)
         whole = 0
         while True:
             try:

@@ -56,19 +56,25 @@ def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], No
     socket.setsockopt(zmq.MAXMSGSIZE, 2 * options.max_bytes + 2**20)
     watch = _Watch(socket)
     try:
-        try:
-            socket.bind(options.endpoint)
-        except zmq.ZMQError as error:
-            raise InputError(
-                f"cannot bind to {options.endpoint}: {error.strerror}"
-                + (" (is another scheduler running?)" if error.errno == zmq.EADDRINUSE else "")
-            ) from None
+        _bind(socket, options.endpoint)
         on_ready(socket.getsockopt_string(zmq.LAST_ENDPOINT))
         _answer_all(socket, session, options, watch)
     finally:
         watch.close()
         socket.close()
         context.term()
+
+
+def _bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    port = endpoint.rpartition(":")[2]
+    if endpoint.startswith("tcp:") and port.isdigit() and int(port) > 65535:
+        raise InputError(f"cannot bind to {endpoint}: there is no port {port}")  # ZeroMQ would take another one
+    try:
+        socket.bind(endpoint)
+    except zmq.ZMQError as error:
+        hint = " (is another scheduler running?)" if error.errno == zmq.EADDRINUSE else ""
+        reason = zmq.strerror(error.errno) if error.errno is not None else str(error)
+        raise InputError(f"cannot bind to {endpoint}: {reason}{hint}") from None
 
 
 def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: _Watch) -> None:

@@ -71,6 +71,7 @@ class ConservativeScheduler(LocalScheduler):
         """Take a job out of the queue and give its place to others."""
         arrival = self._entries[job.id][1]
         super().withdraw(job, now)
+        self._must_compress = True
         if job.id in self._places:
             place = self._forget(job, arrival)
             self._gain(job.n_procs, max(place, now), instant(place, self.span_s(job)))
@@ -78,7 +79,8 @@ class ConservativeScheduler(LocalScheduler):
             self._newcomers.remove(job)
 
     def ended(self, job: Job, now: float) -> None:
-        """Give back what the job had booked beyond now."""
+        """Give back what the job had booked beyond now, and let the others look for better places."""
+        self._must_compress = True  # even after an end on time: an earlier pass may have left room behind
         if self.partition.away:
             self._must_rebuild = True  # some of its processors may not come back
         elif job.expected_end_at > now:
@@ -92,7 +94,6 @@ class ConservativeScheduler(LocalScheduler):
     def _gain(self, n: int, start_at: float, end_at: float) -> None:
         self._profile.give(n, start_at, end_at)
         self._gains.append((start_at, end_at))
-        self._must_compress = True
 
     # --- the plan ---
 

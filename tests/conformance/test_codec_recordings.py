@@ -1,0 +1,59 @@
+"""Every recorded message is read and written again without loss; what is no message is refused by name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.recordings import Recording, recordings, structure_error
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.errors import RemoteProtocolError
+from pybatsched.protocol import v4
+
+ALL = recordings()
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
+def test_messages_survive_reading_and_writing(recording: Recording):
+    for sender, text in recording.records:
+        decode, encode = (
+            (v4.decode_events, v4.encode_events) if sender == "batsim" else (v4.decode_decisions, v4.encode_decisions)
+        )
+        broken = structure_error(text)
+        if broken:
+            with pytest.raises(RemoteProtocolError) as caught:
+                decode(text.encode())
+            assert broken in str(caught.value)
+        else:
+            message = decode(text.encode())
+            assert json.loads(encode(message)) == json.loads(text)
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
+def test_nothing_batsim_says_is_unknown_or_left_over(recording: Recording):
+    """All types and members of the protocol have a field of their own; only users' own fields are extra."""
+    for request in recording.requests:
+        for event in v4.decode_events(request).items:
+            assert not isinstance(event, e.UnknownEvent)
+            if not isinstance(event, e.Notify):  # a user's event comes with members of its own
+                assert not event.extra
+            assert not event.beside
+
+
+def test_scheduler_types_are_known():
+    kinds = {
+        type(item)
+        for recording in ALL
+        for reply in recording.replies
+        if not structure_error(reply.decode())
+        for item in v4.decode_decisions(reply).items
+    }
+    assert d.UnknownDecision in kinds  # bad-unknown-type
+    assert {d.ExecuteJob, d.KillJob, d.RegisterJob, d.SetResourceState, d.Query, d.ToJobMsg} <= kinds
+
+
+def test_the_projects_own_recordings_are_there():
+    assert len(ALL) >= 25
+    assert any(structure_error(text) for recording in ALL for _, text in recording.records)

@@ -1,0 +1,45 @@
+"""Schedules on random workloads: start by start as the counting rules, and as batsched's fcfs_fast, hosts included."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from support.recordings import GOLDEN
+
+from pybatsched.testing import FakeBatsim, Workload, run_policy
+
+DIRECTORIES = sorted(path.parent for path in (GOLDEN / "schedules").glob("*/workload.json"))
+pytestmark = pytest.mark.skipif(not DIRECTORIES, reason=f"no schedules in {GOLDEN} (set PYBATSCHED_GOLDEN)")
+
+
+def simulate(policy: str, directory: Path) -> FakeBatsim:
+    content = json.loads((directory / "workload.json").read_text())
+    return run_policy(policy, Workload.from_json(content), content["nb_res"])
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda d: d.name)
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+def test_starts_are_those_of_the_counting_rule(policy: str, directory: Path):
+    run = simulate(policy, directory)
+    expected = {f"w0!{row['job_id']}": row["start"] for row in rows(directory / f"counted_{policy}_starts.csv")}
+    assert {job.id: f"{job.started_at:.6f}" for job in run.jobs.values()} == expected
+
+
+@pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda d: d.name)
+def test_fcfs_is_batscheds_fcfs_fast(directory: Path):
+    run = simulate("fcfs", directory)
+    expected = {
+        f"w0!{row['job_id']}": (row["starting_time"], row["finish_time"], row["allocated_resources"])
+        for row in rows(directory / "fcfs_fast_jobs.csv")
+    }
+    assert {
+        job.id: (f"{job.started_at:.6f}", f"{job.ended_at:.6f}", str(job.procs)) for job in run.jobs.values()
+    } == expected

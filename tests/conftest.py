@@ -1,0 +1,18 @@
+"""Markers and settings for all tests."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("pybatsched", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("pybatsched")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if shutil.which("batsim") is None:
+        for item in items:
+            if item.get_closest_marker("batsim"):
+                item.add_marker(pytest.mark.skip(reason="no batsim on the PATH"))

@@ -1,0 +1,101 @@
+"""Recorded conversations: the project's own few, and all that PYBATSCHED_GOLDEN has."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pybatsched.errors import RemoteProtocolError
+from pybatsched.protocol import v4
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = Path(__file__).parents[1] / "conformance" / "recordings"
+GOLDEN = Path(os.environ.get("PYBATSCHED_GOLDEN", ROOT.parent / "shared" / "golden"))
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run of the real Batsim."""
+
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @property
+    def records(self) -> list[tuple[str, str]]:
+        lines = (self.directory / "conversation.jsonl").read_text(encoding="utf-8").splitlines()
+        return [(record["from"], record["text"]) for record in map(json.loads, lines)]
+
+    @property
+    def requests(self) -> list[bytes]:
+        return [text.encode() for sender, text in self.records if sender == "batsim"]
+
+    @property
+    def replies(self) -> list[bytes]:
+        return [text.encode() for sender, text in self.records if sender == "scheduler"]
+
+    @property
+    def exit_code(self) -> int:
+        return int((self.directory / "exit_code").read_text().strip())
+
+    @property
+    def args(self) -> list[str]:
+        return shlex.split((self.directory / "args.txt").read_text())
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether every reply is a message at all."""
+        try:
+            for reply in self.replies:
+                v4.decode_decisions(reply)
+        except RemoteProtocolError:
+            return False
+        return True
+
+    @property
+    def ends(self) -> bool:
+        """Whether the simulation came to its end."""
+        return b"SIMULATION_ENDS" in self.requests[-1]
+
+
+def recordings() -> list[Recording]:
+    """Give all recordings, those of PYBATSCHED_GOLDEN in place of ours of the same name."""
+    found: dict[str, Recording] = {}
+    for root in (FIXTURES, GOLDEN):
+        for conversation in sorted((root / "v4").glob("*/conversation.jsonl")):
+            found[conversation.parent.name] = Recording(conversation.parent)
+    return list(found.values())
+
+
+def recording(name: str) -> Recording:
+    """Give one of the project's own recordings."""
+    return Recording(FIXTURES / "v4" / name)
+
+
+def structure_error(text: str) -> str | None:
+    """Say in one word why a text is no message, by an independent reading of the protocol; None if it is one."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return "JSON"
+    if not isinstance(value, dict):
+        return "object"
+    for key, kind in (("now", (int, float)), ("events", list)):
+        if not isinstance(value.get(key), kind) or isinstance(value[key], bool):
+            return key
+    return next((error for event in value["events"] if (error := _event_error(event))), None)
+
+
+def _event_error(event: Any) -> str | None:
+    if not isinstance(event, dict):
+        return "object"
+    for key, kind in (("timestamp", (int, float)), ("type", str), ("data", dict)):
+        if not isinstance(event.get(key), kind):
+            return key
+    return None

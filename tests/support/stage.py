@@ -1,0 +1,159 @@
+"""An engine on a stage: a policy that does what a test says, and short words for what Batsim says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.cluster import Cluster
+from pybatsched.engine import Engine, Reply
+from pybatsched.intervals import IntervalSet
+from pybatsched.jobs import Job
+from pybatsched.policy import Need, Options, Policy
+
+PROFILES: dict[str, Any] = {
+    "d10": {"type": "delay", "delay": 10},
+    "ph": {"type": "parallel_homogeneous", "cpu": 8e9, "com": 0},
+    "total": {"type": "parallel_homogeneous_total", "cpu": 8e9, "com": 0},
+    "mixed": {"type": "composed", "repeat": 2, "seq": ["d10", "ph"]},
+    "delays": {"type": "composed", "repeat": 2, "seq": ["d10", "d10"]},
+    "totals": {"type": "composed", "seq": ["total", "total"]},
+    "arrays": {"type": "parallel", "cpu": [1e9, 2e9], "com": [0, 0, 0, 0]},
+}
+
+
+class Puppet(Policy):
+    """Does what the test says next, and notes what it hears."""
+
+    partitions: tuple[tuple[str, str], ...] = ()
+
+    def on_begin(self, cluster: Cluster) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+        self.jobs: dict[str, Job] = {}
+        self.next: Callable[[float], Iterable[Any] | None] = lambda _now: ()
+        self.until = -1.0
+        for name, procs in self.partitions:
+            cluster.add_partition(name, IntervalSet.parse(procs))
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.jobs[job.id] = job
+        self.heard.append(("submitted", job.id))
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        self.heard.append(("ended", job.id, job.final_state))
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        self.heard.append(("killed", job.id, job.state.value))
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
+        self.heard.append(("machines", str(procs)))
+
+    def on_call(self, now: float) -> None:
+        self.heard.append(("call",))
+
+    def on_notify(self, event: e.Notify, now: float) -> None:
+        self.heard.append(("notify", event.kind))
+
+    def on_answer(self, event: e.Answer, now: float) -> None:
+        self.heard.append(("answer", event.consumed_energy))
+
+    def on_query(self, event: e.Query, now: float) -> None:
+        self.heard.append(("query",))
+
+    def on_job_message(self, event: e.FromJobMsg, now: float) -> None:
+        self.heard.append(("message", event.msg))
+
+    def on_unknown(self, event: e.Event, now: float) -> None:
+        self.heard.append(("unknown",))
+
+    def on_end(self, now: float) -> None:
+        self.heard.append(("end",))
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        wanted, self.next = self.next, lambda _now: ()
+        return wanted(now) or ()
+
+    def busy_until(self, now: float) -> float:
+        return max(self.until, now)
+
+
+class DynamicPuppet(Puppet):
+    needs = frozenset({Need.DYNAMIC_JOBS})
+
+
+class Stage:
+    """An engine with a puppet on four processors."""
+
+    def __init__(self, policy: type[Puppet] = Puppet, *, begin: bool = True, sharing: bool = False, **config: Any):
+        self.engine = Engine(lambda _begins: policy(Options()), "puppet", checked=True)
+        self.now = 0.0
+        self.config = config
+        if begin:
+            self.first = self.step(self.begins(sharing=sharing))
+
+    def begins(self, *, sharing: bool = False, **changes: Any) -> e.SimulationBegins:
+        hosts = tuple(e.Resource(i, f"n{i}", "idle", {"sleep_pstates": "2:3:4"}) for i in range(4))
+        fields: dict[str, Any] = {
+            "n_resources": 5,
+            "n_compute": 4,
+            "n_storage": 1,
+            "allow_compute_sharing": sharing,
+            "config": {key.replace("_", "-"): value for key, value in self.config.items()},
+            "compute_resources": hosts,
+            "storage_resources": (e.Resource(4, "pfs"),),
+            "workloads": {"w0": "w.json"},
+            "profiles": {"w0": PROFILES},
+        }
+        return e.SimulationBegins(**(fields | changes), timestamp=0.0)
+
+    @property
+    def puppet(self) -> Puppet:
+        assert isinstance(self.engine.policy, Puppet)
+        return self.engine.policy
+
+    def step(self, *events: e.Event, at: float | None = None) -> Reply:
+        self.now = self.now if at is None else at
+        return self.engine.step(self.now, events)
+
+    def do(self, *decisions: d.Decision, events: Iterable[e.Event] = (), at: float | None = None) -> Reply:
+        self.puppet.next = lambda _now: decisions
+        return self.step(*events, at=at)
+
+    def submit(self, name: str, n: int = 1, profile: str = "d10", at: float | None = None, **fields: Any) -> Job:
+        self.now = self.now if at is None else at
+        job_id = f"w0!{name}"
+        job = {"id": job_id, "subtime": self.now, "res": n, "profile": profile, **fields}
+        self.step(e.JobSubmitted(job_id, job, timestamp=self.now))
+        return self.puppet.jobs[job_id]
+
+    def run(self, name: str, procs: str, **fields: Any) -> Job:
+        """Submit a job and start it."""
+        job = self.submit(name, len(IntervalSet.parse(procs)), **fields)
+        self.do(start(job, procs))
+        return job
+
+    def completed(self, job: Job, state: str = e.COMPLETED_SUCCESSFULLY) -> e.JobCompleted:
+        return e.JobCompleted(job.wire_id, state, 0, str(job.procs), timestamp=self.now)
+
+    def killed(self, job: Job, progress: float | None = 0.5) -> tuple[e.Event, ...]:
+        node = {"profile_name": job.profile_name}
+        if progress is not None:
+            node["progress"] = progress
+        return (
+            self.completed(job, e.COMPLETED_KILLED),
+            e.JobKilled((job.wire_id,), {job.wire_id: node}, timestamp=self.now),
+        )
+
+    @property
+    def free(self) -> str:
+        return " ".join(str(partition.free) for partition in self.engine.cluster.partitions.values())
+
+
+def start(job: Job | str, procs: str, **more: Any) -> d.ExecuteJob:
+    return d.ExecuteJob(job if isinstance(job, str) else job.id, IntervalSet.parse(procs), **more)
+
+
+def kinds(reply: Reply) -> list[str]:
+    return [type(decision).__name__ for decision in reply.decisions]
