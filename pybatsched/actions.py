@@ -5,6 +5,7 @@ A policy names jobs by the ids their users gave them; what leaves here carries t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ class Actions:
     def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, *, may_reopen: bool = True) -> None:
         self.now = 0.0
         self.out: list[d.Decision] = []
+        self.latest_stamp = -math.inf  # of those the policy has stamped itself
         self.n_calls_pending = 0
         self.registration_finished = False
         self._jobs = jobs
@@ -54,6 +56,7 @@ class Actions:
         """Start an empty reply."""
         self.now = now
         self.out = []
+        self.latest_stamp = -math.inf
 
     def carry_out(self, decision: d.Decision) -> None:
         """Do what a checked decision says."""
@@ -67,7 +70,9 @@ class Actions:
         """Put a decision into the reply, stamped and with the changes that Batsim needs."""
         if decision.timestamp is None:
             changes["timestamp"] = self.now
-        self.out.append(structs.replace(decision, **changes) if changes else decision)
+        else:
+            self.latest_stamp = max(self.latest_stamp, decision.timestamp)
+        self.out.append(structs.replace(decision, **changes))
 
     # --- what happens to jobs -----------------------------------------------------------------------------------
 
@@ -97,7 +102,7 @@ class Actions:
     def _execute(self, decision: d.ExecuteJob) -> None:
         job = self._job(decision.job_id)
         stamp = self.now if decision.timestamp is None else decision.timestamp
-        job.partition = self._cluster.partition_of(decision.procs)
+        job.partition = self._cluster.partition_at(decision.procs)
         job.started(max(stamp, self.now), decision.procs, decision.reason)
         self._jobs.n_running += 1
         self._cluster.occupy(job)

@@ -85,6 +85,7 @@ class Cluster:
         self.profiles: dict[str, dict[str, Mapping[str, Any]]] = {
             name: dict(content) for name, content in (profiles or {}).items()
         }
+        self.collected_profiles: set[tuple[str, str]] = set()  # (workload, name): Batsim knows them no more
         self.partitions: dict[str, Partition] = {}
         self.unavailable = EMPTY
         self.asleep = EMPTY
@@ -153,6 +154,14 @@ class Cluster:
         """Find the partition that holds all these processors. O(partitions)."""
         for partition in self.partitions.values():
             if procs.issubset(partition.procs):
+                return partition
+        return None
+
+    def partition_at(self, procs: IntervalSet) -> Partition | None:
+        """Find the partition of the lowest of these processors. O(partitions * log k)."""
+        lowest = procs.lowest
+        for partition in self.partitions.values():
+            if lowest in partition.procs:
                 return partition
         return None
 

@@ -1,7 +1,8 @@
 """Derived jobs: what Batsim must be told so that a killed or resized job can go on as another one.
 
-Facts these functions rest on (Batsim 4): a dynamic job needs a profile of its own, because profiles are collected
-with their last job; a *dynamic* composed profile crashes Batsim; smpi and usage traces can only come from files.
+Facts these functions rest on (Batsim 4): a derived job needs a profile of its own, because Batsim forgets a profile
+with the first job that ends on it (unless started with --enable-profile-reuse); a *dynamic* composed profile crashes
+Batsim; smpi and usage traces can only come from files.
 """
 
 from __future__ import annotations

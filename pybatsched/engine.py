@@ -144,7 +144,7 @@ class Engine:
             reply_now = float(self.policy.busy_until(self.now))
         except (Exception, SystemExit) as error:
             raise self._raised("busy_until", error) from error
-        latest = max((item.timestamp or 0.0 for item in self._actions.out), default=-math.inf)
+        latest = self._actions.latest_stamp
         if not math.isfinite(reply_now) or latest > reply_now:
             raise PolicyError(
                 f"a decision is stamped {latest}, after the reply's own time, {reply_now}",
@@ -200,7 +200,7 @@ class Engine:
         if job is None:
             if self._services.was_stopped(event.job_id):
                 return  # told twice: by JOB_KILLED first
-            known = self.jobs.over.get(event.job_id)
+            known = self.jobs.last_word(event.job_id)
             text = f"job {event.job_id} is over already ({known})" if known else f"no job {event.job_id} is known"
             raise RemoteProtocolError(text, field="job_id")
         if job.state is not JobState.RUNNING:

@@ -100,6 +100,11 @@ class IntervalSet:
         bounds = self._bounds
         return zip(bounds[::2], bounds[1::2], strict=True)
 
+    @property
+    def lowest(self) -> int:
+        """The lowest member; -1 for the empty set. O(1)."""
+        return self._bounds[0] if self._bounds else -1
+
     def first(self, n: int) -> IntervalSet:
         """Give the n lowest members. O(k). Raises ValueError if there are fewer."""
         bounds = self._bounds

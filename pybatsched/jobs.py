@@ -215,7 +215,7 @@ class JobTable:
 
     def __init__(self) -> None:
         self.alive: dict[str, Job] = {}
-        self.over: dict[str, str] = {}
+        self._over: dict[str, tuple[str, float | None]] = {}
         self.by_wire_id: dict[str, Job] = {}
         self.n_submitted = 0
         self.n_running = 0
@@ -229,7 +229,7 @@ class JobTable:
     def rename(self, job: Job, wire_id: str) -> None:
         """Let the job go on under another id towards Batsim."""
         del self.by_wire_id[job.wire_id]
-        self.over.setdefault(job.wire_id, f"it went on as {wire_id}")
+        self._over[job.wire_id] = (f"went on as {wire_id}", None)
         job.wire_id = wire_id
         self.by_wire_id[wire_id] = job
 
@@ -238,13 +238,20 @@ class JobTable:
         del self.alive[job.id]
         del self.by_wire_id[job.wire_id]
         self.n_over[job.state] += 1
-        epitaph = f"{job.final_state or job.state.value} at {job.ended_at}"
-        self.over[job.id] = epitaph
-        self.over[job.wire_id] = epitaph
+        self._over[job.id] = (job.final_state or job.state.value, job.ended_at)
+        if job.wire_id != job.id:
+            self._over[job.wire_id] = self._over[job.id]
+
+    def last_word(self, job_id: str) -> str | None:
+        """Say what became of a job, or a segment of one, that is over; None if there is none."""
+        if job_id not in self._over:
+            return None
+        word, at = self._over[job_id]
+        return word if at is None else f"{word} at {at}"
 
     def knows(self, job_id: str) -> bool:
         """Tell whether the id was ever used, by a user or towards Batsim."""
-        return job_id in self.by_wire_id or job_id in self.over or job_id in self.alive
+        return job_id in self.by_wire_id or job_id in self._over or job_id in self.alive
 
     @property
     def n_waiting(self) -> int:

@@ -6,6 +6,7 @@ policy with just one; FCFS, EASY and conservative backfilling are such policies 
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -113,10 +114,11 @@ class LocalScheduler(ABC):
     def machines_changed(self, now: float) -> None:  # noqa: B027
         """Hear that processors of the partition went away or came back."""
 
-    def plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterable[Decision]:
         """Start what may start now, one decision at a time; nothing while a kill is under way here."""
-        if self.queue and not self.partition.n_kills_pending:
-            yield from self._plan(now)
+        if not self.queue or self.partition.n_kills_pending:
+            return ()
+        return self._plan(now)
 
     @abstractmethod
     def _plan(self, now: float) -> Iterator[Decision]:
@@ -235,10 +237,10 @@ class LocalPolicy(Policy):
 
     def decide(self, now: float) -> Iterable[Decision]:
         """Refuse what was refused, then start what may start."""
-        if self._urgent:
-            urgent, self._urgent = self._urgent, []
-            yield from urgent
-        yield from self.local.plan(now)
+        if not self._urgent:
+            return self.local.plan(now)
+        urgent, self._urgent = self._urgent, []
+        return itertools.chain(urgent, self.local.plan(now))
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Ask the scheduler."""

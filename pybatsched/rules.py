@@ -74,8 +74,9 @@ class Referee:
         job = self.jobs.alive.get(job_id) or self.jobs.by_wire_id.get(job_id)
         if job is not None:
             return job
-        if job_id in self.jobs.over:
-            raise Violation("job alive", f"job {job_id} is over", job_id=job_id, story=self.jobs.over[job_id])
+        last_word = self.jobs.last_word(job_id)
+        if last_word is not None:
+            raise Violation("job alive", f"job {job_id} is over", job_id=job_id, story=last_word)
         raise Violation("job known", f"no job {job_id!r} has been submitted", job_id=str(job_id))
 
     def _waiting(self, job_id: str, what: str) -> Job:
@@ -123,6 +124,13 @@ class Referee:
         """Check that processors exist, are here, free, and in one partition."""
         if not procs:
             raise Violation("right number", "a job needs at least one processor", job=job)
+        for partition in self.cluster.partitions.values():
+            if procs.issubset(partition.free):
+                return
+        self._explain_unusable(procs, job)
+
+    def _explain_unusable(self, procs: IntervalSet, job: Job) -> None:
+        """Say why these processors are not all free in one partition, unless they may be shared."""
         partition = self.cluster.partition_of(procs)
         if partition is None:
             strange = procs - self.cluster.procs
@@ -132,8 +140,6 @@ class Referee:
                 else f"{procs} lie in more than one partition"
             )
             raise Violation("inside the partition", text, job=job)
-        if procs.issubset(partition.free):
-            return
         away = procs & partition.away
         if away:
             raise Violation("processors available", f"{away} are unavailable or asleep", job=job)
@@ -222,15 +228,22 @@ class Referee:
             raise Violation("whole job", f"job {job_id} asks for {job['res']} processors")
         if workload not in self.cluster.profiles:
             raise Violation("workload known", f"there is no workload {workload!r}: register a profile in it first")
+        if (workload, job["profile"]) in self.cluster.collected_profiles:
+            raise Violation(
+                "profile known",
+                f"Batsim has forgotten the profile {job['profile']!r} of {workload!r} with the first job that ended on "
+                "it; register another one, or start Batsim with --enable-profile-reuse",
+            )
         if job["profile"] not in self.cluster.profiles[workload]:
-            raise Violation("profile known", f"workload {workload!r} has no profile {job['profile']!r} (any more)")
+            raise Violation("profile known", f"workload {workload!r} has no profile {job['profile']!r}")
 
     def _register_profile(self, decision: d.RegisterProfile) -> None:
         self._registration()
         name = f"{decision.workload_name}!{decision.profile_name}"
         _finite(decision.profile, f"profile {name}")
-        if decision.profile_name in self.cluster.profiles.get(decision.workload_name, {}):
-            raise Violation("new profile", f"there is a profile {name} already")
+        used = (decision.workload_name, decision.profile_name) in self.cluster.collected_profiles
+        if used or decision.profile_name in self.cluster.profiles.get(decision.workload_name, {}):
+            raise Violation("new profile", f"there has been a profile {name} already")
         kind = decision.profile.get("type")
         if type(kind) is not str:
             raise Violation("whole profile", f"profile {name} has no type")

@@ -44,7 +44,6 @@ class Services:
         self._kills: dict[str, PendingKill] = {}
         self._registered: set[str] = set()
         self._notes: dict[str, str] = {}
-        self._n_users: dict[tuple[str, str], int] = {}  # jobs per dynamic profile
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
 
     # --- kills ------------------------------------------------------------------------------------------------
@@ -68,7 +67,8 @@ class Services:
 
     def was_stopped(self, wire_id: str) -> bool:
         """Tell whether this segment of a job was ended by a kill."""
-        return self._jobs.over.get(wire_id, "").startswith("it went on") or "KILLED" in self._jobs.over.get(wire_id, "")
+        last_word = self._jobs.last_word(wire_id) or ""
+        return last_word.startswith("went on") or "KILLED" in last_word
 
     def stopped(self, job: Job, at: float) -> None:
         """Note that a kill took effect; the answer to it is still to come."""
@@ -110,7 +110,13 @@ class Services:
                 kind = (job.profile or {}).get("type", "unknown")
                 text = f"its profile {job.profile_name!r} ({kind}) can only be restarted from scratch, without extra_s"
                 raise Violation("can be requeued", text, job=job)
-            # Its profile lives as long as some job uses it, so the next user comes before the kill.
+            if (job.workload, job.profile_name) in self._cluster.collected_profiles:
+                text = (
+                    f"Batsim has forgotten its profile {job.profile_name!r} with the first job that ended on it; "
+                    "start Batsim with --enable-profile-reuse"
+                )
+                raise Violation("can be requeued", text, job=job)
+            # Its profile is forgotten with the kill, so the next user must come before it.
             spare_id = self._new_id(job, job.workload, prefix="")
             self._register(job, spare_id, job.profile_name, n=job.n_procs, kind="requeue")
         self.kill([job], decision, spare_id)
@@ -148,7 +154,7 @@ class Services:
             profile_name = self._derive(
                 job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, kind="requeue"
             )
-        self._release_users(job)
+        self._collect(job.wire_id.partition("!")[0], job.profile_name)
         job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs))
         self._jobs.rename(job, wire_id)
         job.wait_again(profile_name, profile, walltime, estimate)
@@ -174,8 +180,9 @@ class Services:
             raise Violation("can be replaced", str(error), job=job) from None
         walltime, estimate = job.walltime, job.estimate
         if duration_s is not None:
-            known_s = old_s if old_s is not None else job.estimate
-            margin_s = max(walltime - known_s, 0.0) if walltime is not None and known_s is not None else 0.0
+            # A delay must end before its walltime to count as a success. Where the old work is not a known time, a
+            # second is what `workload convert --walltimes exact` gives too.
+            margin_s = walltime - old_s if walltime is not None and old_s is not None else 1.0
             slack_s = max(estimate - old_s, 0.0) if estimate is not None and old_s is not None else 0.0
             walltime = None if walltime is None else round(duration_s + margin_s, 6)
             estimate = round(duration_s + slack_s, 6)
@@ -183,6 +190,7 @@ class Services:
         self._actions.send(d.SetJobMetadata(job.wire_id, f"replaced_by={wire_id};kind=replace", reason=reason))
         self._actions.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
         profile_name = self._derive(job, wire_id, profile, n=n, walltime=walltime, estimate=estimate, kind="replace")
+        self._collect(job.wire_id.partition("!")[0], job.profile_name)
         self._jobs.rename(job, wire_id)
         job.n_procs = n
         job.wait_again(profile_name, profile, walltime, estimate)
@@ -224,7 +232,6 @@ class Services:
             job, wire_id, profile_name, n=n, walltime=walltime or job.walltime, estimate=estimate or job.estimate
         )
         self._registered.add(wire_id)
-        self._use_profile(wire_id.partition("!")[0], profile_name)
         job.n_derived += 1
         note = self._notes[job.id] = derive.lineage(job, job.n_derived, kind)
         self._actions.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
@@ -240,7 +247,6 @@ class Services:
     def registered(self, job: Job) -> None:
         """Note a job that a policy registers itself."""
         self._registered.add(job.id)
-        self._use_profile(job.workload, job.profile_name)
 
     def acknowledged(self, wire_id: str) -> bool:
         """Tell whether this JOB_SUBMITTED only acknowledges a registration."""
@@ -250,32 +256,31 @@ class Services:
         """Give the lineage that is written to the job's metadata, or nothing."""
         return self._notes.get(job.id, "")
 
-    # --- dynamic profiles: Batsim forgets one when its last job is over ------------------------------------------
+    # --- profiles that Batsim has forgotten -------------------------------------------------------------------------
 
     def add_profile(self, workload: str, name: str, profile: Mapping[str, Any]) -> None:
         """Note a profile that is being registered."""
         self._cluster.profiles.setdefault(workload, {})[name] = profile
-        self._n_users[workload, name] = 0
-
-    def _use_profile(self, workload: str, name: str) -> None:
-        if (workload, name) in self._n_users:
-            self._n_users[workload, name] += 1
 
     def job_over(self, job: Job) -> None:
         """Forget what is kept for a job that is over."""
-        self._release_users(job)
-        self._notes.pop(job.id, None)
+        if self._referee.dynamic_jobs:
+            self._collect(job.wire_id.partition("!")[0], job.profile_name)
+            self._notes.pop(job.id, None)
 
-    def _release_users(self, job: Job) -> None:
-        key = (job.wire_id.partition("!")[0], job.profile_name)
-        n_users = self._n_users.get(key)
-        if n_users is None:
+    def _collect(self, workload: str, name: str) -> None:
+        """Note that Batsim has forgotten a profile, and the parts of a composed one, with the first job that ended.
+
+        Jobs that use it already keep it, but none can be registered on it any more, nor its name be used again.
+        """
+        if self._keeps_profiles or (workload, name) in self._cluster.collected_profiles:
             return
-        if n_users > 1 or self._keeps_profiles:
-            self._n_users[key] = n_users - 1
-        else:
-            del self._n_users[key]
-            del self._cluster.profiles[key[0]][key[1]]
+        self._cluster.collected_profiles.add((workload, name))
+        profiles = self._cluster.profiles.get(workload, {})
+        for part in profiles.get(name, {}).get("seq", ()):
+            self._collect(workload, part)
+        if workload == derive.DYNAMIC_WORKLOAD:
+            profiles.pop(name, None)  # nobody else will ask for it
 
     def _profiles(self, job: Job) -> derive.Profiles:
         return self._cluster.profiles.get(job.workload, {})

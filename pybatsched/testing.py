@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,7 +94,7 @@ class FakeBatsim:
     workload: Workload
     n_procs: int
     config: Mapping[str, Any] = field(default_factory=dict)
-    machine_events: list[tuple[float, str, str]] = field(default_factory=list)
+    machine_events: Sequence[tuple[float, str, str]] = ()
     workload_name: str = "w0"
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     clock: float = 0.0
@@ -360,10 +360,10 @@ def run_policy(
     n_procs: int,
     *,
     config: Mapping[str, Any] | None = None,
-    machine_events: list[tuple[float, str, str]] | None = None,
+    machine_events: Sequence[tuple[float, str, str]] = (),
     **options: Any,
 ) -> FakeBatsim:
     """Run a policy on the fake Batsim through the codec, with the engine's invariants checked at each step."""
     session = Session(plan_for(policy, **options), checked=True)
-    fake = FakeBatsim(workload, n_procs, config=config or {}, machine_events=machine_events or [])
+    fake = FakeBatsim(workload, n_procs, config=config or {}, machine_events=machine_events)
     return fake.run(session.handle)

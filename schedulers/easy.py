@@ -56,13 +56,15 @@ class EasyScheduler(LocalScheduler):
     def _plan(self, now: float) -> Iterator[Decision]:
         queue, partition = self.queue, self.partition
         newcomers, self._newcomers = self._newcomers, []
-        if self._head is None or queue[0][2] is not self._head or now > self._shadow_at:
-            while queue[0][2].n_procs <= partition.n_free:
-                yield self.start(queue[0], HEAD)
+        first = queue[0]
+        if self._head is None or first[2] is not self._head or now > self._shadow_at:
+            while first[2].n_procs <= partition.n_free:
+                yield self.start(first, HEAD)
                 if not queue:
                     self._head = None
                     return
-            self._head = queue[0][2]
+                first = queue[0]
+            self._head = first[2]
             self._shadow_at, self._n_extra = self.shadow(self._head, now)
             newcomers = queue[1:] if partition.n_free else []
         for entry in newcomers:

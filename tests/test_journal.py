@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
+from support.pushy import Gentle
 from support.recordings import recording
 from support.scripted import Scripted
-from test_services import Gentle  # a policy that requeues
 
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
 from pybatsched.explain import explain
@@ -30,10 +31,7 @@ E2B = (
 
 # EASY starts job 3 before job 2, FCFS does not.
 BACKFILL = (
-    Workload()
-    .job(1, n=6, s=10, walltime=11)
-    .job(2, n=6, s=10, at=1, walltime=11)
-    .job(3, n=2, s=4, at=2, walltime=5)
+    Workload().job(1, n=6, s=10, walltime=11).job(2, n=6, s=10, at=1, walltime=11).job(3, n=2, s=4, at=2, walltime=5)
 )
 
 
@@ -50,7 +48,7 @@ def journal(tmp_path: Path) -> Path:
     return write(tmp_path / "run.pbj")
 
 
-def test_header_and_exchanges(journal: Path):
+def test_header_and_exchanges(journal: Path) -> None:
     reader = JournalReader(journal)
     header = reader.header
     assert (header["policy"], header["version"], len(header["platform"])) == ("easy", 1, 64)
@@ -65,11 +63,11 @@ def test_header_and_exchanges(journal: Path):
     assert reader.note == "the run ended"
 
 
-def test_the_same_run_gives_the_same_bytes(tmp_path: Path):
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     assert write(tmp_path / "a").read_bytes() == write(tmp_path / "b").read_bytes()
 
 
-def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journal: Path, tmp_path: Path):
+def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journal: Path, tmp_path: Path) -> None:
     whole = journal.read_bytes()
     ends = record_ends(whole)
     cut = tmp_path / "cut.pbj"
@@ -91,10 +89,7 @@ def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journ
 def record_ends(raw: bytes) -> list[int]:
     unpacker = msgpack.Unpacker()
     unpacker.feed(raw)
-    ends = []
-    for _ in unpacker:
-        ends.append(unpacker.tell())
-    return ends
+    return [unpacker.tell() for _ in unpacker]
 
 
 @pytest.mark.parametrize(
@@ -106,14 +101,14 @@ def record_ends(raw: bytes) -> list[int]:
         (b"\xc1", "no readable record at byte 0"),
     ],
 )
-def test_what_is_no_journal(tmp_path: Path, content: bytes, message: str):
+def test_what_is_no_journal(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message):
         JournalReader(path)
 
 
-def test_damage_in_the_middle_is_named_by_its_byte(journal: Path):
+def test_damage_in_the_middle_is_named_by_its_byte(journal: Path) -> None:
     raw = journal.read_bytes()
     end = record_ends(raw)[2]
     journal.write_bytes(raw[:end] + b"\xc1" + raw[end:])
@@ -121,22 +116,24 @@ def test_damage_in_the_middle_is_named_by_its_byte(journal: Path):
         list(JournalReader(journal).exchanges())
 
 
-def test_files_that_cannot_be_opened(tmp_path: Path):
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         JournalReader(tmp_path / "gone")
     with pytest.raises(InputError, match="cannot be written: No such file"):
         JournalWriter(tmp_path / "no" / "where")
 
 
-@pytest.mark.parametrize(("policy", "options"), [("fcfs", {}), ("easy", {"order": "sjf"}), ("conservative", {"compression": False})])
-def test_replay_is_identical(tmp_path: Path, policy: str, options: dict):
+@pytest.mark.parametrize(
+    ("policy", "options"), [("fcfs", {}), ("easy", {"order": "sjf"}), ("conservative", {"compression": False})]
+)
+def test_replay_is_identical(tmp_path: Path, policy: str, options: dict[Any, Any]) -> None:
     path = write(tmp_path / "run.pbj", policy, **options)
     result = replay(JournalReader(path))
     assert result.difference is None
     assert result.n_same > 10
 
 
-def test_replay_reports_the_first_difference(tmp_path: Path):
+def test_replay_reports_the_first_difference(tmp_path: Path) -> None:
     journal = write(tmp_path / "run.pbj", workload=BACKFILL)
     result = replay(JournalReader(journal), "fcfs")
     assert result.difference is not None
@@ -145,7 +142,7 @@ def test_replay_reports_the_first_difference(tmp_path: Path):
     assert (result.n_same, result.difference.n) == (3, 4)
 
 
-def test_replay_of_a_cut_journal(journal: Path):
+def test_replay_of_a_cut_journal(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) // 2])
     result = replay(JournalReader(journal))
@@ -153,7 +150,7 @@ def test_replay_of_a_cut_journal(journal: Path):
     assert "is cut" in result.note
 
 
-def test_a_failed_run_keeps_the_offending_bytes_and_replays(tmp_path: Path):
+def test_a_failed_run_keeps_the_offending_bytes_and_replays(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "bad.pbj")
     session = Session(plan_for("easy"), journal=journal)
     begin = recording("plain").requests[0]
@@ -168,7 +165,7 @@ def test_a_failed_run_keeps_the_offending_bytes_and_replays(tmp_path: Path):
     assert replay(JournalReader(tmp_path / "bad.pbj")).difference is None
 
 
-def test_a_broken_first_message_is_kept_too(tmp_path: Path):
+def test_a_broken_first_message_is_kept_too(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "bad.pbj")
     with pytest.raises(RemoteProtocolError, match="message 1"):
         Session(plan_for("easy"), journal=journal).handle(b"hello")
@@ -178,7 +175,7 @@ def test_a_broken_first_message_is_kept_too(tmp_path: Path):
     assert [exchange.request for exchange in reader.exchanges()] == [b"hello"]
 
 
-def test_an_oversized_message_is_cut_in_the_journal(tmp_path: Path):
+def test_an_oversized_message_is_cut_in_the_journal(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "big.pbj")
     with pytest.raises(RemoteProtocolError, match="3000000 bytes; expected at most 1000"):
         Session(plan_for("easy"), journal=journal, max_bytes=1000).handle(b"x" * 3_000_000)
@@ -194,7 +191,7 @@ def told(path: Path, job: str) -> list[str]:
     return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
 
 
-def test_the_story_of_a_job_that_waited(journal: Path):
+def test_the_story_of_a_job_that_waited(journal: Path) -> None:
     assert told(journal, "w0!3") == [
         "1 submitted: 6 processors, walltime 5",
         "1 not started: head of the queue: needs 6 processors, 0 are free",
@@ -206,7 +203,7 @@ def test_the_story_of_a_job_that_waited(journal: Path):
     assert "6 not started: behind w0!5; needs 8 processors, 0 are free" in told(journal, "w0!6")
 
 
-def test_the_story_of_a_rejected_job(journal: Path):
+def test_the_story_of_a_rejected_job(journal: Path) -> None:
     assert told(journal, "w0!big") == [
         "5 submitted: 9 processors, walltime 3",
         "5 rejected: asks for 9 processors; the platform has 8",
@@ -214,15 +211,17 @@ def test_the_story_of_a_rejected_job(journal: Path):
     ]
 
 
-def test_the_story_of_a_requeued_job(tmp_path: Path):
+def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
     journal = JournalWriter(tmp_path / "run.pbj")
     workload = Workload().job("a", n=2, s=10, walltime=20).job("b", n=2, s=5, at=4, walltime=6)
     session = Session(plan_for(Gentle), journal=journal)
     FakeBatsim(workload, 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
     assert told(tmp_path / "run.pbj", "w0!a") == [
-        "0 (why it waited is not known: there is no policy 'Gentle'; installed: conservative, easy, fcfs "
-        "(or give path/to/file.py:Class))",
+        (
+            "0 (why it waited is not known: there is no policy 'Gentle'; installed: conservative, easy, fcfs "
+            "(or give path/to/file.py:Class))"
+        ),
         "0 submitted: 2 processors, walltime 20",
         "0 started on 0-1: head of the queue",
         "4 kill asked for",
@@ -234,18 +233,20 @@ def test_the_story_of_a_requeued_job(tmp_path: Path):
     ]
 
 
-def test_unknown_jobs(journal: Path):
+def test_unknown_jobs(journal: Path) -> None:
     with pytest.raises(InputError, match="knows no job 'w0!ghost'"):
         explain(JournalReader(journal), "w0!ghost")
 
 
-def test_explain_survives_a_cut(journal: Path):
+def test_explain_survives_a_cut(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
     assert any("is cut" in line for line in told(journal, "w0!3"))
 
 
-def test_explain_tells_what_it_knows_when_the_policy_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_explain_tells_what_it_knows_when_the_policy_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = write(tmp_path / "run.pbj", workload=BACKFILL)
     fcfs = plan_for("fcfs").source
     monkeypatch.setattr("pybatsched.replay.registry.find", lambda _name: fcfs)
@@ -258,7 +259,7 @@ def test_explain_tells_what_it_knows_when_the_policy_has_changed(tmp_path: Path,
     ]
 
 
-def test_scripted_policies_raise_what_batsim_would_not_survive(tmp_path: Path):
+def test_scripted_policies_raise_what_batsim_would_not_survive(tmp_path: Path) -> None:
     name = "bad-busy-resource"
     options = {"conversation": recording(name).directory / "conversation.jsonl"}
     session = Session(plan_for(Scripted, **options))

@@ -44,7 +44,7 @@ def same(request: bytes, reply: bytes, recorded: bytes) -> bool:
 
 
 @pytest.mark.parametrize("recording", WHOLE, ids=lambda r: r.name)
-def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_path: Path):
+def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with scripted(recording, journal) as server, Peer(server.wait_ready()) as peer:
         for request, recorded in zip(recording.requests, recording.replies, strict=True):
@@ -57,7 +57,7 @@ def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_
 
 
 @pytest.mark.parametrize("recording", BROKEN_OFF, ids=lambda r: r.name)
-def test_what_batsim_did_not_survive_is_caught_before_it_leaves(recording: Recording, tmp_path: Path):
+def test_what_batsim_did_not_survive_is_caught_before_it_leaves(recording: Recording, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with scripted(recording, journal) as server, Peer(server.wait_ready()) as peer:
         for request, recorded in zip(recording.requests, recording.replies, strict=True):
@@ -105,7 +105,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("stage", [0, 1, 2])
 @pytest.mark.parametrize("case", BROKEN)
-def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path: Path):
+def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path: Path) -> None:
     raw, expected = BROKEN[case]
     if stage == 0 and case in {"unknown job", "late event", "decreasing time"}:
         expected = "SIMULATION_BEGINS first" if case == "unknown job" else ""
@@ -128,7 +128,7 @@ def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path
         assert run_cli("replay", str(journal)).returncode == 0
 
 
-def test_a_message_in_parts_is_refused():
+def test_a_message_in_parts_is_refused() -> None:
     with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
         peer.ask_parts(b"{", b"}")
         assert server.finish() == 3
@@ -136,7 +136,7 @@ def test_a_message_in_parts_is_refused():
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_peer_that_vanishes_is_noticed_within_seconds(stage: int, tmp_path: Path):
+def test_a_peer_that_vanishes_is_noticed_within_seconds(stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with Server("--policy", "easy", "--journal", str(journal)) as server:
         with Peer(server.wait_ready()) as peer:
@@ -151,7 +151,7 @@ def test_a_peer_that_vanishes_is_noticed_within_seconds(stage: int, tmp_path: Pa
     assert run_cli("replay", str(journal)).returncode == 0
 
 
-def test_a_peer_that_vanishes_without_waiting_for_its_reply():
+def test_a_peer_that_vanishes_without_waiting_for_its_reply() -> None:
     with Server("--policy", "easy") as server:
         peer = Peer(server.wait_ready())
         peer.send(recording("plain").requests[0])
@@ -161,7 +161,7 @@ def test_a_peer_that_vanishes_without_waiting_for_its_reply():
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_peer_that_falls_silent_is_diagnosed(stage: int):
+def test_a_peer_that_falls_silent_is_diagnosed(stage: int) -> None:
     with Server("--policy", "easy", "--timeout", "0.6") as server, Peer(server.wait_ready()) as peer:
         for request in recording("kill-race-same-instant").requests[:stage][:2]:
             peer.ask(request)
@@ -172,7 +172,7 @@ def test_a_peer_that_falls_silent_is_diagnosed(stage: int):
         assert "3 running, 0 waiting" in server.errors
 
 
-def test_waiting_jobs_are_named_in_the_diagnosis():
+def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
     jobs = b",".join(
         b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":4,"walltime":60}}}' % i
         for i in range(14)
@@ -185,14 +185,14 @@ def test_waiting_jobs_are_named_in_the_diagnosis():
     assert "waiting: and 3 more" in server.errors
 
 
-def test_the_first_message_may_take_for_ever():
+def test_the_first_message_may_take_for_ever() -> None:
     with Server("--policy", "easy", "--timeout", "0.3") as server:
         server.wait_ready()
         time.sleep(1.2)
         assert server.process.poll() is None
 
 
-def test_timeout_0_waits_for_ever():
+def test_timeout_0_waits_for_ever() -> None:
     with Server("--policy", "easy", "--timeout", "0") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])
         time.sleep(1.2)
@@ -201,7 +201,7 @@ def test_timeout_0_waits_for_ever():
 
 @pytest.mark.parametrize("signum", SIGNALS)
 @pytest.mark.parametrize("stage", [0, 1, 2])
-def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, stage: int, tmp_path: Path):
+def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
     with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
         for request in first_messages(stage):
@@ -215,7 +215,7 @@ def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, 
         assert reader.note == "the run was interrupted"
 
 
-def test_a_port_in_use_is_said():
+def test_a_port_in_use_is_said() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -226,13 +226,13 @@ def test_a_port_in_use_is_said():
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://nowhere", "http://x", "tcp://127.0.0.1:99999999"])
-def test_bad_endpoints(endpoint: str):
+def test_bad_endpoints(endpoint: str) -> None:
     with Server("--policy", "easy", endpoint=endpoint) as server:
         assert server.finish() == 2
     assert f"cannot bind to {endpoint}" in server.errors
 
 
-def test_ipc_works(tmp_path: Path):
+def test_ipc_works(tmp_path: Path) -> None:
     with Server("--policy", "fcfs", endpoint=f"ipc://{tmp_path}/socket") as server, Peer(server.wait_ready()) as peer:
         for request in recording("plain").requests[:1]:
             assert v4.decode_decisions(peer.ask(request)).items == ()
@@ -240,22 +240,24 @@ def test_ipc_works(tmp_path: Path):
         assert server.finish() == 0
 
 
-def test_the_default_endpoint_is_this_machine_only():
+def test_the_default_endpoint_is_this_machine_only() -> None:
     from pybatsched.server import DEFAULT_ENDPOINT
 
     assert DEFAULT_ENDPOINT == "tcp://127.0.0.1:28000"
 
 
-def test_jobs_left_over_at_the_end_give_code_5():
+def test_jobs_left_over_at_the_end_give_code_5() -> None:
     with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])
-        peer.ask(b'{"now":0,"events":[{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!a","job":{"res":1}}}]}')
+        peer.ask(
+            b'{"now":0,"events":[{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!a","job":{"res":1}}}]}'
+        )
         peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
         assert server.finish() == 5
     assert "1 jobs unfinished: w0!a (running)" in server.errors
 
 
-def test_a_second_batsim_on_the_same_endpoint_is_noticed():
+def test_a_second_batsim_on_the_same_endpoint_is_noticed() -> None:
     begin = recording("plain").requests[0]
     with Server("--policy", "easy") as server, Peer(server.wait_ready()) as one, Peer(server.endpoint) as two:
         one.ask(begin)
@@ -288,7 +290,7 @@ class Bad(Policy):
         ("pass", "return [7] if self.jobs else []", "known decision"),
     ],
 )
-def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str, expected: str, tmp_path: Path):
+def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str, expected: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text(BROKEN_POLICY.format(hook, decide))
     with Server("--policy", f"{path}:Bad") as server, Peer(server.wait_ready()) as peer:
@@ -303,7 +305,7 @@ def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str,
     assert structure_error(farewell.decode())
 
 
-def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path):
+def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path) -> None:
     path = tmp_path / "needy.py"
     path.write_text(
         "from pybatsched import Need, Policy\n"
@@ -315,8 +317,10 @@ def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path):
     assert "needs Batsim to be started with --enable-dynamic-jobs" in server.errors
 
 
-def test_options_from_batsim_are_checked_when_they_come():
+def test_options_from_batsim_are_checked_when_they_come() -> None:
     with Server("--policy", "fcfs") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("sched-config").requests[0])
         assert server.finish() == 2
-    assert "policy fcfs has no option 'n' (from Batsim's --sched-cfg); it knows: order, assume_walltime" in server.errors
+    assert (
+        "policy fcfs has no option 'n' (from Batsim's --sched-cfg); it knows: order, assume_walltime" in server.errors
+    )

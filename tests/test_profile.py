@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ class Table:
 
 
 @given(st.integers(1, 6), st.lists(spans, max_size=15), st.integers(1, 6), st.integers(1, 15), st.integers(0, 30))
-def test_earliest_is_the_earliest(n_procs: int, taken: list, n: int, span: int, not_before: int):
+def test_earliest_is_the_earliest(n_procs: int, taken: list[Any], n: int, span: int, not_before: int) -> None:
     profile, table = Profile(0.0, n_procs), Table(n_procs)
     for k, start, length in taken:
         profile.take(k, start, start + length)
@@ -44,7 +46,7 @@ def test_earliest_is_the_earliest(n_procs: int, taken: list, n: int, span: int, 
 
 
 @given(st.lists(spans, max_size=12), st.data())
-def test_giving_back_undoes_taking(taken: list, data: st.DataObject):
+def test_giving_back_undoes_taking(taken: list[Any], data: st.DataObject) -> None:
     profile = Profile(0.0, 10)
     for k, start, length in taken:
         profile.take(k, start, start + length)
@@ -54,7 +56,7 @@ def test_giving_back_undoes_taking(taken: list, data: st.DataObject):
 
 
 @given(st.lists(spans, max_size=12), st.integers(0, HORIZON))
-def test_advancing_forgets_the_past_only(taken: list, now: int):
+def test_advancing_forgets_the_past_only(taken: list[Any], now: int) -> None:
     profile, table = Profile(0.0, 20), Table(20)
     for k, start, length in taken:
         profile.take(k, start, start + length)
@@ -63,10 +65,10 @@ def test_advancing_forgets_the_past_only(taken: list, now: int):
     assert profile.steps()[0][0] == now
     assert [profile.free_at(t) for t in range(now, HORIZON)] == table.free[now:HORIZON]
     steps = profile.steps()
-    assert all(a[1] != b[1] for a, b in zip(steps, steps[1:], strict=False)), "neighbours are merged"
+    assert all(a[1] != b[1] for a, b in itertools.pairwise(steps)), "neighbours are merged"
 
 
-def test_endless_jobs():
+def test_endless_jobs() -> None:
     profile = Profile(0.0, 4)
     profile.take(3, 5.0, math.inf)
     assert profile.earliest(1, math.inf, 0.0) == 0.0
@@ -78,7 +80,7 @@ def test_endless_jobs():
     assert profile.steps() == [(0.0, 4)]
 
 
-def test_a_hole_of_just_the_right_length_is_used_whatever_floats_do():
+def test_a_hole_of_just_the_right_length_is_used_whatever_floats_do() -> None:
     profile = Profile(0.0, 1)
     profile.take(1, 0.3, 100.0)
     assert 0.1 + 0.2 > 0.3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,8 +30,11 @@ class Good(Policy):
 """
 
 
+Writer = Callable[..., str]
+
+
 @pytest.fixture
-def write(tmp_path: Path):
+def write(tmp_path: Path) -> Writer:
     def write(text: str, name: str = "mine.py") -> str:
         (tmp_path / name).write_text(text)
         return str(tmp_path / name)
@@ -37,21 +42,21 @@ def write(tmp_path: Path):
     return write
 
 
-def test_shipped_policies_come_by_entry_point():
+def test_shipped_policies_come_by_entry_point() -> None:
     assert set(registry.available()) >= {"fcfs", "easy", "conservative"}
     for name in ("fcfs", "easy", "conservative"):
         source = registry.find(name)
         assert source.cls.__module__ == f"pybatsched_schedulers.{name}"
 
 
-def test_by_path_with_and_without_class(write):
+def test_by_path_with_and_without_class(write: Writer) -> None:
     path = write(GOOD)
     for name in (f"{path}:Good", path):
         source = registry.find(name)
         assert (source.cls.__name__, source.name, source.table_name) == ("Good", name, "Good")
 
 
-def test_a_file_may_import_its_neighbours(write):
+def test_a_file_may_import_its_neighbours(write: Writer) -> None:
     write("FACTOR = 3\n", "neighbour_of_mine.py")
     path = write("from neighbour_of_mine import FACTOR\n" + GOOD)
     assert registry.find(f"{path}:Good").cls.__name__ == "Good"
@@ -72,7 +77,7 @@ def test_a_file_may_import_its_neighbours(write):
         (GOOD + "\n    Options = dict\n", ":Good", "Options must be a pydantic model"),
     ],
 )
-def test_broken_files_give_one_clear_message(write, text: str, suffix: str, message: str):
+def test_broken_files_give_one_clear_message(write: Writer, text: str, suffix: str, message: str) -> None:
     path = write(text)
     with pytest.raises(InputError, match=message) as caught:
         registry.find(path + suffix)
@@ -80,14 +85,14 @@ def test_broken_files_give_one_clear_message(write, text: str, suffix: str, mess
     assert "\n" not in str(caught.value).replace("\n", "", 0) or "SyntaxError" in message
 
 
-def test_unknown_names(tmp_path: Path):
+def test_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no policy 'esay'; installed: conservative, easy, fcfs"):
         registry.find("esay")
     with pytest.raises(InputError, match="there is no file"):
         registry.find(f"{tmp_path}/gone.py:X")
 
 
-def test_a_broken_installed_plugin(monkeypatch: pytest.MonkeyPatch):
+def test_a_broken_installed_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = metadata.EntryPoint("bad", "no_such_package:Thing", registry.GROUP)
     monkeypatch.setattr(registry, "available", lambda: {"bad": entry})
     with pytest.raises(InputError, match=r"policy 'bad' \(no_such_package:Thing\) cannot be loaded"):
@@ -101,7 +106,7 @@ def begins(sched_config: str) -> e.SimulationBegins:
     return e.SimulationBegins(config={"sched-config": sched_config}, timestamp=0.0)
 
 
-def test_precedence(write):
+def test_precedence(write: Writer) -> None:
     source = registry.find(write(GOOD))
     plan = PolicyPlan(source, {"size": 30}, {"size": 10, "name": "file"}, "my.toml")
     assert plan.options_for(None).model_dump() == {"size": 30, "name": "file"}
@@ -122,19 +127,23 @@ def test_precedence(write):
         ({}, {}, '{"policy": "easy"}', "asks for policy 'easy', but --policy is"),
     ],
 )
-def test_bad_options_name_their_source(write, given: dict, from_file: dict, said: str, message: str):
+def test_bad_options_name_their_source(
+    write: Writer, given: dict[Any, Any], from_file: dict[Any, Any], said: str, message: str
+) -> None:
     plan = PolicyPlan(registry.find(write(GOOD)), given, from_file, "my.toml")
     with pytest.raises(InputError, match=message):
         plan.options_for(begins(said))
 
 
-def test_sched_config_may_name_the_policy(write):
-    assert PolicyPlan(registry.find("easy")).options_for(begins('{"policy": "easy", "order": "sjf"}')).order == "sjf"
+def test_sched_config_may_name_the_policy(write: Writer) -> None:
+    options: Any = PolicyPlan(registry.find("easy")).options_for(begins('{"policy": "easy", "order": "sjf"}'))
+    assert options.order == "sjf"
     plan = PolicyPlan(registry.find(write(GOOD)))
-    assert plan.options_for(begins('{"policy": "Good", "size": 4}')).size == 4
+    options = plan.options_for(begins('{"policy": "Good", "size": 4}'))
+    assert options.size == 4
 
 
-def test_a_constructor_that_raises_is_the_plugins_fault(write):
+def test_a_constructor_that_raises_is_the_plugins_fault(write: Writer) -> None:
     plan = PolicyPlan(registry.find(write(GOOD + "\n    def __init__(self, options):\n        raise KeyError('x')\n")))
     with pytest.raises(InputError, match="cannot be made: KeyError"):
         plan.make(begins(""))

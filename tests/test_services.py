@@ -8,18 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.pushy import Gentle, Ruthless
 from support.stage import DynamicPuppet, Puppet, Stage, kinds, start
 
 from pybatsched import decisions as d
 from pybatsched import events as e
-from pybatsched.cluster import Cluster
 from pybatsched.errors import PolicyError
 from pybatsched.intervals import IntervalSet
-from pybatsched.jobs import Job, JobState
-from pybatsched.local import LocalPolicy, QueueOptions
-from pybatsched.policy import Need
+from pybatsched.jobs import JobState
 from pybatsched.testing import FakeBatsim, Workload, run_policy
-from pybatsched_schedulers.easy import EasyScheduler
 
 
 @pytest.fixture
@@ -29,7 +26,7 @@ def stage() -> Stage:
 
 def on_wire(reply: Any) -> list[tuple[Any, ...]]:
     """Give the reply in short."""
-    short = []
+    short: list[tuple[Any, ...]] = []
     for item in reply.decisions:
         match item:
             case d.RegisterProfile(workload_name=workload, profile_name=name, profile=profile):
@@ -49,7 +46,7 @@ def on_wire(reply: Any) -> list[tuple[Any, ...]]:
     return short
 
 
-def test_requeue_from_scratch(stage: Stage):
+def test_requeue_from_scratch(stage: Stage) -> None:
     job = stage.run("a", "0-2", walltime=15, user="pat")
     reply = stage.do(d.Requeue(job.id, reason="in the way"), at=4.0)
     assert on_wire(reply) == [("kill", "w0!a")]
@@ -99,14 +96,14 @@ def test_requeue_from_scratch(stage: Stage):
 def test_what_is_left_to_do(
     stage: Stage,
     profile: str,
-    fields: dict,
-    requeue: dict,
+    fields: dict[Any, Any],
+    requeue: dict[Any, Any],
     at: float,
     progress: float | None,
-    expected: dict,
+    expected: dict[Any, Any],
     walltime: float | None,
     estimate: float | None,
-):
+) -> None:
     job = stage.run("a", "0-1", profile=profile, **fields)
     stage.do(d.Requeue(job.id, **requeue), at=at)
     reply = stage.step(*stage.killed(job, progress))
@@ -116,7 +113,7 @@ def test_what_is_left_to_do(
     assert registered.get("estimate", estimate) == estimate
 
 
-def test_requeued_again_and_again(stage: Stage):
+def test_requeued_again_and_again(stage: Stage) -> None:
     job = stage.run("a", "0", walltime=15)
     for k, at in ((1, 2.0), (2, 5.0), (3, 9.0)):
         stage.do(d.Requeue(job.id, work="rest"), at=at)
@@ -133,7 +130,7 @@ def test_requeued_again_and_again(stage: Stage):
 
 
 @pytest.mark.parametrize("announced_together", [True, False])
-def test_a_job_that_ended_by_itself_is_not_requeued(stage: Stage, announced_together: bool):
+def test_a_job_that_ended_by_itself_is_not_requeued(stage: Stage, announced_together: bool) -> None:
     job = stage.run("a", "0")
     stage.do(d.Requeue(job.id), at=10.0)
     end, answer = stage.completed(job), e.JobKilled((job.wire_id,), {}, timestamp=10.0)
@@ -148,7 +145,7 @@ def test_a_job_that_ended_by_itself_is_not_requeued(stage: Stage, announced_toge
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
 
-def test_acknowledgements_are_no_submissions():
+def test_acknowledgements_are_no_submissions() -> None:
     stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True, dynamic_jobs_acknowledged=True)
     job = stage.run("a", "0")
     stage.do(d.Requeue(job.id), at=1.0)
@@ -159,7 +156,7 @@ def test_acknowledgements_are_no_submissions():
     assert job.state is JobState.RUNNING
 
 
-def test_a_profile_that_cannot_be_copied_is_kept_alive_by_a_job_registered_before_the_kill(stage: Stage):
+def test_a_profile_that_cannot_be_copied_is_kept_alive_by_a_job_registered_before_the_kill(stage: Stage) -> None:
     job = stage.run("a", "0", profile="mixed", walltime=99)
     reply = stage.do(d.Requeue(job.id), at=1.0)
     assert on_wire(reply) == [
@@ -171,7 +168,26 @@ def test_a_profile_that_cannot_be_copied_is_kept_alive_by_a_job_registered_befor
     assert on_wire(reply) == [("start", "w0!a.1", "1")]
 
 
-def test_the_job_registered_in_advance_is_rejected_if_it_is_not_needed(stage: Stage):
+def test_a_profile_that_batsim_has_forgotten_cannot_be_used_again(stage: Stage) -> None:
+    first = stage.run("first", "3", profile="mixed")
+    job = stage.run("a", "0", profile="mixed", walltime=99)
+    stage.step(stage.completed(first))
+    with pytest.raises(PolicyError, match="--enable-profile-reuse"):
+        stage.do(d.Requeue(job.id))
+    for profile in ("mixed", "d10", "ph"):  # the parts of a composed profile go with it
+        with pytest.raises(PolicyError, match="--enable-profile-reuse"):
+            stage.do(d.RegisterJob("w0!new", {"subtime": 0, "res": 1, "profile": profile}))
+
+
+def test_with_profile_reuse_nothing_is_forgotten() -> None:
+    stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True, profile_reuse_enabled=True)
+    first = stage.run("first", "3", profile="mixed")
+    job = stage.run("a", "0", profile="mixed", walltime=99)
+    stage.step(stage.completed(first))
+    assert on_wire(stage.do(d.Requeue(job.id)))[-1] == ("kill", "w0!a")
+
+
+def test_the_job_registered_in_advance_is_rejected_if_it_is_not_needed(stage: Stage) -> None:
     job = stage.run("a", "0", profile="mixed", walltime=99)
     stage.do(d.Requeue(job.id), at=28.0)
     reply = stage.step(stage.completed(job), e.JobKilled(("w0!a",), {}, timestamp=28.0))
@@ -188,7 +204,9 @@ def test_the_job_registered_in_advance_is_rejected_if_it_is_not_needed(stage: St
         ("ph", {"extra_s": 1.0}, 0.0, "has not shown a pace"),
     ],
 )
-def test_what_cannot_be_requeued_says_why(stage: Stage, profile: str, requeue: dict, progress: float | None, text: str):
+def test_what_cannot_be_requeued_says_why(
+    stage: Stage, profile: str, requeue: dict[Any, Any], progress: float | None, text: str
+) -> None:
     job = stage.run("a", "0", profile=profile)
     with pytest.raises(PolicyError, match=text) as caught:
         stage.do(d.Requeue(job.id, **requeue), at=1.0)
@@ -196,7 +214,7 @@ def test_what_cannot_be_requeued_says_why(stage: Stage, profile: str, requeue: d
     assert (caught.value.rule, caught.value.job_id) == ("can be requeued", "w0!a")
 
 
-def test_bad_requeues(stage: Stage):
+def test_bad_requeues(stage: Stage) -> None:
     job = stage.run("a", "0")
     for decision, rule in (
         (d.Requeue(job.id, extra_s=-1.0), "finite numbers"),
@@ -209,7 +227,7 @@ def test_bad_requeues(stage: Stage):
         stage.do(d.Requeue(job.id), d.Requeue(job.id))
 
 
-def test_a_plain_kill_ends_the_job(stage: Stage):
+def test_a_plain_kill_ends_the_job(stage: Stage) -> None:
     job = stage.run("a", "0-3")
     assert on_wire(stage.do(d.KillJob((job.id,)), at=2.0)) == [("kill", "w0!a")]
     stage.do(d.KillJob((job.id,)))  # Batsim does not mind, and answers once
@@ -219,7 +237,7 @@ def test_a_plain_kill_ends_the_job(stage: Stage):
     assert stage.engine.cluster.partitions["all"].n_kills_pending == 0
 
 
-def test_a_peer_that_says_killed_before_completed(stage: Stage):
+def test_a_peer_that_says_killed_before_completed(stage: Stage) -> None:
     job = stage.run("a", "0-3")
     stage.do(d.KillJob((job.id,)), at=2.0)
     completed, killed = stage.killed(job)
@@ -229,7 +247,7 @@ def test_a_peer_that_says_killed_before_completed(stage: Stage):
     assert stage.puppet.heard[-1] == ("killed", "w0!a", "killed")
 
 
-def test_replace_in_one_reply(stage: Stage):
+def test_replace_in_one_reply(stage: Stage) -> None:
     job = stage.submit("a", n=2, walltime=11, estimate=10, at=3.0)
     reply = stage.do(d.Replace(job.id, IntervalSet.parse("0-3"), n=4, duration_s=5.5, reason="wider"), at=7.0)
     assert on_wire(reply) == [
@@ -250,7 +268,7 @@ def test_replace_in_one_reply(stage: Stage):
     assert stage.engine.jobs.n_over == {JobState.COMPLETED: 1, JobState.KILLED: 0, JobState.REJECTED: 0}
 
 
-def test_replace_by_the_same_is_a_plain_start():
+def test_replace_by_the_same_is_a_plain_start() -> None:
     stage = Stage()  # works without dynamic jobs
     job = stage.submit("a", n=2)
     assert on_wire(stage.do(d.Replace(job.id, IntervalSet.parse("0-1"), n=2, duration_s=10.0))) == [
@@ -267,21 +285,21 @@ def test_replace_by_the_same_is_a_plain_start():
         ({"n": 1}, "right number"),
     ],
 )
-def test_bad_replacements(stage: Stage, replace: dict, rule: str):
+def test_bad_replacements(stage: Stage, replace: dict[Any, Any], rule: str) -> None:
     job = stage.submit("a", n=2)
     with pytest.raises(PolicyError) as caught:
         stage.do(d.Replace(job.id, IntervalSet.parse("0-1"), **replace))
     assert caught.value.rule == rule
 
 
-def test_replace_needs_dynamic_jobs_only_when_something_changes():
+def test_replace_needs_dynamic_jobs_only_when_something_changes() -> None:
     stage = Stage()
     job = stage.submit("a", n=2)
     with pytest.raises(PolicyError, match="--enable-dynamic-jobs"):
         stage.do(d.Replace(job.id, IntervalSet.parse("0"), n=1))
 
 
-def test_metadata_of_a_derived_job_keeps_its_lineage(stage: Stage):
+def test_metadata_of_a_derived_job_keeps_its_lineage(stage: Stage) -> None:
     job = stage.run("a", "0")
     stage.do(d.Requeue(job.id))
     reply = stage.do(d.SetJobMetadata(job.id, "mood=good"), events=stage.killed(job))
@@ -291,12 +309,12 @@ def test_metadata_of_a_derived_job_keeps_its_lineage(stage: Stage):
 # --- registration -------------------------------------------------------------------------------------------------
 
 
-def test_registration_is_finished_at_once_by_policies_that_never_register():
+def test_registration_is_finished_at_once_by_policies_that_never_register() -> None:
     assert kinds(Stage(Puppet, dynamic_jobs_enabled=True).first) == ["Notify"]
     assert kinds(Stage(Puppet).first) == []
 
 
-def test_registration_is_finished_when_all_jobs_are_in_and_over(stage: Stage):
+def test_registration_is_finished_when_all_jobs_are_in_and_over(stage: Stage) -> None:
     assert kinds(stage.first) == []
     job = stage.submit("a")
     assert on_wire(stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=0))) == []
@@ -305,7 +323,7 @@ def test_registration_is_finished_when_all_jobs_are_in_and_over(stage: Stage):
 
 
 @pytest.mark.parametrize("workloads", [{}, {"w0": "empty.json"}])
-def test_registration_is_finished_without_any_job(workloads: dict):
+def test_registration_is_finished_without_any_job(workloads: dict[Any, Any]) -> None:
     stage = Stage(DynamicPuppet, begin=False, dynamic_jobs_enabled=True)
     reply = stage.step(stage.begins(workloads=workloads))
     if workloads:
@@ -314,7 +332,7 @@ def test_registration_is_finished_without_any_job(workloads: dict):
     assert on_wire(reply) == [("registration_finished",)]
 
 
-def test_a_policy_registers_jobs_of_its_own(stage: Stage):
+def test_a_policy_registers_jobs_of_its_own(stage: Stage) -> None:
     profile = d.RegisterProfile("mine", "nap", {"type": "delay", "delay": 3})
     made = d.RegisterJob("mine!1", {"id": "mine!1", "subtime": 0.0, "res": 1, "profile": "nap"})
     reply = stage.do(profile, made, start("mine!1", "2"))
@@ -338,7 +356,7 @@ def test_a_policy_registers_jobs_of_its_own(stage: Stage):
         assert caught.value.rule == rule, decision
 
 
-def test_registering_after_all_goes_on_first():
+def test_registering_after_all_goes_on_first() -> None:
     stage = Stage(Puppet, dynamic_jobs_enabled=True)  # it said registration_finished in its first reply
     reply = stage.do(d.RegisterProfile("mine", "nap", {"type": "delay", "delay": 3}))
     assert on_wire(reply)[0] == ("continue_registration",)
@@ -346,41 +364,6 @@ def test_registering_after_all_goes_on_first():
 
 
 # --- a whole run --------------------------------------------------------------------------------------------------
-
-
-class Ruthless(LocalPolicy):
-    """EASY that requeues the job with the most processors whenever somebody new comes; for tests of the services."""
-
-    Options = QueueOptions
-    scheduler = EasyScheduler
-    needs = frozenset({Need.DYNAMIC_JOBS})
-    work: Any = "all"
-
-    def on_begin(self, cluster: Cluster) -> None:
-        super().on_begin(cluster)
-        self.pushed = False
-
-    def on_job_submitted(self, job: Job, now: float) -> None:
-        super().on_job_submitted(job, now)
-        self.pushed = True
-
-    def on_job_killed(self, job: Job, now: float) -> None:
-        super().on_job_killed(job, now)
-        self.local.submit(job, now)
-
-    def decide(self, now: float) -> Any:
-        running = [job for _, _, job in self.local.partition.running if job.n_restarts < 3]
-        if self.pushed and running and not self.local.partition.n_kills_pending:
-            victim = max(running, key=lambda job: (job.n_procs, job.id))
-            yield d.Requeue(victim.id, work=self.work, extra_s=0.5)
-        self.pushed = False
-        yield from super().decide(now)
-
-
-class Gentle(Ruthless):
-    """The same, but victims keep what they have done."""
-
-    work = "rest"
 
 
 @pytest.mark.parametrize("policy", [Ruthless, Gentle])
@@ -391,7 +374,7 @@ class Gentle(Ruthless):
         st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 12), st.integers(0, 5)), min_size=1, max_size=15
     )
 )
-def test_requeued_jobs_all_end_and_do_their_work(policy: type[Ruthless], acknowledged: bool, jobs: list):
+def test_requeued_jobs_all_end_and_do_their_work(policy: type[Ruthless], acknowledged: bool, jobs: list[Any]) -> None:
     workload = Workload()
     at = 0
     for index, (gap, n, run, more) in enumerate(jobs):
@@ -401,18 +384,20 @@ def test_requeued_jobs_all_end_and_do_their_work(policy: type[Ruthless], acknowl
     run = run_policy(policy, workload, 4, config=config)
     assert not run.deadlocked
     for index, (_, _, work, _) in enumerate(jobs):
-        segments = [job for job in run.jobs.values() if job.id == f"w0!{index:02}" or f"parent=w0!{index:02};" in job.metadata]
+        segments = [
+            job for job in run.jobs.values() if job.id == f"w0!{index:02}" or f"parent=w0!{index:02};" in job.metadata
+        ]
         *killed, last = sorted(segments, key=lambda job: (job.started_at, len(job.id), job.id))
         assert all(job.final_state == e.COMPLETED_KILLED for job in killed)
         assert last.final_state == e.COMPLETED_SUCCESSFULLY
         if policy is Ruthless:
             assert last.duration_s == pytest.approx(work + 0.5 * len(killed))
         else:
-            done = sum(job.ended_at - job.started_at for job in segments)
+            done = sum((job.ended_at or 0.0) - (job.started_at or 0.0) for job in segments)
             assert done == pytest.approx(work + 0.5 * len(killed), abs=1e-5 * len(segments))
 
 
-def test_deadlock_is_seen_by_the_fake(stage: Stage):
+def test_deadlock_is_seen_by_the_fake(stage: Stage) -> None:
     class Lazy(Puppet):
         pass
 

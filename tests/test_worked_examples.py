@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pybatsched.testing import Workload, run_policy
@@ -41,12 +43,14 @@ def workload(rows: list[tuple[int, int, int, int, int]], *, walltimes: str) -> W
         ("fcfs", {}, E1, {1: (0, 10), 2: (10, 20), 3: (20, 25), 4: (25, 55), 5: (25, 30), 6: (25, 35)}),
     ],
 )
-def test_example(policy: str, options: dict, rows: list, expected: dict, walltimes: str):
+def test_example(
+    policy: str, options: dict[Any, Any], rows: list[Any], expected: dict[Any, Any], walltimes: str
+) -> None:
     run = run_policy(policy, workload(rows, walltimes=walltimes), 8, **options)
     assert {int(job.id[3:]): (job.started_at, job.ended_at) for job in run.jobs.values()} == expected
 
 
-def test_conservative_places_at_submission():
+def test_conservative_places_at_submission() -> None:
     """E2's reservations as they are promised when each job comes: 1@0 2@10 3@20 4@25 5@4 6@10."""
     promised = {}
     for k in range(1, 7):

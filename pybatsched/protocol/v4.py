@@ -31,12 +31,14 @@ T = TypeVar("T")
 class Kind:
     """How a member is read and written. `read` raises TypeError or ValueError; `expected` is for the message.
 
-    `exact` says that writing always gives back what was read; otherwise the codec compares, and keeps the original.
+    A value of the type `plain` is taken as it is, which is the fast way. `exact` says that writing always gives back
+    what was read; otherwise the codec compares, and keeps the original.
     """
 
     expected: str
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] | None = None
+    plain: type | None = None
     exact: bool = True
 
 
@@ -112,13 +114,13 @@ def _write_resources(resources: tuple[e.Resource, ...]) -> list[dict[str, Any]]:
 
 _RESOURCE: Final = {"id": int, "name": str, "state": str, "properties": dict, "zone_properties": dict}
 
-TEXT: Final = Kind("a text", _only(str))
-INTEGER: Final = Kind("an integer", _only(int))
-FLAG: Final = Kind("true or false", _only(bool))
-OBJECT: Final = Kind("an object", _only(dict), dict)
+TEXT: Final = Kind("a text", _only(str), plain=str)
+INTEGER: Final = Kind("an integer", _only(int), plain=int)
+FLAG: Final = Kind("true or false", _only(bool), plain=bool)
+OBJECT: Final = Kind("an object", _only(dict), dict, plain=dict)
 ANY: Final = Kind("a value", lambda value: value)
-NUMBER: Final = Kind("a number", _number, exact=False)  # an integer past 2**53 is no double
-ID: Final = Kind("a job id", _identifier, exact=False)
+NUMBER: Final = Kind("a number", _number, plain=float, exact=False)  # an integer past 2**53 is no double
+ID: Final = Kind("a job id", _identifier, plain=str, exact=False)
 IDS: Final = Kind("an array of job ids", _identifiers, list, exact=False)
 PROCS: Final = Kind("an interval set such as '0-3 5'", _procs, str, exact=False)
 MAYBE_PROCS: Final = Kind("anything", _procs_if_any, str, exact=False)
@@ -263,10 +265,18 @@ def _decode(raw: bytes, shapes: Mapping[str, Shape], unknown: type[Any]) -> Mess
     listed = envelope.get("events")
     if type(listed) is not list:
         listed = _top(listed, "events", _only(list), "an array", envelope)
-    items = tuple(_decode_item(item, index, shapes, unknown) for index, item in enumerate(listed))
+    items = []
+    for index, item in enumerate(listed):
+        # The usual event has just these three members, of the usual types.
+        if type(item) is dict and len(item) == 3:
+            kind, timestamp, data = item.get("type"), item.get("timestamp"), item.get("data")
+            if type(timestamp) is float and type(data) is dict and type(kind) is str and kind in shapes:
+                items.append(_decode_data(shapes[kind], data, timestamp, e.NOTHING, index))
+                continue
+        items.append(_decode_item(item, index, shapes, unknown))
     if len(envelope) == 2:
-        return Message(now, items)
-    return Message(now, items, {key: v for key, v in envelope.items() if key not in {"now", "events"}})
+        return Message(now, tuple(items))
+    return Message(now, tuple(items), {key: v for key, v in envelope.items() if key not in {"now", "events"}})
 
 
 def _parse(raw: bytes) -> dict[str, Any]:
@@ -319,26 +329,29 @@ def _decode_item(item: Any, index: int, shapes: Mapping[str, Shape], unknown: ty
     shape = shapes.get(kind)
     if shape is None:
         return unknown(kind, data, timestamp=timestamp, beside=beside)
-    return _decode_data(shape, data, timestamp, beside, path)
+    return _decode_data(shape, data, timestamp, beside, index)
 
 
-def _decode_data(shape: Shape, data: dict[str, Any], timestamp: float, beside: Mapping[str, Any], path: str) -> Any:
+def _decode_data(shape: Shape, data: dict[str, Any], timestamp: float, beside: Mapping[str, Any], index: int) -> Any:
     values: list[Any] = []
     extra: dict[str, Any] = {}
     n_used = 0
     for member in shape.members:
         key = member.key
         value = data.get(key)
+        if type(value) is member.kind.plain:
+            values.append(value)
+            n_used += 1
+            continue
+        path = f"events[{index}].data.{key}"
         if value is None:
             if member.required and (key not in data or member.kind is not ANY):
                 what = "null" if key in data else "nothing"
-                raise RemoteProtocolError(
-                    f"{shape.name}: expected {member.kind.expected}, got {what}", field=f"{path}.data.{key}"
-                )
+                raise RemoteProtocolError(f"{shape.name}: expected {member.kind.expected}, got {what}", field=path)
             values.append(None)
             n_used += member.required
             continue
-        typed = _read_member(member, value, f"{path}.data.{key}")
+        typed = _read_member(member, value, path)
         values.append(typed)
         n_used += 1
         if not member.kind.exact and _written(member.kind.write, typed) != value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from support.recordings import Recording, recordings, structure_error
@@ -16,11 +17,12 @@ ALL = recordings()
 
 
 @pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
-def test_messages_survive_reading_and_writing(recording: Recording):
+def test_messages_survive_reading_and_writing(recording: Recording) -> None:
     for sender, text in recording.records:
-        decode, encode = (
-            (v4.decode_events, v4.encode_events) if sender == "batsim" else (v4.decode_decisions, v4.encode_decisions)
-        )
+        codec: Any = (v4.decode_decisions, v4.encode_decisions)
+        if sender == "batsim":
+            codec = (v4.decode_events, v4.encode_events)
+        decode, encode = codec
         broken = structure_error(text)
         if broken:
             with pytest.raises(RemoteProtocolError) as caught:
@@ -32,7 +34,7 @@ def test_messages_survive_reading_and_writing(recording: Recording):
 
 
 @pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
-def test_nothing_batsim_says_is_unknown_or_left_over(recording: Recording):
+def test_nothing_batsim_says_is_unknown_or_left_over(recording: Recording) -> None:
     """All types and members of the protocol have a field of their own; only users' own fields are extra."""
     for request in recording.requests:
         for event in v4.decode_events(request).items:
@@ -42,7 +44,7 @@ def test_nothing_batsim_says_is_unknown_or_left_over(recording: Recording):
             assert not event.beside
 
 
-def test_scheduler_types_are_known():
+def test_scheduler_types_are_known() -> None:
     kinds = {
         type(item)
         for recording in ALL
@@ -54,6 +56,6 @@ def test_scheduler_types_are_known():
     assert {d.ExecuteJob, d.KillJob, d.RegisterJob, d.SetResourceState, d.Query, d.ToJobMsg} <= kinds
 
 
-def test_the_projects_own_recordings_are_there():
+def test_the_projects_own_recordings_are_there() -> None:
     assert len(ALL) >= 25
     assert any(structure_error(text) for recording in ALL for _, text in recording.records)

@@ -27,14 +27,14 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda d: d.name)
 @pytest.mark.parametrize("policy", ["easy", "conservative"])
-def test_starts_are_those_of_the_counting_rule(policy: str, directory: Path):
+def test_starts_are_those_of_the_counting_rule(policy: str, directory: Path) -> None:
     run = simulate(policy, directory)
     expected = {f"w0!{row['job_id']}": row["start"] for row in rows(directory / f"counted_{policy}_starts.csv")}
     assert {job.id: f"{job.started_at:.6f}" for job in run.jobs.values()} == expected
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda d: d.name)
-def test_fcfs_is_batscheds_fcfs_fast(directory: Path):
+def test_fcfs_is_batscheds_fcfs_fast(directory: Path) -> None:
     run = simulate("fcfs", directory)
     expected = {
         f"w0!{row['job_id']}": (row["starting_time"], row["finish_time"], row["allocated_resources"])

@@ -43,19 +43,19 @@ def starts(run: FakeBatsim) -> dict[str, tuple[float | None, str]]:
 
 @examples(300)
 @given(workloads(endless=True))
-def test_fcfs(workload: Workload):
+def test_fcfs(workload: Workload) -> None:
     assert starts(run_policy("fcfs", workload, N_PROCS)) == starts(run_policy(SlowFcfs, workload, N_PROCS))
 
 
 @examples(500)
 @given(workloads() | workloads(honest=False) | workloads(endless=True) | workloads(unit=0.1))
-def test_easy(workload: Workload):
+def test_easy(workload: Workload) -> None:
     assert starts(run_policy("easy", workload, N_PROCS)) == starts(run_policy(SlowEasy, workload, N_PROCS))
 
 
 @examples(500)
 @given(workloads() | workloads(unit=0.1))
-def test_conservative_with_compression(workload: Workload):
+def test_conservative_with_compression(workload: Workload) -> None:
     assert starts(run_policy("conservative", workload, N_PROCS)) == starts(
         run_policy(SlowConservative, workload, N_PROCS)
     )
@@ -63,14 +63,14 @@ def test_conservative_with_compression(workload: Workload):
 
 @examples(300)
 @given(workloads() | workloads(unit=0.1))
-def test_conservative_without_compression(workload: Workload):
+def test_conservative_without_compression(workload: Workload) -> None:
     fast = run_policy("conservative", workload, N_PROCS, compression=False)
     slow = run_policy(SlowConservative, workload, N_PROCS, compression=False)
     assert starts(fast) == starts(slow)
 
 
 @given(workloads())
-def test_with_exact_estimates_compression_changes_nothing(workload: Workload):
+def test_with_exact_estimates_compression_changes_nothing(workload: Workload) -> None:
     for job in workload.jobs:
         job["estimate"] = workload.profiles[job["profile"]]["delay"]
     assert starts(run_policy("conservative", workload, N_PROCS)) == starts(
@@ -79,9 +79,7 @@ def test_with_exact_estimates_compression_changes_nothing(workload: Workload):
 
 
 ORDERS = ["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area"]
-machine_changes = st.lists(
-    st.tuples(st.integers(0, 60), st.integers(0, N_PROCS - 1), st.integers(1, 30)), max_size=4
-)
+machine_changes = st.lists(st.tuples(st.integers(0, 60), st.integers(0, N_PROCS - 1), st.integers(1, 30)), max_size=4)
 
 
 @examples(300)
@@ -94,7 +92,7 @@ machine_changes = st.lists(
 )
 def test_every_job_ends_whatever_the_machines_do(
     policy: str, workload: Workload, order: str, changes: list[tuple[int, int, int]], compression: bool
-):
+) -> None:
     """Wrong estimates, endless jobs, machines that go and come back: no illegal decision, no hang, nothing lost."""
     options: dict[str, Any] = {"order": order}
     if policy == "conservative":
@@ -111,7 +109,7 @@ def test_every_job_ends_whatever_the_machines_do(
 
 
 @given(workloads())
-def test_the_conservative_promise_is_kept(workload: Workload):
+def test_the_conservative_promise_is_kept(workload: Workload) -> None:
     """With exact estimates no job starts later than it could have when it came, whoever comes after it."""
     full = starts(run_policy("conservative", workload, N_PROCS))
     for job in workload.jobs:
@@ -127,9 +125,10 @@ def test_the_conservative_promise_is_kept(workload: Workload):
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
 @given(workload=workloads(honest=False))
-def test_the_same_input_gives_the_same_bytes(policy: str, workload: Workload):
+def test_the_same_input_gives_the_same_bytes(policy: str, workload: Workload) -> None:
     def transcript() -> list[bytes]:
-        session, said = Session(plan_for(policy)), []
+        session = Session(plan_for(policy))
+        said: list[bytes] = []
 
         def handle(raw: bytes) -> bytes:
             reply = session.handle(raw)

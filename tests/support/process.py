@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import zmq
 
@@ -41,7 +42,7 @@ class Server:
     def send_signal(self, signum: int) -> None:
         self.process.send_signal(signum)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -76,7 +77,7 @@ class Peer:
         self._socket.close()
         self._context.term()
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -26,7 +26,7 @@ class Scripted(policy.Policy):
 
     def __init__(self, options: ScriptOptions) -> None:
         super().__init__(options)
-        import json  # noqa: PLC0415
+        import json
 
         lines = options.conversation.read_text(encoding="utf-8").splitlines()
         replies = [record["text"] for record in map(json.loads, lines) if record["from"] == "scheduler"]

@@ -138,7 +138,7 @@ class Stage:
         return e.JobCompleted(job.wire_id, state, 0, str(job.procs), timestamp=self.now)
 
     def killed(self, job: Job, progress: float | None = 0.5) -> tuple[e.Event, ...]:
-        node = {"profile_name": job.profile_name}
+        node: dict[str, Any] = {"profile_name": job.profile_name}
         if progress is not None:
             node["progress"] = progress
         return (

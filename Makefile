@@ -1,0 +1,50 @@
+# Set-up and the usual jobs. `make demo` and `make test` need nothing but Python (3.11 or newer), make and a C compiler.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Everything that is installed is pinned, what builds our own packages included.
+PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test lint types unit wheel bench clean
+
+demo: $(VENV)/ready
+	$(BIN)/python examples/demo.py
+
+test: lint types unit wheel
+
+lint: $(VENV)/ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+# The directory schedulers/ is installed as pybatsched_schedulers; mypy is shown it under that name.
+types: $(VENV)/ready
+	mkdir -p build/typing
+	ln -sfn ../../schedulers build/typing/pybatsched_schedulers
+	MYPYPATH=build/typing $(BIN)/mypy -p pybatsched -p pybatsched_schedulers
+	MYPYPATH=build/typing:tests $(BIN)/mypy tests benchmarks examples
+
+unit: $(VENV)/ready
+	$(BIN)/python -m pytest -n auto
+
+# The wheel is built, installed where nothing else is, and asked who it is.
+wheel: $(VENV)/ready
+	rm -rf build/wheel build/fresh
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir build/wheel . > build/wheel.log 2>&1 \
+	  || { cat build/wheel.log; exit 1; }
+	$(PYTHON) -m venv build/fresh
+	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
+	cd build && fresh/bin/pybatsched --version && fresh/bin/pybatsched policies
+
+bench: $(VENV)/ready
+	$(BIN)/python benchmarks/exchanges.py
+
+# Installed anew whenever the project's own description or the pins have changed.
+$(VENV)/ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	mkdir -p build
+	$(PIP_INSTALL) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist out *.egg-info

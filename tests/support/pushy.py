@@ -1,0 +1,94 @@
+"""Policies that kill and requeue a lot, to exercise the engine's services; loaded by path into the real process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pybatsched import decisions as d
+from pybatsched.cluster import Cluster
+from pybatsched.intervals import IntervalSet
+from pybatsched.jobs import Job
+from pybatsched.local import LocalPolicy, QueueOptions
+from pybatsched.policy import Need, Policy
+from pybatsched_schedulers.easy import EasyScheduler
+
+
+class Ruthless(LocalPolicy):
+    """EASY that requeues the job with the most processors whenever somebody new comes; for tests of the services."""
+
+    Options = QueueOptions
+    scheduler = EasyScheduler
+    needs = frozenset({Need.DYNAMIC_JOBS})
+    work: Any = "all"
+    extra_s = 0.5
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.pushed = False
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        super().on_job_submitted(job, now)
+        self.pushed = True
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        super().on_job_killed(job, now)
+        self.local.submit(job, now)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        running = [job for _, _, job in self.local.partition.running if job.n_restarts < 3]
+        if self.pushed and running and not self.local.partition.n_kills_pending:
+            victim = max(running, key=lambda job: (job.n_procs, job.id))
+            yield d.Requeue(victim.id, work=self.work, extra_s=self.extra_s)
+        self.pushed = False
+        yield from super().decide(now)
+
+
+class Restarter(Ruthless):
+    """The same without the extra time, so that any profile can be restarted."""
+
+    extra_s = 0.0
+
+
+class Gentle(Ruthless):
+    """The same, but victims keep what they have done."""
+
+    work = "rest"
+
+
+class Stretcher(LocalPolicy):
+    """FCFS on two processors more or fewer than asked for, and twice the time: every job is replaced."""
+
+    Options = QueueOptions
+    scheduler = EasyScheduler
+    needs = frozenset({Need.DYNAMIC_JOBS})
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        for decision in super().decide(now):
+            if isinstance(decision, d.ExecuteJob):
+                n = len(decision.procs)
+                on = decision.procs if n == 1 else decision.procs.first(n - 1)
+                yield d.Replace(decision.job_id, on, n=len(on), duration_s=7.25, reason="stretched")
+            else:
+                yield decision
+
+
+class Lazy(Policy):
+    """Never starts anything."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        return ()
+
+
+class Greedy(Policy):
+    """Starts every job on processor 0, free or not."""
+
+    def on_begin(self, cluster: Cluster) -> None:
+        self.jobs: list[Job] = []
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.jobs.append(job)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        while self.jobs:
+            yield d.ExecuteJob(self.jobs.pop(0).id, IntervalSet.span(0, 1))
