@@ -1,0 +1,100 @@
+"""What the documentation shows is executed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.process import Peer, Server, run_cli
+
+from pybatsched import testing
+from pybatsched.testing import FakeBatsim, Workload
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+
+
+@pytest.fixture
+def shortest(tmp_path: Path) -> Path:
+    path = tmp_path / "shortest.py"
+    path.write_text(PYTHON[0])
+    return path
+
+
+def test_the_policy_of_the_guide_is_complete_and_short(shortest: Path) -> None:
+    assert len(PYTHON[0].splitlines()) < 40
+    shown = run_cli("policies", f"{shortest}:ShortestFirst")
+    assert shown.returncode == 0
+    assert "patience = 3600" in shown.stdout
+
+
+def test_the_policy_of_the_guide_runs_in_the_real_process(shortest: Path, tmp_path: Path) -> None:
+    content = json.loads((ROOT / "examples" / "workload.json").read_text())
+    journal = str(tmp_path / "run.pbj")
+    arguments = ("--policy", f"{shortest}:ShortestFirst", "-o", "patience=600", "--journal", journal)
+    with Server(*arguments) as server, Peer(server.wait_ready()) as peer:
+        run = FakeBatsim(Workload.from_json(content), content["nb_res"]).run(peer.ask)
+        assert server.finish() == 0, server.errors
+    assert not run.deadlocked
+    assert {job.final_state for job in run.jobs.values()} == {"COMPLETED_SUCCESSFULLY"}
+    assert run_cli("replay", journal).returncode == 0
+    story = run_cli("explain", journal, "w0!23").stdout
+    assert "not started: needs 32 processors" in story
+    assert "started on 0-31: shortest that fits: 350.3 s" in story
+
+
+def test_the_test_of_the_guide_passes(shortest: Path) -> None:
+    test = shortest.with_name("check.py")
+    test.write_text(PYTHON[1])
+    subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent)
+
+
+@pytest.mark.parametrize(("index", "name"), [(2, "FirstFit"), (3, "Pushy")])
+def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "snippet.py"
+    path.write_text(PYTHON[index])
+    shown = run_cli("policies", f"{path}:{name}")
+    assert shown.returncode == 0, shown.stderr
+    if name == "FirstFit":
+        jobs = Workload().job("a", n=3, s=5).job("b", n=3, s=5, at=1).job("c", n=1, s=5, at=2)
+        run = testing.run_policy(f"{path}:{name}", jobs, n_procs=4)
+        assert [job.started_at for job in run.jobs.values()] == [0, 5, 2]
+    else:
+        assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
+            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_the_demo_runs(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "demo.py")], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "30 jobs on 32 processors" in done.stdout
+    assert "identical: 62 messages answered as recorded" in done.stdout
+
+
+def test_examples_of_the_testing_module() -> None:
+    import doctest
+
+    result = doctest.testmod(testing)
+    assert result.attempted
+    assert not result.failed
+
+
+def test_every_rule_is_documented() -> None:
+    """The table of rules in docs/protocol.md names every rule the code can report."""
+    told = (ROOT / "docs" / "protocol.md").read_text()
+    for module in ("rules", "actions", "services", "engine"):
+        text = (ROOT / "pybatsched" / f"{module}.py").read_text()
+        for rule in re.findall(r'(?:Violation\(\s*|rule=)"([a-z -]+)"', text):
+            assert rule in told, rule
