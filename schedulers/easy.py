@@ -79,7 +79,8 @@ class EasyScheduler(LocalScheduler):
     def shadow(self, head: Job, now: float) -> tuple[float, int]:
         """Give the head's shadow time and the extra processors then. O(running).
 
-        The shadow time is infinite if the head cannot start on the machines that are here now.
+        The shadow time is infinite, and nothing is extra, if the head waits for a job without an estimate or
+        cannot start on the machines that are here now: who ends before that is anybody's guess.
         """
         n_then = self.partition.n_free
         shadow_at = -math.inf
@@ -89,7 +90,7 @@ class EasyScheduler(LocalScheduler):
             n_then += self.partition.n_returned_by(job)
             if n_then >= head.n_procs:
                 shadow_at = max(shadow_at, end_at, now)  # a job past its estimate is expected to end now
-        if n_then < head.n_procs:
+        if n_then < head.n_procs or shadow_at == math.inf:
             return math.inf, 0
         return shadow_at, n_then - head.n_procs
 

@@ -65,6 +65,8 @@ class SlowEasy(Twin):
             default=math.inf,
         )
         extra = self.partition.n_free + sum(n for end, n in ends if end <= shadow) - head.n_procs
+        if shadow == math.inf:
+            extra = 0
         for job in self.queue[1:]:
             if job.n_procs > self.partition.n_free:
                 continue
