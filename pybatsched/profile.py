@@ -67,11 +67,39 @@ class Profile:
                 if free[i] < n:
                     break
 
+    def better(self, n: int, span_s: float, place: float, not_before: float, before: float) -> float:
+        """Find the first start in [not_before, before) that is better than a job's own place, else that place. O(s).
+
+        The job's own reservation begins at its place and stays where it is: beyond that instant it may use what is
+        its own already, so only what lies before is looked at.
+        """
+        times, free = self._times, self._free
+        i = max(bisect_right(times, not_before) - 1, 0)
+        stop = bisect_left(times, place, i)
+        start = max(not_before, times[0])
+        before = min(before, place)
+        while start < before:
+            if free[i] >= n:
+                end = start + span_s - HALF_TICK
+                i += 1
+                while i < stop and free[i] >= n and times[i] < end:
+                    i += 1
+                if i >= stop or times[i] >= end:
+                    return start
+            i += 1
+            if i >= stop:
+                break
+            start = times[i]
+        return place
+
     def most_free(self, start_at: float, end_at: float) -> int:
-        """Give the largest number free at some instant of [start, end). O(s)."""
-        i = max(bisect_right(self._times, start_at) - 1, 0)
-        j = bisect_left(self._times, end_at)
-        return max(self._free[i:j], default=0)
+        """Give the largest number free at some instant of [start, end). O(s), quickly."""
+        i = bisect_right(self._times, start_at) - 1
+        return max(self._free[max(i, 0) : bisect_left(self._times, end_at)], default=0)
+
+    def step_at(self, at: float) -> float:
+        """Give the beginning of the step that an instant lies in. O(log s)."""
+        return self._times[max(bisect_right(self._times, at) - 1, 0)]
 
     def free_at(self, at: float) -> int:
         """Give the number free at an instant. O(log s)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -33,6 +34,47 @@ class ConservativeOptions(QueueOptions):
     )
 
 
+class Gains:
+    """Room that became free in the plan, one gain after the other; asked for the hull of those since some count.
+
+    Two monotonic stacks: an entry that is neither the earliest start nor the latest end of any suffix is dropped, so
+    adding is O(1) on average and asking O(log gains).
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self._starts: list[tuple[int, float]] = []
+        self._ends: list[tuple[int, float]] = []
+
+    def add(self, start_at: float, end_at: float) -> None:
+        """Note that [start, end) became freer."""
+        while self._starts and self._starts[-1][1] >= start_at:
+            self._starts.pop()
+        while self._ends and self._ends[-1][1] <= end_at:
+            self._ends.pop()
+        self._starts.append((self.n, start_at))
+        self._ends.append((self.n, end_at))
+        self.n += 1
+
+    def any_since(self, n: int) -> bool:
+        """Tell whether anything was gained since there were n gains."""
+        return self.n > n
+
+    def forget(self, n: int) -> None:
+        """Forget the first n gains: nobody will ask for them any more."""
+        del self._starts[: bisect_left(self._starts, (n,))]
+        del self._ends[: bisect_left(self._ends, (n,))]
+
+    def hull_since(self, n: int) -> tuple[float, float]:
+        """Give the earliest start and the latest end of all gained since there were n gains; (inf, -inf) for none."""
+        if n >= self.n:
+            return math.inf, -math.inf
+        return (
+            self._starts[bisect_left(self._starts, (n,))][1],
+            self._ends[bisect_left(self._ends, (n,))][1],
+        )
+
+
 class ConservativeScheduler(LocalScheduler):
     """Conservative backfilling on one partition.
 
@@ -53,9 +95,9 @@ class ConservativeScheduler(LocalScheduler):
         self._places: dict[str, float] = {}
         self._by_place: SortedList[tuple[float, int, Job]] = SortedList()
         self._newcomers: list[Job] = []
-        self._gains: list[tuple[float, float]] = []  # room that became free and not every job has looked at
-        self._n_gains_forgotten = 0
-        self._seen: dict[str, int] = {}  # how many gains a job had looked at when it was last placed
+        self._gains = Gains()
+        self._seen: dict[str, int] = {}  # how many gains there were when a job was last looked at
+        self._n_seen_by_all = 0
         self._must_compress = False
         self._must_rebuild = False
         self._called_at: set[float] = set()
@@ -93,7 +135,7 @@ class ConservativeScheduler(LocalScheduler):
 
     def _gain(self, n: int, start_at: float, end_at: float) -> None:
         self._profile.give(n, start_at, end_at)
-        self._gains.append((start_at, end_at))
+        self._gains.add(start_at, end_at)
 
     # --- the plan ---
 
@@ -133,7 +175,7 @@ class ConservativeScheduler(LocalScheduler):
 
     def _note(self, job: Job, place: float) -> None:
         self._places[job.id] = place
-        self._seen[job.id] = self._n_gains_forgotten + len(self._gains)
+        self._seen[job.id] = self._gains.n
         self._by_place.add((place, self._entries[job.id][1], job))
 
     def _forget(self, job: Job, arrival: int) -> float:
@@ -144,36 +186,37 @@ class ConservativeScheduler(LocalScheduler):
 
     def _compress(self, now: float) -> None:
         """Move waiting jobs forward, one at a time in queue order."""
+        if not self._gains.any_since(self._n_seen_by_all):
+            return
         for _, arrival, job in self.queue:
             place = self._places.get(job.id)
-            if place is None or not self._may_move(job, place, now):
+            if place is None:
                 continue
-            span_s = self.span_s(job)
-            end_at = instant(place, span_s)
-            self._profile.give(job.n_procs, place, end_at)
-            better = self._profile.earliest(job.n_procs, span_s, now)
-            self._profile.take(job.n_procs, better, instant(better, span_s))
+            better = self._better(job, place, now)
             if better < place:
-                self._gains.append((place, end_at))
+                span_s = self.span_s(job)
+                end_at = instant(place, span_s)
+                self._profile.give(job.n_procs, place, end_at)
+                self._profile.take(job.n_procs, better, instant(better, span_s))
+                self._gains.add(place, end_at)
                 self._forget(job, arrival)
                 self._note(job, better)
-        oldest = min(self._seen.values(), default=self._n_gains_forgotten + len(self._gains))
-        del self._gains[: oldest - self._n_gains_forgotten]
-        self._n_gains_forgotten = oldest
+        self._n_seen_by_all = min(self._seen.values(), default=self._gains.n)
+        self._gains.forget(self._n_seen_by_all)
 
-    def _may_move(self, job: Job, place: float, now: float) -> bool:
-        """Tell whether room was gained before the job's place that is wide enough for it.
+    def _better(self, job: Job, place: float, now: float) -> float:
+        """Find a better place for a job, or give its own.
 
-        Room behind the start of its own place was the job's already, so it cannot help.
+        It had the best there was when it was last looked at, so a better one must touch room that was gained since
+        then, that is wide enough for it, and that lies before its own place: behind that it was the job's already.
         """
-        news = self._gains[self._seen[job.id] - self._n_gains_forgotten :]
-        self._seen[job.id] = self._n_gains_forgotten + len(self._gains)
-        n = job.n_procs
-        most_free = self._profile.most_free
-        return any(
-            start_at < place and end_at > now and most_free(max(start_at, now), min(end_at, place)) >= n
-            for start_at, end_at in news
-        )
+        first, last = self._gains.hull_since(self._seen[job.id])
+        self._seen[job.id] = self._gains.n
+        n, profile = job.n_procs, self._profile
+        if first >= place or last <= now or profile.most_free(first, min(last, place)) < n:
+            return place
+        span_s = self.span_s(job)
+        return profile.better(n, span_s, place, max(now, profile.step_at(first - span_s)), last)
 
     def _rebuild(self, now: float) -> None:
         """Place everybody anew in queue order around what runs. O(queue * profile)."""
@@ -181,8 +224,6 @@ class ConservativeScheduler(LocalScheduler):
         self._places.clear()
         self._by_place.clear()
         self._seen.clear()
-        self._n_gains_forgotten += len(self._gains)
-        self._gains.clear()
         for _, _, job in self.queue:
             self._place(job, now)
         self._must_rebuild = False

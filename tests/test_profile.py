@@ -40,9 +40,29 @@ def test_earliest_is_the_earliest(n_procs: int, taken: list[Any], n: int, span: 
         profile.take(k, start, start + length)
         table.add(-k, start, start + length)
     assert [profile.free_at(t) for t in range(HORIZON)] == table.free[:HORIZON]
+    assert profile.most_free(not_before, not_before + span) == max(table.free[not_before : not_before + span])
     assert profile.earliest(n, span, not_before) == table.earliest(n, span, not_before)
-    for start, end in ((0, 1), (not_before, not_before + span)):
-        assert profile.most_free(start, end) == max(table.free[start:end])
+
+
+@given(st.lists(spans, max_size=15), st.integers(1, 4), st.integers(1, 15), st.integers(0, 30), st.integers(1, 40))
+def test_better_is_the_earliest_place_around_the_others(
+    taken: list[Any], n: int, span: int, not_before: int, window: int
+) -> None:
+    profile = Profile(0.0, 6)
+    for k, start, length in taken:
+        at = profile.earliest(k, length, start)  # so that nothing is overbooked
+        profile.take(k, at, at + length)
+    place = profile.earliest(n, span, 35)
+    around = profile.earliest(n, span, not_before)  # without the job itself
+    profile.take(n, place, place + span)
+    expected = around if around < min(place, not_before + window) else place
+    if around < place:
+        # what is its own may be used: a window that reaches into the own place is feasible too
+        profile.give(n, place, place + span)
+        best = profile.earliest(n, span, not_before)
+        profile.take(n, place, place + span)
+        expected = best if best < not_before + window else place
+    assert profile.better(n, span, place, not_before, not_before + window) == expected
 
 
 @given(st.lists(spans, max_size=12), st.data())
