@@ -5,13 +5,14 @@ This is all of a scheduler but the socket, so the server, the replayer and the t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from pybatsched import decisions as d
 from pybatsched import events as e
-from pybatsched.engine import Engine
+from pybatsched.engine import Engine, Reply
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
 
@@ -23,13 +24,17 @@ MAX_MESSAGE_BYTES: Final = 512 * 2**20
 
 
 class Session:
-    """One run: a policy, an engine and a codec. `handle` takes a message and gives the reply."""
+    """One run: a policy, an engine and a codec. `handle` takes a message and gives the reply.
+
+    `watch` is shown every exchange, for people who want to look on.
+    """
 
     def __init__(
         self,
         plan: PolicyPlan,
         *,
         journal: JournalWriter | None = None,
+        watch: Callable[[Message[e.Event], Reply], None] | None = None,
         max_bytes: int = MAX_MESSAGE_BYTES,
         checked: bool = False,
     ) -> None:
@@ -37,6 +42,7 @@ class Session:
         self.engine = Engine(plan.make, plan.source.name, checked=checked)
         self.n_messages = 0
         self._journal = journal
+        self._watch = watch
         self._max_bytes = max_bytes
 
     @property
@@ -58,6 +64,8 @@ class Session:
             if journal is not None:
                 journal.error(self.n_messages, type(error).__name__, str(error))
             raise
+        if self._watch is not None:
+            self._watch(message, reply)
         if journal is not None:
             journal.reply(self.n_messages, answer, [d.reason_text(item.reason) for item in reply.decisions])
         return answer

@@ -246,6 +246,17 @@ def test_the_default_endpoint_is_this_machine_only() -> None:
     assert DEFAULT_ENDPOINT == "tcp://127.0.0.1:28000"
 
 
+def test_verbose_tells_the_conversation() -> None:
+    with Server("--policy", "fcfs", "-v") as server, Peer(server.wait_ready()) as peer:
+        for request in recording("requeue-no-ack").requests[:2]:
+            peer.ask(request)
+        peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        server.finish()
+    assert "  <- SimulationBegins 4 4 0" in server.errors
+    assert "  -> Notify registration_finished   # this policy registers no jobs" in server.errors
+    assert "t=0\n  <- JobSubmitted w0!long\n  -> ExecuteJob w0!long 0-2   # head of the queue\n" in server.errors
+
+
 def test_jobs_left_over_at_the_end_give_code_5() -> None:
     with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])

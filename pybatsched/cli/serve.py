@@ -15,8 +15,13 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from pybatsched import __version__, registry
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.engine import Reply
 from pybatsched.errors import InputError, PybatschedError
+from pybatsched.intervals import IntervalSet
 from pybatsched.journal import JournalWriter
+from pybatsched.protocol import Message
 from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, Interrupted, ServerOptions, serve
 from pybatsched.session import MAX_MESSAGE_BYTES, Session
 
@@ -63,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MIB",
         help=f"largest message to accept, in MiB (default {MAX_MESSAGE_BYTES // 2**20})",
     )
-    add("-v", "--verbose", action="count", default=0, help="say more")
+    add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,7 +77,8 @@ def run(args: argparse.Namespace) -> int:
     plan.options_for(None)  # what is wrong already must not wait for Batsim
     _raise_on_signals()
     journal = JournalWriter(args.journal) if args.journal else None
-    session = Session(plan, journal=journal, max_bytes=args.max_message)
+    watch = narrate if args.verbose else None
+    session = Session(plan, journal=journal, watch=watch, max_bytes=args.max_message)
     how = "failed"
     try:
         options = ServerOptions(args.endpoint, args.timeout, args.max_message)
@@ -150,6 +156,24 @@ def _raise_on_signals() -> None:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
+
+
+def narrate(message: Message[e.Event], reply: Reply) -> None:
+    """Tell one exchange to people, a line per event and decision."""
+    lines = [f"t={message.now:g}"]
+    lines += [f"  <- {_told(event)}" for event in message.items]
+    for decision in reply.decisions:
+        why = d.reason_text(decision.reason)
+        lines.append(f"  -> {_told(decision)}" + (f"   # {why}" if why else ""))
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def _told(item: e.Event | d.Decision) -> str:
+    """Write an event or a decision in one line: its name and its short members."""
+    hidden = {"timestamp", "reason", "extra", "beside"}
+    values = [getattr(item, name) for name in item.__struct_fields__ if name not in hidden]
+    shown = [str(value) for value in values if isinstance(value, str | int | float | IntervalSet | tuple)]
+    return " ".join([type(item).__name__, *(text if len(text) <= 100 else text[:97] + "..." for text in shown)])
 
 
 def _summary(session: Session) -> str:
