@@ -77,6 +77,7 @@ class LocalScheduler(ABC):
         self._rank = _RANKS[options.order]
         self._entries: dict[str, tuple[float, int, Job]] = {}
         self._n_arrivals = 0
+        self._assumed: set[str] = set()  # jobs that plan with assume_walltime
 
     def span_s(self, job: Job) -> float:
         """Give the time to plan for a job: its estimate, else infinity."""
@@ -99,14 +100,18 @@ class LocalScheduler(ABC):
         """Put a job into the queue. O(log queue)."""
         if job.estimate is None and self.assume_walltime is not None:
             job.estimate = self.assume_walltime
+            self._assumed.add(job.id)
         self._n_arrivals += 1
         entry = (self._rank(job.n_procs, self.span_s(job)), self._n_arrivals, job)
         self._entries[job.id] = entry
         self.queue.add(entry)
 
     def withdraw(self, job: Job, now: float) -> None:  # noqa: ARG002
-        """Take a waiting job out of the queue again. O(log queue)."""
+        """Take a waiting job out of the queue again, as it came. O(log queue)."""
         self.queue.remove(self._entries.pop(job.id))
+        if job.id in self._assumed:
+            self._assumed.remove(job.id)
+            job.estimate = None
 
     def ended(self, job: Job, now: float) -> None:  # noqa: B027  most rules look at the partition only
         """Hear that a job of this partition is over or killed; its processors are free already."""
@@ -127,16 +132,29 @@ class LocalScheduler(ABC):
     def estimate(self, n: int, span_s: float, now: float) -> float | None:
         """Say when a job of n processors would start if it came now, by present knowledge; None for never.
 
-        Replays the queue on expected ends: O(queue * (queue + running)).
+        Places the queue one after the other on expected ends: O(queue * (queue + running)).
         """
         if n > self.partition.n_procs:
             return None
+        profile, not_before = self._placed_queue(now, None)
+        start = self._expect(profile, n, span_s, now, not_before)
+        return None if start == math.inf else start
+
+    def planned_start(self, job: Job, now: float) -> float | None:
+        """Say when a job of this queue would start by present knowledge; None for never. As costly as `estimate`."""
+        profile, not_before = self._placed_queue(now, job)
+        start = self._expect(profile, job.n_procs, self.span_s(job), now, not_before)
+        return None if start == math.inf else start
+
+    def _placed_queue(self, now: float, until: Job | None) -> tuple[Profile, float]:
+        """Place the queue, up to a job, on the running jobs' expected ends. Gives the last start as well."""
         profile = self.expected_profile(now)
         not_before = now
         for _, _, job in self.queue:
+            if job is until:
+                break
             not_before = self._expect(profile, job.n_procs, self.span_s(job), now, not_before)
-        start = self._expect(profile, n, span_s, now, not_before)
-        return None if start == math.inf else start
+        return profile, not_before
 
     def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:
         """Place one job for `estimate`. Rules without backfilling start no job before the one in front of it."""
@@ -159,6 +177,7 @@ class LocalScheduler(ABC):
         job = entry[2]
         self.queue.remove(entry)
         del self._entries[job.id]
+        self._assumed.discard(job.id)
         return ExecuteJob(job.id, self.partition.free.first(job.n_procs), reason=reason)
 
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002

@@ -67,6 +67,11 @@ class Profile:
                 if free[i] < n:
                     break
 
+    def fits(self, n: int, start_at: float, end_at: float) -> bool:
+        """Tell whether n processors are free all the time from start to end. O(s), quickly."""
+        i = max(bisect_right(self._times, start_at) - 1, 0)
+        return min(self._free[i : max(bisect_left(self._times, end_at - HALF_TICK), i + 1)]) >= n
+
     def better(self, n: int, span_s: float, place: float, not_before: float, before: float) -> float:
         """Find the first start in [not_before, before) that is better than a job's own place, else that place. O(s).
 

@@ -10,19 +10,24 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 from sortedcontainers import SortedList
 
 from pybatsched.decisions import CallMeLater, Decision, Reason
 from pybatsched.instants import TICK, instant
+from pybatsched.intervals import EMPTY, IntervalSet
 from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
 from pybatsched.profile import Profile
 
 if TYPE_CHECKING:
     from pybatsched.cluster import Partition
     from pybatsched.jobs import Job
+
+
+# Real networks make jobs start and end a few microseconds late; a plan that is off by less than this stands.
+TOLERANCE: Final = 1e-3
 
 
 class ConservativeOptions(QueueOptions):
@@ -78,12 +83,13 @@ class Gains:
 class ConservativeScheduler(LocalScheduler):
     """Conservative backfilling on one partition.
 
-    `_places` holds the planned start of every waiting job; running and waiting jobs together make up `_profile`.
-    The plan is kept from event to event. It is made anew only where reality broke it: machines went or came, or a
-    job ran past its estimate.
+    `_places` holds the planned start of every waiting job, `_booked` what every running one holds and until when;
+    together they make up `_profile`. The plan is kept from event to event. Where reality breaks it (machines go or come
+    back, a job overruns its estimate, a policy starts a job by itself) it is repaired: a job keeps its place if it can,
+    and only those that collide are placed anew, in queue order.
 
-    O(profile) per arrival. Compression is O(queue * profile) at worst, but a job is moved only if room was gained
-    before its place since it was last looked at (`_gains`), which is rare and quick to see.
+    O(profile) per arrival. Compression looks at each waiting job for which room was gained since the last time
+    (`Gains`): O(queue * profile) at worst, after an early end in a long queue.
     """
 
     reserves = True
@@ -94,12 +100,13 @@ class ConservativeScheduler(LocalScheduler):
         self._profile = Profile(0.0, partition.n_free)
         self._places: dict[str, float] = {}
         self._by_place: SortedList[tuple[float, int, Job]] = SortedList()
+        self._booked: dict[str, tuple[IntervalSet, float]] = {}
         self._newcomers: list[Job] = []
         self._gains = Gains()
         self._seen: dict[str, int] = {}  # how many gains there were when a job was last looked at
         self._n_seen_by_all = 0
         self._must_compress = False
-        self._must_rebuild = False
+        self._must_repair = False
         self._called_at: set[float] = set()
 
     # --- what happened ---
@@ -111,27 +118,26 @@ class ConservativeScheduler(LocalScheduler):
 
     def withdraw(self, job: Job, now: float) -> None:
         """Take a job out of the queue and give its place to others."""
-        arrival = self._entries[job.id][1]
+        arrival, span_s = self._entries[job.id][1], self.span_s(job)
         super().withdraw(job, now)
         self._must_compress = True
         if job.id in self._places:
             place = self._forget(job, arrival)
-            self._gain(job.n_procs, max(place, now), instant(place, self.span_s(job)))
+            self._gain(job.n_procs, max(place, now), instant(place, span_s))
         else:
             self._newcomers.remove(job)
 
     def ended(self, job: Job, now: float) -> None:
         """Give back what the job had booked beyond now, and let the others look for better places."""
         self._must_compress = True  # even after an end on time: an earlier pass may have left room behind
-        if self.partition.away:
-            self._must_rebuild = True  # some of its processors may not come back
-        elif job.expected_end_at > now:
-            n = job.n_procs if job.procs is None else len(job.procs)
-            self._gain(n, now, job.expected_end_at)
+        procs, end_at = self._booked.pop(job.id, (EMPTY, now))
+        if end_at > now:
+            away = self.partition.away
+            self._gain(len(procs - away) if away else len(procs), now, end_at)
 
     def machines_changed(self, now: float) -> None:  # noqa: ARG002
-        """Make a new plan: the machine is another one."""
-        self._must_rebuild = True
+        """Repair the plan: the machine is another one."""
+        self._must_repair = True
 
     def _gain(self, n: int, start_at: float, end_at: float) -> None:
         self._profile.give(n, start_at, end_at)
@@ -145,33 +151,42 @@ class ConservativeScheduler(LocalScheduler):
         for place, arrival, job in due:
             # The plan may count on a job that ends at this very instant and has not been announced yet.
             if job.n_procs <= self.partition.n_free:
+                n, planned_end_at = job.n_procs, instant(place, self.span_s(job))
                 self._forget(job, arrival)
                 yield self.start(self._entries[job.id], ("its place in the plan, {}, has come", place))
+                self._book(job, n, planned_end_at, now)
         if not self.compression:
             yield from self._calls(now)
 
+    def _book(self, job: Job, n: int, planned_end_at: float, now: float) -> None:
+        """Note what a job really got: a policy may have started it otherwise than planned, or not at all."""
+        if job.partition is self.partition and job.procs is not None:
+            self._booked[job.id] = (job.procs, job.expected_end_at)
+            if len(job.procs) == n and job.expected_end_at == planned_end_at:
+                return
+            self._profile.take(len(job.procs), now, job.expected_end_at)
+            self._must_repair = len(job.procs) > n or job.expected_end_at > planned_end_at + TOLERANCE
+        self._gain(n, now, planned_end_at)
+
     def _settle(self, now: float) -> None:
-        """Bring the plan up to date: compress it, or make it anew, and give newcomers their places."""
+        """Bring the plan up to date: repair and compress it, and give newcomers their places."""
         self._profile.advance(now)
         running = self.partition.running
-        late = self._by_place and self._by_place[0][0] < now
-        if self._must_rebuild or late or (running and running[0][0] < now):
-            self._rebuild(now)
-        elif self._must_compress and self.compression:
+        late = bool(self._by_place) and self._by_place[0][0] < now - TOLERANCE
+        overrun = bool(running) and running[0][0] < now - TOLERANCE
+        if self._must_repair or late or overrun or len(running) != len(self._booked):
+            self._repair(now)
+        if self._must_compress and self.compression:
             self._compress(now)
         self._must_compress = False
         if self._newcomers:
             newcomers, self._newcomers = self._newcomers, []
             for job in newcomers:
-                if job.id not in self._places:
-                    self._place(job, now)
+                self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), now)))
 
-    def _place(self, job: Job, now: float) -> None:
-        """Give a job the earliest place there is. O(profile)."""
-        span_s = self.span_s(job)
-        place = self._profile.earliest(job.n_procs, span_s, now)
-        self._profile.take(job.n_procs, place, instant(place, span_s))
-        self._note(job, place)
+    def _take(self, job: Job, place: float) -> float:
+        self._profile.take(job.n_procs, place, instant(place, self.span_s(job)))
+        return place
 
     def _note(self, job: Job, place: float) -> None:
         self._places[job.id] = place
@@ -194,13 +209,11 @@ class ConservativeScheduler(LocalScheduler):
                 continue
             better = self._better(job, place, now)
             if better < place:
-                span_s = self.span_s(job)
-                end_at = instant(place, span_s)
+                end_at = instant(place, self.span_s(job))
                 self._profile.give(job.n_procs, place, end_at)
-                self._profile.take(job.n_procs, better, instant(better, span_s))
                 self._gains.add(place, end_at)
                 self._forget(job, arrival)
-                self._note(job, better)
+                self._note(job, self._take(job, better))
         self._n_seen_by_all = min(self._seen.values(), default=self._gains.n)
         self._gains.forget(self._n_seen_by_all)
 
@@ -218,26 +231,39 @@ class ConservativeScheduler(LocalScheduler):
         span_s = self.span_s(job)
         return profile.better(n, span_s, place, max(now, profile.step_at(first - span_s)), last)
 
-    def _rebuild(self, now: float) -> None:
-        """Place everybody anew in queue order around what runs. O(queue * profile)."""
+    def _repair(self, now: float) -> None:
+        """Make the plan fit what really runs: who can keeps his place, the others get new ones. O(queue * profile)."""
+        running = self.partition.running
+        # What waits for a job past its estimate has no real place, so the plan is provisional until that one has ended.
+        self._must_repair = bool(running) and running[0][0] <= now
+        self._booked = {job.id: (job.procs, end_at) for end_at, _, job in running if job.procs is not None}
         self._profile = self.expected_profile(now)
-        self._places.clear()
+        planned, self._places = self._places, {}
         self._by_place.clear()
-        self._seen.clear()
         for _, _, job in self.queue:
-            self._place(job, now)
-        self._must_rebuild = False
+            place = planned.get(job.id)
+            if place is None:
+                continue
+            span_s = self.span_s(job)
+            keeps = now + 1.5 * TICK < place < math.inf and self._profile.fits(
+                job.n_procs, place, instant(place, span_s)
+            )
+            if not keeps:
+                place = self._profile.earliest(job.n_procs, span_s, now)
+            self._note(job, self._take(job, place))
+        # Machines may have come back, or more ended than was booked: everybody may look everywhere.
+        self._gains.add(now, math.inf)
+        self._must_compress = True
 
     def _calls(self, now: float) -> Iterator[Decision]:
         """Ask to be woken for the next promised start: without compression nothing else may happen then.
 
         A place at the very next tick waits for a job past its estimate, whose end is news enough.
         """
-        if self._by_place:
-            place = self._by_place[0][0]
-            if now + 1.5 * TICK < place < math.inf and place not in self._called_at:
-                self._called_at = {at for at in self._called_at if at > now} | {place}
-                yield CallMeLater(place, reason=("{} is promised to start then", self._by_place[0][2].id))
+        place = self._by_place[0][0] if self._by_place else math.inf
+        if now + 1.5 * TICK < place < math.inf and place not in self._called_at:
+            self._called_at = {at for at in self._called_at if at > now} | {place}
+            yield CallMeLater(place, reason=("{} is promised to start then", self._by_place[0][2].id))
 
     # --- questions ---
 
@@ -248,6 +274,12 @@ class ConservativeScheduler(LocalScheduler):
         self._settle(now)
         start = self._profile.earliest(n, span_s, now)
         return None if start == math.inf else start
+
+    def planned_start(self, job: Job, now: float) -> float | None:
+        """Give a waiting job's place in the plan. O(1) if the plan is up to date."""
+        self._settle(now)
+        place = self._places.get(job.id, math.inf)
+        return None if place == math.inf else max(place, now)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Tell the job's present place in the plan."""

@@ -104,6 +104,8 @@ class EasyScheduler(LocalScheduler):
             return "backfilled on {} extra processors beside {}", job.n_procs, self._head and self._head.id
         return None
 
+    # Placing each job as early as it can be is a good guess, not EASY's own doing: a job may start sooner on extra
+    # processors, or later because others do.
     def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
         return super()._expect(profile, n, span_s, now, now)
 
