@@ -76,12 +76,14 @@ class Actions:
 
     # --- what happens to jobs -----------------------------------------------------------------------------------
 
-    def add_job(self, job_id: str, fields: Mapping[str, Any], profile: Mapping[str, Any] | None = None) -> Job:
-        """Take a new job into the table."""
+    def add_job(
+        self, job_id: str, fields: Mapping[str, Any], profile: Mapping[str, Any] | None = None, *, at: float
+    ) -> Job:
+        """Take a new job into the table, submitted at an instant that may lie in the past."""
         if profile is None:
             workload = job_id.partition("!")[0] if "!" in job_id else ""
             profile = self._cluster.profiles.get(workload, {}).get(str(fields.get("profile")))
-        job = Job.from_fields(job_id, fields, profile=profile, submitted_at=self.now, seq=self._jobs.n_submitted)
+        job = Job.from_fields(job_id, fields, profile=profile, submitted_at=at, seq=self._jobs.n_submitted)
         self._jobs.add(job)
         return job
 
@@ -150,7 +152,7 @@ class Actions:
     def _register_job(self, decision: d.RegisterJob) -> None:
         # A job the policy makes itself: it waits from now on, and the policy knows it already.
         self.open_registration()
-        self.services.registered(self.add_job(decision.job_id, decision.job))
+        self.services.registered(self.add_job(decision.job_id, decision.job, at=self.now))
         self.send(decision)
 
     def _register_profile(self, decision: d.RegisterProfile) -> None:

@@ -26,8 +26,8 @@ CONTINUE_REGISTRATION: Final = "continue_registration"
 
 def reason_text(reason: Reason) -> str:
     """Format a reason. A template that does not match its arguments is shown as it is, never an error."""
-    if isinstance(reason, str):
-        return reason
+    if not isinstance(reason, tuple):
+        return str(reason or "")
     try:
         return str(reason[0]).format(*reason[1:])
     except (IndexError, KeyError, ValueError, TypeError):

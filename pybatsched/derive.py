@@ -67,7 +67,7 @@ def can_copy(profile: Mapping[str, Any] | None, profiles: Profiles) -> bool:
 
 
 def requeued_profile(
-    job: Job,
+    profile: Mapping[str, Any] | None,
     profiles: Profiles,
     *,
     work: Literal["all", "rest"],
@@ -80,9 +80,8 @@ def requeued_profile(
     The rest of a delay is counted in seconds (the progress Batsim reports is rounded); that of a parallel task
     is (1 - progress) of each amount, and extra seconds become work at the pace the job has shown.
     """
-    profile = job.profile
     if profile is None:
-        raise CannotDeriveError(f"the profile {job.profile_name!r} of job {job.id} is not known")
+        raise CannotDeriveError("its profile is not known")
     kept = {key: value for key, value in profile.items() if key not in {"seq", "repeat"}}
     delay_s = delay_of(profile, profiles)
     if delay_s is not None:

@@ -28,11 +28,11 @@ from pybatsched.rules import Referee, Violation
 if TYPE_CHECKING:
     from pybatsched.services import Services
 
+_MACHINE_NEWS: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
     e.SimulationBegins: 0,
     e.JobCompleted: 1,
     e.JobKilled: 1,
-    e.Notify: 2,  # machines going and coming; other notices do no harm there
     e.ResourceStateChanged: 2,
     e.JobSubmitted: 3,
     e.SimulationEnds: 5,
@@ -40,6 +40,8 @@ _RANKS: Final[dict[type[e.Event], int]] = {
 
 
 def _rank(event: e.Event) -> int:
+    if type(event) is e.Notify:
+        return 2 if event.kind in _MACHINE_NEWS else 4
     return _RANKS.get(type(event), 4)
 
 
@@ -188,7 +190,7 @@ class Engine:
             raise RemoteProtocolError(f"job {job_id} is submitted twice", field="job_id")
         if event.job is None:
             raise RemoteProtocolError(f"job {job_id} comes without its description", field="job")
-        job = self._actions.add_job(job_id, event.job, event.profile)
+        job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
         if not self.policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
             reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)
             self._actions.carry_out(d.RejectJob(job_id, reason=reason))
@@ -231,7 +233,7 @@ class Engine:
             self._tell("on_job_killed", ended, self.now)
 
     def _on_notify(self, event: e.Notify) -> None:
-        if event.kind in {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}:
+        if event.kind in _MACHINE_NEWS:
             if event.procs is None:
                 raise RemoteProtocolError(
                     f"{event.kind} without resources; expected an interval set", field="resources"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from procset import ProcSet
 
+_MANY: Final = 128  # bounds: past that a linear pass beats one slice per interval
 _PART: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 
 
@@ -125,6 +126,8 @@ class IntervalSet:
         small, large = self._bounds, other._bounds
         if len(small) > len(large):
             small, large = large, small
+        if len(small) > _MANY:
+            return IntervalSet._of(_merged(small, large))
         bounds = large.copy()
         for i in range(0, len(small), 2):
             _insert(bounds, small[i], small[i + 1])
@@ -134,6 +137,8 @@ class IntervalSet:
         """Give what is in self and not in other. One slice per interval of other."""
         bounds = self._bounds.copy()
         gone = other._bounds
+        if len(gone) > _MANY and bounds:
+            return self & IntervalSet._of([0, *gone, max(bounds[-1], gone[-1])])  # all the others
         for k in range(0, len(gone), 2):
             start, stop = gone[k], gone[k + 1]
             i = bisect_left(bounds, start)
@@ -202,6 +207,17 @@ class IntervalSet:
 
     def __repr__(self) -> str:
         return f"IntervalSet({str(self)!r})"
+
+
+def _merged(a: list[int], b: list[int]) -> list[int]:
+    """Unite two sets of runs in one pass; sorting two sorted lists together is linear."""
+    bounds: list[int] = []
+    for start, stop in sorted([*zip(a[::2], a[1::2], strict=True), *zip(b[::2], b[1::2], strict=True)]):
+        if bounds and start <= bounds[-1]:
+            bounds[-1] = max(bounds[-1], stop)
+        else:
+            bounds += (start, stop)
+    return bounds
 
 
 def _insert(bounds: list[int], start: int, stop: int) -> None:

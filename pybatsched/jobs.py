@@ -11,7 +11,7 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pybatsched.decisions import Reason, reason_text
 from pybatsched.errors import InputError, RemoteProtocolError
@@ -32,6 +32,15 @@ class JobState(enum.Enum):
     REJECTED = "rejected"
 
 
+class Terms(NamedTuple):
+    """What a job is to do, and how long that may take."""
+
+    profile_name: str
+    profile: Mapping[str, Any] | None
+    walltime: float | None
+    estimate: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A part of a job's life that is over: Batsim knew it as a job of its own."""
@@ -40,6 +49,7 @@ class Segment:
     started_at: float
     ended_at: float
     procs: IntervalSet
+    partition: Partition | None = None
 
 
 class Job:
@@ -69,6 +79,7 @@ class Job:
         "started_at",
         "state",
         "submitted_at",
+        "terms",
         "walltime",
         "wire_id",
         "workload",
@@ -107,6 +118,7 @@ class Job:
         self.ended_at: float | None = None
         self.final_state = ""
         self.past: list[Segment] = []
+        self.terms = Terms(profile_name, profile, walltime, self.estimate)  # the whole job, not what is left of it
         self.n_derived = 0  # how many times it went on under another id
         self.resume_on: IntervalSet | None = None
 
@@ -164,19 +176,10 @@ class Job:
         self.start_reason = reason
         self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
 
-    def wait_again(
-        self,
-        profile_name: str,
-        profile: Mapping[str, Any] | None,
-        walltime: float | None,
-        estimate: float | None,
-    ) -> None:
+    def wait_again(self, terms: Terms) -> None:
         """Go back to waiting with other work (for the engine)."""
         self.state = JobState.WAITING
-        self.profile_name = profile_name
-        self.profile = profile
-        self.walltime = walltime
-        self.estimate = estimate
+        self.profile_name, self.profile, self.walltime, self.estimate = terms
         self.started_at = None
         self.procs = None
         self.partition = None
@@ -252,11 +255,6 @@ class JobTable:
     def knows(self, job_id: str) -> bool:
         """Tell whether the id was ever used, by a user or towards Batsim."""
         return job_id in self.by_wire_id or job_id in self._over or job_id in self.alive
-
-    @property
-    def n_waiting(self) -> int:
-        """How many jobs wait."""
-        return len(self.alive) - self.n_running
 
 
 def _seconds(value: Any) -> float | None:

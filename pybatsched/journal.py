@@ -44,7 +44,7 @@ class JournalWriter:
             self._file: BinaryIO = Path(path).open("wb")  # noqa: SIM115  closed by close()
         except OSError as error:
             raise InputError(f"the journal {os.fspath(path)!r} cannot be written: {error.strerror}") from None
-        self._pack = msgpack.Packer(use_bin_type=True).pack
+        self._pack = msgpack.Packer(use_bin_type=True, default=str).pack  # a TOML date, say
 
     def header(self, plan: PolicyPlan, begins: SimulationBegins | None, options: Mapping[str, Any]) -> None:
         """Write who plays which policy on which machine."""

@@ -129,7 +129,7 @@ class LocalScheduler(ABC):
     def _plan(self, now: float) -> Iterator[Decision]:
         """Start what may start now; the queue is not empty."""
 
-    def estimate(self, n: int, span_s: float, now: float) -> float | None:
+    def estimate(self, n: int, duration_s: float, now: float) -> float | None:
         """Say when a job of n processors would start if it came now, by present knowledge; None for never.
 
         Places the queue one after the other on expected ends: O(queue * (queue + running)).
@@ -137,7 +137,7 @@ class LocalScheduler(ABC):
         if n > self.partition.n_procs:
             return None
         profile, not_before = self._placed_queue(now, None)
-        start = self._expect(profile, n, span_s, now, not_before)
+        start = self._expect(profile, n, duration_s, now, not_before)
         return None if start == math.inf else start
 
     def planned_start(self, job: Job, now: float) -> float | None:

@@ -75,6 +75,14 @@ class PolicyPlan:
         except ValidationError as error:
             raise InputError(_explained(error, self.source.name, origin)) from None
 
+    def check_early(self) -> None:
+        """Refuse what is wrong already, before Batsim has said its own; what is missing may still come from there."""
+        try:
+            self.source.cls.Options.model_validate({**self.from_file, **self.given})
+        except ValidationError as error:
+            if any(problem["type"] != "missing" for problem in error.errors()):
+                self.options_for(None)
+
     def make(self, begins: SimulationBegins) -> Policy:
         """Make the policy. An exception of its constructor is the plugin's fault."""
         options = self.options_for(begins)

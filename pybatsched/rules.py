@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched import decisions as d
 from pybatsched.derive import is_any_size
+from pybatsched.intervals import IntervalSet
 from pybatsched.jobs import Job, JobState
 
 if TYPE_CHECKING:
     from pybatsched.cluster import Cluster
-    from pybatsched.intervals import IntervalSet
     from pybatsched.jobs import JobTable
 
 
@@ -63,6 +63,13 @@ class Referee:
         if check is None:
             kind = type(decision).__name__
             raise Violation("known decision", f"{kind} is no decision that Batsim understands: {decision!r:.200}")
+        for name, types in _FIELD_TYPES[type(decision)]:
+            value = getattr(decision, name)
+            if not isinstance(value, types):
+                hint = " (IntervalSet.from_procset makes one of it)" if type(value).__name__ == "ProcSet" else ""
+                raise Violation(
+                    "well-formed", f"{type(decision).__name__}.{name} is a {type(value).__name__}: {value!r:.80}{hint}"
+                )
         if decision.timestamp is not None and not math.isfinite(decision.timestamp):
             raise Violation("finite numbers", f"the time stamp {decision.timestamp} is no instant")
         check(decision)
@@ -161,12 +168,12 @@ class Referee:
             self._running(job_id, "kill")
 
     def _requeue(self, decision: d.Requeue) -> None:
-        self._registration()
-        self._running(decision.job_id, "requeue")
+        job = self._running(decision.job_id, "requeue")
+        self.registration(job)
         if decision.work not in {"all", "rest"}:
-            raise Violation("known work", f"work is 'all' or 'rest', not {decision.work!r}")
+            raise Violation("known work", f"work is 'all' or 'rest', not {decision.work!r}", job=job)
         if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
-            raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}")
+            raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
 
     def _replace(self, decision: d.Replace) -> None:
         job = self._waiting(decision.job_id, "replace")
@@ -205,15 +212,24 @@ class Referee:
             raise Violation("processors known", f"'{decision.procs}' are no processors of this platform")
         if not decision.state.isdigit():
             raise Violation("pstate", f"a pstate is a number as text, not {decision.state!r}")
+        if any(decision.state in self.cluster.sleep_pstates(i) for i in decision.procs):
+            asleep = decision.procs & self.cluster.asleep
+            if asleep:
+                raise Violation("pstate", f"{asleep} sleep already, or are on the way")
+            for partition in self.cluster.partitions.values():
+                for _, _, job in partition.running:
+                    if job.procs is not None and not job.procs.isdisjoint(decision.procs):
+                        raise Violation("pstate", f"{job.procs & decision.procs} run job {job.id}", job=job)
 
     # --- registration and talk ---
 
-    def _registration(self) -> None:
+    def registration(self, job: Job | None = None) -> None:
+        """Check that jobs can be registered at all."""
         if not self.dynamic_jobs:
-            raise Violation("registration enabled", "Batsim was started without --enable-dynamic-jobs")
+            raise Violation("registration enabled", "Batsim was started without --enable-dynamic-jobs", job=job)
 
     def _register_job(self, decision: d.RegisterJob) -> None:
-        self._registration()
+        self.registration()
         job_id, job = decision.job_id, decision.job
         _finite(job, f"job {job_id}")
         workload = job_id.partition("!")[0]
@@ -226,6 +242,10 @@ class Referee:
                 raise Violation("whole job", f"job {job_id} has no {key}, or one of a wrong type: {job.get(key)!r}")
         if job["res"] < 1:
             raise Violation("whole job", f"job {job_id} asks for {job['res']} processors")
+        for key in ("walltime", "estimate"):
+            value = job.get(key)
+            if value is not None and not (isinstance(value, int | float) and (value > 0 or value == -1)):
+                raise Violation("whole job", f"job {job_id}: {key} must be more than 0 seconds, got {value!r}")
         if workload not in self.cluster.profiles:
             raise Violation("workload known", f"there is no workload {workload!r}: register a profile in it first")
         if (workload, job["profile"]) in self.cluster.collected_profiles:
@@ -238,7 +258,7 @@ class Referee:
             raise Violation("profile known", f"workload {workload!r} has no profile {job['profile']!r}")
 
     def _register_profile(self, decision: d.RegisterProfile) -> None:
-        self._registration()
+        self.registration()
         name = f"{decision.workload_name}!{decision.profile_name}"
         _finite(decision.profile, f"profile {name}")
         used = (decision.workload_name, decision.profile_name) in self.cluster.collected_profiles
@@ -249,6 +269,11 @@ class Referee:
             raise Violation("whole profile", f"profile {name} has no type")
         if kind in {"smpi", "usage_trace"}:
             raise Violation("whole profile", f"profile {name}: Batsim reads {kind} profiles from files only")
+        if kind == "composed":
+            raise Violation("whole profile", f"profile {name}: Batsim 4 crashes on a composed profile made at run time")
+        delay = decision.profile.get("delay")
+        if kind == "delay" and not (isinstance(delay, int | float) and delay > 0):
+            raise Violation("whole profile", f"profile {name}: a delay must be more than 0 seconds, got {delay!r}")
 
     def _notify(self, decision: d.Notify) -> None:
         if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
@@ -260,6 +285,38 @@ class Referee:
 
     def _fail_empty(self, decision: d.Answer) -> None:
         raise Violation("whole answer", f"the answer is empty: {decision!r:.120}")
+
+
+_NONE: Final = type(None)
+_FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
+    d.ExecuteJob: (
+        ("job_id", str),
+        ("procs", IntervalSet),
+        ("mapping", (Mapping, _NONE)),
+        ("storage_mapping", (Mapping, _NONE)),
+        ("additional_io_job", (Mapping, _NONE)),
+    ),
+    d.RejectJob: (("job_id", str),),
+    d.KillJob: (("job_ids", (tuple, list)),),
+    d.CallMeLater: (("at", (int, float)),),
+    d.SetResourceState: (("procs", IntervalSet), ("state", str)),
+    d.SetJobMetadata: (("job_id", str), ("metadata", str)),
+    d.ChangeJobState: (("job_id", str), ("job_state", str)),
+    d.RegisterJob: (("job_id", str), ("job", Mapping)),
+    d.RegisterProfile: (("workload_name", str), ("profile_name", str), ("profile", Mapping)),
+    d.Notify: (("kind", str),),
+    d.Query: (("requests", Mapping),),
+    d.Answer: (("estimate_waiting_time", (Mapping, _NONE)),),
+    d.ToJobMsg: (("job_id", str),),
+    d.Requeue: (("job_id", str), ("extra_s", (int, float)), ("on", (IntervalSet, _NONE))),
+    d.Replace: (
+        ("job_id", str),
+        ("on", IntervalSet),
+        ("n", (int, _NONE)),
+        ("duration_s", (int, float, _NONE)),
+    ),
+}
+_FIELD_TYPES: Final = {cls: (("timestamp", (int, float, _NONE)), *fields) for cls, fields in _FIELDS.items()}
 
 
 def _finite(value: Any, where: str) -> None:

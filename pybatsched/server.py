@@ -14,7 +14,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from pybatsched.diagnosis import diagnose
-from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError, UnfinishedError
+from pybatsched.errors import InputError, PeerLostError, UnfinishedError
 
 if TYPE_CHECKING:
     from pybatsched.session import Session
@@ -40,7 +40,6 @@ class ServerOptions:
 
     endpoint: str = DEFAULT_ENDPOINT
     timeout_s: float = DEFAULT_TIMEOUT_S
-    max_bytes: int = 512 * 2**20
 
 
 def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], None]) -> None:
@@ -52,8 +51,6 @@ def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], No
     socket = context.socket(zmq.REP)
     socket.setsockopt(zmq.LINGER, _LINGER_MS)
     socket.setsockopt(zmq.RCVTIMEO, _LOOK_AROUND_MS)
-    # Past the limit we say what is wrong; far past it ZeroMQ drops the connection before it takes the memory.
-    socket.setsockopt(zmq.MAXMSGSIZE, 2 * options.max_bytes + 2**20)
     watch = _Watch(socket)
     try:
         _bind(socket, options.endpoint)
@@ -87,11 +84,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
                 _look_around(session, options, watch, time.monotonic() - heard_at)
             continue
         try:
-            if len(parts) > 1:
-                raise RemoteProtocolError(
-                    f"a message in {len(parts)} parts; expected one", message_number=session.n_messages + 1
-                )
-            reply = session.handle(parts[0])
+            reply = session.handle_parts(parts)
         except BaseException as error:
             # The peer waits for an answer; without one it would wait for ever.
             socket.send(session.farewell(error))
@@ -111,7 +104,7 @@ def _look_around(session: Session, options: ServerOptions, watch: _Watch, silent
     if gone_s is not None and gone_s >= GRACE_S:
         raise PeerLostError(
             f"the peer closed its connection {gone_s:.1f} s ago, after message {session.n_messages}, "
-            "without SIMULATION_ENDS (or it sent a message of more than twice the limit)\n" + diagnose(session.engine)
+            "without SIMULATION_ENDS\n" + diagnose(session.engine)
         )
     if options.timeout_s and silent_s >= options.timeout_s:
         raise PeerLostError(

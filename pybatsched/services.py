@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pybatsched import decisions as d
 from pybatsched import derive
 from pybatsched.instants import TICK
-from pybatsched.jobs import Job, JobState, Segment
+from pybatsched.jobs import Job, JobState, Segment, Terms
 from pybatsched.rules import Referee, Violation
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class Services:
         if pending.killed_at is None:
             if pending.spare_id is not None:
                 reason = ("{} had ended by itself", job.id)
+                self._actions.send(d.SetJobMetadata(pending.spare_id, f"unused_spare_of={job.id}", reason=reason))
                 self._actions.send(d.RejectJob(pending.spare_id, reason=reason))
             return None
         if pending.requeue is not None:
@@ -105,7 +106,8 @@ class Services:
         if job.wire_id in self._kills:
             raise Violation("one kill", f"job {job.id} is being killed already", job=job)
         spare_id = None
-        if not derive.can_copy(job.profile, self._profiles(job)):
+        base = job.terms.profile if decision.work == "all" else job.profile
+        if not derive.can_copy(base, self._profiles(job)):
             if decision.work != "all" or decision.extra_s:
                 kind = (job.profile or {}).get("type", "unknown")
                 text = f"its profile {job.profile_name!r} ({kind}) can only be restarted from scratch, without extra_s"
@@ -130,18 +132,21 @@ class Services:
         assert job.started_at is not None
         assert job.procs is not None
         elapsed_s = max(pending.killed_at - job.started_at, 0.0)
-        done_s = elapsed_s if requeue.work == "rest" else 0.0
         share = (progress or {}).get("progress")
-        profile, profile_name = job.profile, job.profile_name
-        walltime = _less(job.walltime, done_s, requeue.extra_s)
-        estimate = _less(job.estimate, done_s, requeue.extra_s)
-        if estimate == TICK and walltime is not None:
-            estimate = walltime  # it ran past its estimate: only the walltime is known
+        if requeue.work == "all":
+            profile_name, profile, walltime, estimate = job.terms
+        else:
+            profile_name, profile = job.profile_name, job.profile
+            walltime = _left(job.walltime, elapsed_s)
+            # A job past its estimate: only the walltime is known.
+            estimate = walltime if (job.estimate or elapsed_s) <= elapsed_s else _left(job.estimate, elapsed_s)
+        walltime = None if walltime is None else walltime + requeue.extra_s
+        estimate = None if estimate is None else estimate + requeue.extra_s
         wire_id = pending.spare_id
         if wire_id is None:
             try:
                 profile = derive.requeued_profile(
-                    job,
+                    profile,
                     self._profiles(job),
                     work=requeue.work,
                     extra_s=requeue.extra_s,
@@ -155,9 +160,9 @@ class Services:
                 job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, kind="requeue"
             )
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
-        job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs))
+        job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
         self._jobs.rename(job, wire_id)
-        job.wait_again(profile_name, profile, walltime, estimate)
+        job.wait_again(Terms(profile_name, profile, walltime, estimate))
         job.resume_on = requeue.on
 
     # --- replace ----------------------------------------------------------------------------------------------
@@ -172,8 +177,7 @@ class Services:
         self._actions.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=decision.reason))
 
     def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, reason: d.Reason) -> None:
-        if not self._referee.dynamic_jobs:
-            raise Violation("registration enabled", "Batsim was started without --enable-dynamic-jobs", job=job)
+        self._referee.registration(job)
         try:
             profile = derive.resized_profile(job, self._profiles(job), n, duration_s)
         except derive.CannotDeriveError as error:
@@ -182,7 +186,7 @@ class Services:
         if duration_s is not None:
             # A delay must end before its walltime to count as a success. Where the old work is not a known time, a
             # second is what `workload convert --walltimes exact` gives too.
-            margin_s = walltime - old_s if walltime is not None and old_s is not None else 1.0
+            margin_s = max(walltime - old_s, TICK) if walltime is not None and old_s is not None else 1.0
             slack_s = max(estimate - old_s, 0.0) if estimate is not None and old_s is not None else 0.0
             walltime = None if walltime is None else round(duration_s + margin_s, 6)
             estimate = round(duration_s + slack_s, 6)
@@ -193,7 +197,8 @@ class Services:
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
         self._jobs.rename(job, wire_id)
         job.n_procs = n
-        job.wait_again(profile_name, profile, walltime, estimate)
+        job.terms = Terms(profile_name, profile, walltime, estimate)
+        job.wait_again(job.terms)
 
     # --- registering ------------------------------------------------------------------------------------------
 
@@ -233,7 +238,7 @@ class Services:
         )
         self._registered.add(wire_id)
         job.n_derived += 1
-        note = self._notes[job.id] = derive.lineage(job, job.n_derived, kind)
+        note = self._notes[wire_id] = derive.lineage(job, job.n_derived, kind)
         self._actions.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
         self._actions.send(d.SetJobMetadata(wire_id, note, reason="lineage"))
 
@@ -254,7 +259,7 @@ class Services:
 
     def note_of(self, job: Job) -> str:
         """Give the lineage that is written to the job's metadata, or nothing."""
-        return self._notes.get(job.id, "")
+        return self._notes.get(job.wire_id, "")
 
     # --- profiles that Batsim has forgotten -------------------------------------------------------------------------
 
@@ -266,7 +271,7 @@ class Services:
         """Forget what is kept for a job that is over."""
         if self._referee.dynamic_jobs:
             self._collect(job.wire_id.partition("!")[0], job.profile_name)
-            self._notes.pop(job.id, None)
+            self._notes.pop(job.wire_id, None)
 
     def _collect(self, workload: str, name: str) -> None:
         """Note that Batsim has forgotten a profile, and the parts of a composed one, with the first job that ended.
@@ -286,6 +291,6 @@ class Services:
         return self._cluster.profiles.get(job.workload, {})
 
 
-def _less(span_s: float | None, done_s: float, extra_s: float) -> float | None:
+def _left(span_s: float | None, done_s: float) -> float | None:
     """Give what is left of a span, never nothing."""
-    return None if span_s is None else max(round(span_s - done_s, 6), TICK) + extra_s
+    return None if span_s is None else max(round(span_s - done_s, 6), TICK)

@@ -70,6 +70,31 @@ class Session:
             journal.reply(self.n_messages, answer, [d.reason_text(item.reason) for item in reply.decisions])
         return answer
 
+    def handle_parts(self, parts: list[bytes]) -> bytes:
+        """Answer a message as the socket gives it. More than one part is refused, and journalled as one text."""
+        if len(parts) == 1:
+            return self.handle(parts[0])
+        self.n_messages += 1
+        error = RemoteProtocolError(f"a message in {len(parts)} parts; expected one", message_number=self.n_messages)
+        if self._journal is not None:
+            if self.n_messages == 1:
+                self._journal.header(self.plan, None, self.plan.given)
+            self._journal.request(self.n_messages, b"".join(parts), self._max_bytes)
+            self._journal.error(self.n_messages, type(error).__name__, str(error))
+        raise error
+
+    def record_in(self, journal: JournalWriter) -> None:
+        """Record this session, from its first message on."""
+        self._journal = journal
+
+    def close(self, how: str) -> None:
+        """Close the journal, if there is one, with a word on how the run ended."""
+        if self._journal is not None:
+            if not self.n_messages:
+                self._journal.header(self.plan, None, self.plan.given)
+            self._journal.end(how)
+            self._journal.close()
+
     def farewell(self, error: BaseException) -> bytes:
         """Give a reply that makes the peer stop too: Batsim aborts on a message without `now`, else it would hang."""
         return msgspec.json.encode({"error": f"{type(error).__name__}: {error}"})

@@ -267,12 +267,12 @@ class ConservativeScheduler(LocalScheduler):
 
     # --- questions ---
 
-    def estimate(self, n: int, span_s: float, now: float) -> float | None:
+    def estimate(self, n: int, duration_s: float, now: float) -> float | None:
         """Say when such a job would be placed if it came now. O(profile)."""
         if n > self.partition.n_procs:
             return None
         self._settle(now)
-        start = self._profile.earliest(n, span_s, now)
+        start = self._profile.earliest(n, duration_s, now)
         return None if start == math.inf else start
 
     def planned_start(self, job: Job, now: float) -> float | None:

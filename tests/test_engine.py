@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from procset import ProcSet
 from support.stage import DynamicPuppet, Puppet, Stage, kinds, start
 
 from pybatsched import decisions as d
@@ -47,6 +48,25 @@ def test_ends_come_before_machines_before_submissions_before_calls() -> None:
         *stage.killed(b),
     )
     assert [news[0] for news in stage.puppet.heard] == ["ended", "killed", "machines", "submitted", "call"]
+
+
+def test_no_more_jobs_is_told_after_the_last_jobs() -> None:
+    stage = Stage()
+    job = {"id": "w0!a", "subtime": 0, "res": 1, "profile": "d10"}
+    stage.step(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=0), e.JobSubmitted("w0!a", job, timestamp=0))
+    assert [news[0] for news in stage.puppet.heard] == ["submitted", "notify"]
+
+
+def test_a_job_told_late_was_submitted_when_it_was_submitted() -> None:
+    stage = Stage()
+    job = {"id": "w0!a", "subtime": 3, "res": 1, "profile": "d10"}
+    stage.step(e.JobSubmitted("w0!a", job, timestamp=3.0), at=10.0)
+    assert stage.puppet.jobs["w0!a"].submitted_at == 3.0
+
+
+def test_reasons_of_any_kind_can_be_shown() -> None:
+    for reason, text in ((None, ""), (7, "7"), ((), ""), (("{} {}", 1), "{} {} 1"), (("{}", 1), "1"), ("x", "x")):
+        assert d.reason_text(reason) == text  # type: ignore[arg-type]
 
 
 def test_other_news_reach_the_policy() -> None:
@@ -91,6 +111,7 @@ def test_sleeping_processors_are_away_until_they_have_woken() -> None:
     stage = Stage()
     stage.do(d.SetResourceState(IntervalSet.parse("2-3"), "2"))
     assert stage.free == "0-1"
+    assert refused(stage, d.SetResourceState(IntervalSet.parse("3"), "2")).rule == "pstate"
     stage.step(e.ResourceStateChanged(IntervalSet.parse("2-3"), "2", timestamp=0))
     assert stage.free == "0-1"
     stage.do(d.SetResourceState(IntervalSet.parse("2-3"), "0"))
@@ -261,6 +282,14 @@ def refused(stage: Stage, *decisions: d.Decision) -> PolicyError:
         (d.Answer(), "whole answer"),
         (d.ToJobMsg("w0!ghost", "hi"), "job known"),
         (d.UnknownDecision("DANCE", {}), "known decision"),
+        (d.ExecuteJob("w0!wait", [1, 2]), "well-formed"),  # type: ignore[arg-type]
+        (d.ExecuteJob("w0!wait", ProcSet((1, 2))), "well-formed"),
+        (d.ExecuteJob(7, IntervalSet([1, 2])), "well-formed"),  # type: ignore[arg-type]
+        (d.CallMeLater("5"), "well-formed"),  # type: ignore[arg-type]
+        (d.SetJobMetadata("w0!run", 5), "well-formed"),  # type: ignore[arg-type]
+        (d.SetResourceState(IntervalSet([2]), 2), "well-formed"),  # type: ignore[arg-type]
+        (d.RejectJob("w0!wait", timestamp="now"), "well-formed"),  # type: ignore[arg-type]
+        (d.SetResourceState(IntervalSet([0]), "2"), "pstate"),
         ("execute!", "known decision"),
         (None, "known decision"),
     ],

@@ -47,6 +47,14 @@ def check(value: IntervalSet) -> None:
     assert all(p < q for p, q in itertools.pairwise(bounds))
 
 
+@given(st.sets(st.integers(0, 2000), min_size=300), st.sets(st.integers(0, 2000), min_size=300))
+def test_operations_on_scattered_sets(a: set[int], b: set[int]) -> None:
+    x, y = IntervalSet(a), IntervalSet(b)
+    for result, expected in ((x | y, a | b), (x - y, a - b), (y - x, b - a), (x & y, a & b)):
+        assert set(result) == expected
+        check(result)
+
+
 @given(members)
 def test_text_is_that_of_procset(a: set[int]) -> None:
     mine, theirs = IntervalSet(a), procset.ProcSet(*a)

@@ -116,6 +116,16 @@ def test_damage_in_the_middle_is_named_by_its_byte(journal: Path) -> None:
         list(JournalReader(journal).exchanges())
 
 
+def test_options_of_any_type_can_be_recorded(tmp_path: Path) -> None:
+    import datetime as dt
+
+    journal = JournalWriter(tmp_path / "run.pbj")
+    plan = plan_for("easy")
+    journal.header(plan, None, {"when": dt.date(2026, 11, 15)})
+    journal.close()
+    assert JournalReader(tmp_path / "run.pbj").header["options"] == {"when": "2026-11-15"}
+
+
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
         JournalReader(tmp_path / "gone")

@@ -100,6 +100,7 @@ BROKEN = {
     "decreasing time": (b'{"now":-5.0,"events":[]}', "now: time goes back"),
     "Batsim 5": (b"\x03\x00\x00\x00abc", "Batsim 5"),
     "too large": (b"x" * 1_100_000, "1100000 bytes; expected at most 1048576"),
+    "far too large": (b"x" * 9_000_000, "9000000 bytes; expected at most 1048576"),
 }
 
 
@@ -107,8 +108,8 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path: Path) -> None:
     raw, expected = BROKEN[case]
-    if stage == 0 and case in {"unknown job", "late event", "decreasing time"}:
-        expected = "SIMULATION_BEGINS first" if case == "unknown job" else ""
+    if stage == 0 and case in {"unknown job", "late event"}:
+        expected = "expected SIMULATION_BEGINS first"
     journal = tmp_path / "run.pbj"
     arguments = ("--policy", "easy", "--journal", str(journal), "--max-message", "1")
     with Server(*arguments) as server, Peer(server.wait_ready()) as peer:
@@ -123,16 +124,31 @@ def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path
     kept = list(JournalReader(journal).exchanges())[-1]
     assert raw.startswith(kept.request)
     assert kept.error is not None
-    if case != "too large":
+    if not case.endswith("too large"):
         assert kept.request == raw
         assert run_cli("replay", str(journal)).returncode == 0
 
 
-def test_a_message_in_parts_is_refused() -> None:
-    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_message_in_parts_is_refused(stage: int, tmp_path: Path) -> None:
+    journal = tmp_path / "run.pbj"
+    with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
+        for request in first_messages(stage):
+            peer.ask(request)
         peer.ask_parts(b"{", b"}")
         assert server.finish() == 3
-    assert "message 1: a message in 2 parts; expected one" in server.errors
+    assert f"message {stage + 1}: a message in 2 parts; expected one" in server.errors
+    assert list(JournalReader(journal).exchanges())[-1].request == b"{}"
+
+
+def test_a_second_start_does_not_touch_the_journal_of_the_first(tmp_path: Path) -> None:
+    journal = tmp_path / "run.pbj"
+    with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        before = journal.read_bytes()
+        with Server("--policy", "easy", "--journal", str(journal), endpoint=server.endpoint) as second:
+            assert second.finish() == 2
+        assert journal.read_bytes() == before
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
@@ -161,13 +177,18 @@ def test_a_peer_that_vanishes_without_waiting_for_its_reply() -> None:
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_peer_that_falls_silent_is_diagnosed(stage: int) -> None:
-    with Server("--policy", "easy", "--timeout", "0.6") as server, Peer(server.wait_ready()) as peer:
-        for request in recording("kill-race-same-instant").requests[:stage][:2]:
+def test_a_peer_that_falls_silent_is_diagnosed(stage: int, tmp_path: Path) -> None:
+    conversation = recording("kill-race-same-instant").directory / "conversation.jsonl"
+    journal = tmp_path / "run.pbj"
+    policy = ("--policy", SCRIPTED, "-o", f"conversation={conversation}") if stage == 3 else ("--policy", "easy")
+    with Server(*policy, "--timeout", "1", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
+        for request in recording("kill-race-same-instant").requests[:stage]:
             peer.ask(request)
         assert server.finish(timeout=10) == 4
-    assert "(--timeout 0.6)" in server.errors
-    if stage > 1:
+    assert "(--timeout 1)" in server.errors
+    if stage == 3:
+        assert "0 running, 0 waiting" in server.errors
+    if stage == 2:
         assert "running: w0!a since 0.0 on 0, expected to end at 60.0" in server.errors
         assert "3 running, 0 waiting" in server.errors
 
@@ -177,7 +198,7 @@ def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
         b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":4,"walltime":60}}}' % i
         for i in range(14)
     )
-    with Server("--policy", "easy", "--timeout", "0.6") as server, Peer(server.wait_ready()) as peer:
+    with Server("--policy", "easy", "--timeout", "1") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])
         peer.ask(b'{"now":0,"events":[' + jobs + b"]}")
         assert server.finish(timeout=10) == 4
@@ -209,10 +230,11 @@ def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, 
         server.send_signal(signum)
         assert server.finish(timeout=5) == SIGNALS[signum]
     assert "Traceback" not in server.errors
-    if stage:
-        reader = JournalReader(journal)
-        assert len(list(reader.exchanges())) == stage
-        assert reader.note == "the run was interrupted"
+    reader = JournalReader(journal)
+    assert len(list(reader.exchanges())) == stage
+    assert reader.note == "the run was interrupted"
+    replayed = run_cli("replay", str(journal))
+    assert (replayed.returncode, f"identical: {stage} messages" in replayed.stdout) == (0, True)
 
 
 def test_a_port_in_use_is_said() -> None:

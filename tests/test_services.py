@@ -129,6 +129,33 @@ def test_requeued_again_and_again(stage: Stage) -> None:
     assert "went on as dyn!w0.a.3" in job.story()
 
 
+def test_from_scratch_means_the_whole_job_whatever_was_done_before(stage: Stage) -> None:
+    job = stage.run("a", "0", walltime=15, estimate=12)
+    stage.do(d.Requeue(job.id, work="rest", extra_s=1.0), at=4.0)
+    stage.do(start(job, "0"), events=stage.killed(job))
+    assert (job.profile, job.walltime, job.estimate) == ({"type": "delay", "delay": 7.0}, 12.0, 9.0)
+    stage.do(d.Requeue(job.id, work="all", extra_s=2.0), at=5.0)
+    stage.do(start(job, "0"), events=stage.killed(job))
+    assert (job.profile, job.walltime, job.estimate) == ({"type": "delay", "delay": 12.0}, 17.0, 14.0)
+    stage.do(d.Requeue(job.id, work="all", extra_s=2.0), at=6.0)
+    stage.step(*stage.killed(job))
+    assert (job.profile, job.walltime, job.estimate) == ({"type": "delay", "delay": 12.0}, 17.0, 14.0)
+
+
+def test_a_job_past_its_estimate_goes_on_with_what_its_walltime_leaves(stage: Stage) -> None:
+    job = stage.run("a", "0", walltime=15, estimate=3)
+    stage.do(d.Requeue(job.id, work="rest", extra_s=2.5), at=4.0)
+    stage.step(*stage.killed(job))
+    assert (job.walltime, job.estimate) == (13.5, 13.5)
+
+
+def test_the_policy_can_see_where_a_requeued_job_ran(stage: Stage) -> None:
+    job = stage.run("a", "0-1")
+    stage.do(d.Requeue(job.id), at=4.0)
+    stage.step(*stage.killed(job))
+    assert (str(job.past[-1].procs), job.past[-1].partition) == ("0-1", stage.engine.cluster.partitions["all"])
+
+
 @pytest.mark.parametrize("announced_together", [True, False])
 def test_a_job_that_ended_by_itself_is_not_requeued(stage: Stage, announced_together: bool) -> None:
     job = stage.run("a", "0")
@@ -191,7 +218,7 @@ def test_the_job_registered_in_advance_is_rejected_if_it_is_not_needed(stage: St
     job = stage.run("a", "0", profile="mixed", walltime=99)
     stage.do(d.Requeue(job.id), at=28.0)
     reply = stage.step(stage.completed(job), e.JobKilled(("w0!a",), {}, timestamp=28.0))
-    assert on_wire(reply) == [("reject", "w0!a.1")]
+    assert on_wire(reply) == [("note", "w0!a.1", "unused_spare_of=w0!a"), ("reject", "w0!a.1")]
     assert stage.engine.jobs.n_over[JobState.REJECTED] == 0
 
 
@@ -266,6 +293,22 @@ def test_replace_in_one_reply(stage: Stage) -> None:
     stage.now = 12.5
     stage.step(stage.completed(job))
     assert stage.engine.jobs.n_over == {JobState.COMPLETED: 1, JobState.KILLED: 0, JobState.REJECTED: 0}
+
+
+def test_a_replacement_always_has_a_walltime_beyond_its_work(stage: Stage) -> None:
+    hopeless = stage.submit("a", n=1, walltime=4)  # a delay of 10: it would be killed
+    stage.do(d.Replace(hopeless.id, IntervalSet.parse("0"), duration_s=2.0))
+    assert hopeless.walltime == pytest.approx(2.0, abs=1e-5)
+    assert (hopeless.walltime or 0) > 2.0
+    parallel = stage.submit("b", n=1, profile="ph", walltime=9)
+    stage.do(d.Replace(parallel.id, IntervalSet.parse("1"), duration_s=2.0))
+    assert parallel.walltime == 3.0
+
+
+def test_metadata_of_a_job_with_a_spare_is_its_own(stage: Stage) -> None:
+    job = stage.run("a", "0", profile="mixed", walltime=99)
+    stage.do(d.Requeue(job.id), at=1.0)
+    assert on_wire(stage.do(d.SetJobMetadata(job.id, "mood=bad"))) == [("note", "w0!a", "mood=bad")]
 
 
 def test_replace_by_the_same_is_a_plain_start() -> None:
@@ -350,6 +393,11 @@ def test_a_policy_registers_jobs_of_its_own(stage: Stage) -> None:
         (d.RegisterProfile("mine", "x", {"type": "parallel", "cpu": [float("nan")]}), "finite numbers"),
         (d.RegisterProfile("mine", "x", {"type": "smpi"}), "whole profile"),
         (d.RegisterProfile("mine", "x", {}), "whole profile"),
+        (d.RegisterProfile("mine", "x", {"type": "delay", "delay": 0}), "whole profile"),
+        (d.RegisterProfile("mine", "x", {"type": "composed", "seq": ["nap"]}), "whole profile"),
+        (d.RegisterJob("mine!2", {"subtime": 0, "res": 1, "profile": "nap", "walltime": -7}), "whole job"),
+        (d.RegisterJob("mine!2", {"subtime": 0, "res": 1, "profile": "nap", "walltime": "x"}), "whole job"),
+        (d.RegisterJob("mine!2", {"subtime": 0, "res": 1, "profile": "nap", "estimate": 0}), "whole job"),
     ):
         with pytest.raises(PolicyError) as caught:
             stage.do(decision)
@@ -391,7 +439,7 @@ def test_requeued_jobs_all_end_and_do_their_work(policy: type[Ruthless], acknowl
         assert all(job.final_state == e.COMPLETED_KILLED for job in killed)
         assert last.final_state == e.COMPLETED_SUCCESSFULLY
         if policy is Ruthless:
-            assert last.duration_s == pytest.approx(work + 0.5 * len(killed))
+            assert last.duration_s == pytest.approx(work + (0.5 if killed else 0.0))
         else:
             done = sum((job.ended_at or 0.0) - (job.started_at or 0.0) for job in segments)
             assert done == pytest.approx(work + 0.5 * len(killed), abs=1e-5 * len(segments))

@@ -74,15 +74,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serve until the simulation has ended."""
     plan = policy_plan(args.policy, args.options, args.config)
-    plan.options_for(None)  # what is wrong already must not wait for Batsim
+    plan.check_early()
     _raise_on_signals()
-    journal = JournalWriter(args.journal) if args.journal else None
-    watch = narrate if args.verbose else None
-    session = Session(plan, journal=journal, watch=watch, max_bytes=args.max_message)
+    session = Session(plan, watch=narrate if args.verbose else None, max_bytes=args.max_message)
+
+    def ready(endpoint: str) -> None:
+        # Only now: a second start that cannot have the port must not touch the journal of the first.
+        if args.journal:
+            session.record_in(JournalWriter(args.journal))
+        _say(f"policy {args.policy}, waiting for Batsim at {endpoint}")
+
     how = "failed"
     try:
-        options = ServerOptions(args.endpoint, args.timeout, args.max_message)
-        serve(session, options, lambda endpoint: _say(f"policy {args.policy}, waiting for Batsim at {endpoint}"))
+        serve(session, ServerOptions(args.endpoint, args.timeout), ready)
         how = "ended"
     except PybatschedError as error:
         how = f"failed with {type(error).__name__}"
@@ -92,9 +96,7 @@ def run(args: argparse.Namespace) -> int:
         _say(f"stopped by {str(stop) or 'the keyboard'} after message {session.n_messages}")
         raise
     finally:
-        if journal is not None:
-            journal.end(how)
-            journal.close()
+        session.close(how)
     _say(_summary(session))
     return 0
 

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -88,15 +87,6 @@ def run_cli(*args: str, cwd: Path | None = None, timeout: float = 60.0) -> subpr
     """Run a pybatsched command to its end."""
     command = [sys.executable, "-m", "pybatsched", *args]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False)
-
-
-def wait_until(condition: object, timeout: float = 10.0) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError("it did not happen in time")
-        time.sleep(0.02)
 
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
