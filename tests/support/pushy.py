@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from pybatsched import decisions as d
 from pybatsched.cluster import Cluster
 from pybatsched.intervals import IntervalSet
 from pybatsched.jobs import Job
-from pybatsched.local import LocalPolicy, QueueOptions
+from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
 from pybatsched.policy import Need, Policy
 from pybatsched_schedulers.easy import EasyScheduler
 
@@ -18,7 +18,7 @@ class Ruthless(LocalPolicy):
     """EASY that requeues the job with the most processors whenever somebody new comes; for tests of the services."""
 
     Options = QueueOptions
-    scheduler = EasyScheduler
+    scheduler: ClassVar[type[LocalScheduler]] = EasyScheduler
     needs = frozenset({Need.DYNAMIC_JOBS})
     work: Any = "all"
     extra_s = 0.5
