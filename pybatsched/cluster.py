@@ -85,6 +85,7 @@ class Cluster:
         self.profiles: dict[str, dict[str, Mapping[str, Any]]] = {
             name: dict(content) for name, content in (profiles or {}).items()
         }
+        self.jobs: Mapping[str, Job] = {}  # all that wait or run, by their users' ids
         self.collected_profiles: set[tuple[str, str]] = set()  # (workload, name): Batsim knows them no more
         self.partitions: dict[str, Partition] = {}
         self.unavailable = EMPTY

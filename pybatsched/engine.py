@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched import decisions as d
@@ -163,6 +164,7 @@ class Engine:
         if event.option("redis-enabled"):
             raise InputError("Batsim was started with --enable-redis; pybatsched reads jobs from messages: omit it")
         self.cluster = Cluster.from_begins(event)
+        self.cluster.jobs = MappingProxyType(self.jobs.alive)
         self.policy = self._make_policy(event)
         missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
         if missing:

@@ -63,7 +63,7 @@ class LocalScheduler(ABC):
     """A queue of waiting jobs and a rule that starts them on one partition.
 
     Entries of `queue` are (rank, arrival, job): ties are broken by arrival in *this* queue, so a requeued job goes
-    to the back of its equals.
+    to the back of its equals unless it is put in front.
     """
 
     #: Whether the rule promises every job a time, and so cannot plan with an endless one.
@@ -96,13 +96,14 @@ class LocalScheduler(ABC):
             return "has neither walltime nor estimate, so no time can be reserved for it (see assume_walltime)"
         return None
 
-    def submit(self, job: Job, now: float) -> None:  # noqa: ARG002  reservations will want the time
-        """Put a job into the queue. O(log queue)."""
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:  # noqa: ARG002  reservations want the time
+        """Put a job into the queue, behind its equals or, as for a preempted one, in front of them. O(log queue)."""
         if job.estimate is None and self.assume_walltime is not None:
             job.estimate = self.assume_walltime
             self._assumed.add(job.id)
         self._n_arrivals += 1
-        entry = (self._rank(job.n_procs, self.span_s(job)), self._n_arrivals, job)
+        arrival = -self._n_arrivals if front else self._n_arrivals
+        entry = (self._rank(job.n_procs, self.span_s(job)), arrival, job)
         self._entries[job.id] = entry
         self.queue.add(entry)
 

@@ -111,9 +111,9 @@ class ConservativeScheduler(LocalScheduler):
 
     # --- what happened ---
 
-    def submit(self, job: Job, now: float) -> None:
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
         """Put a job into the queue; it gets its place when all ends of this instant are known. O(log queue)."""
-        super().submit(job, now)
+        super().submit(job, now, front=front)
         self._newcomers.append(job)
 
     def withdraw(self, job: Job, now: float) -> None:
@@ -141,7 +141,8 @@ class ConservativeScheduler(LocalScheduler):
 
     def _gain(self, n: int, start_at: float, end_at: float) -> None:
         self._profile.give(n, start_at, end_at)
-        self._gains.add(start_at, end_at)
+        if self.compression:  # else nobody will look
+            self._gains.add(start_at, end_at)
 
     # --- the plan ---
 
@@ -180,7 +181,8 @@ class ConservativeScheduler(LocalScheduler):
             self._compress(now)
         self._must_compress = False
         if self._newcomers:
-            newcomers, self._newcomers = self._newcomers, []
+            newcomers = sorted(self._newcomers, key=lambda job: self._entries[job.id][:2])
+            self._newcomers = []
             for job in newcomers:
                 self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), now)))
 

@@ -35,9 +35,9 @@ class EasyScheduler(LocalScheduler):
         self._shadow_at = math.inf
         self._n_extra = 0
 
-    def submit(self, job: Job, now: float) -> None:
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
         """Put a job into the queue. O(log queue)."""
-        super().submit(job, now)
+        super().submit(job, now, front=front)
         self._newcomers.append(self._entries[job.id])
 
     def withdraw(self, job: Job, now: float) -> None:

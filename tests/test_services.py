@@ -380,6 +380,7 @@ def test_a_policy_registers_jobs_of_its_own(stage: Stage) -> None:
     made = d.RegisterJob("mine!1", {"id": "mine!1", "subtime": 0.0, "res": 1, "profile": "nap"})
     reply = stage.do(profile, made, start("mine!1", "2"))
     assert kinds(reply) == ["RegisterProfile", "RegisterJob", "ExecuteJob"]
+    assert stage.engine.cluster.jobs["mine!1"].state is JobState.RUNNING
     assert stage.free == "0-1 3"
     for decision, rule in (
         (made, "new job id"),

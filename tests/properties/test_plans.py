@@ -184,6 +184,19 @@ def test_the_last_job_starts_when_it_was_estimated(policy: type[LocalPolicy], wo
     assert before == pytest.approx(last.started_at, abs=2e-6)
 
 
+@pytest.mark.parametrize("policy", [Fcfs, Easy, Conservative])
+def test_a_job_put_in_front_goes_before_its_equals(policy: type[LocalPolicy]) -> None:
+    class VipFirst(policy):  # type: ignore[valid-type, misc]
+        def on_job_submitted(self, job: Job, now: float) -> None:
+            self.local.submit(job, now, front="vip" in job.id)
+
+    jobs = Workload().job("a", n=8, s=5, walltime=9)
+    for name in ("b", "c", "vip"):
+        jobs.job(name, n=8, s=5, at=1, walltime=9)
+    expected = {"w0!a": 0, "w0!vip": 5, "w0!b": 10, "w0!c": 15}
+    assert starts(run_policy(VipFirst, jobs, 8)) == expected
+
+
 def test_estimates_of_what_never_fits() -> None:
     for policy in (Fcfs, Easy, Conservative):
         answers: list[float | None] = []
