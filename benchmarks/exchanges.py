@@ -59,7 +59,7 @@ class Row:
 
 
 def workload(n_jobs: int, n_procs: int, load: float, seed: int = 1) -> Workload:
-    """Make jobs with sizes up to half the machine, run times over three decades and walltimes above them."""
+    """Make jobs of 1 to 131 processors, run times from 20 s to 8,000 s and walltimes of up to four times that."""
     rng = random.Random(seed)
     jobs = [
         (min(2 ** rng.randint(0, 7) + rng.randint(0, 3), n_procs), round(math.exp(rng.uniform(3, 9)), 2))

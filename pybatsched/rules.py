@@ -292,9 +292,9 @@ _FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
     d.ExecuteJob: (
         ("job_id", str),
         ("procs", IntervalSet),
-        ("mapping", (Mapping, _NONE)),
-        ("storage_mapping", (Mapping, _NONE)),
-        ("additional_io_job", (Mapping, _NONE)),
+        ("mapping", (_NONE, Mapping)),
+        ("storage_mapping", (_NONE, Mapping)),
+        ("additional_io_job", (_NONE, Mapping)),
     ),
     d.RejectJob: (("job_id", str),),
     d.KillJob: (("job_ids", (tuple, list)),),
@@ -306,7 +306,7 @@ _FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
     d.RegisterProfile: (("workload_name", str), ("profile_name", str), ("profile", Mapping)),
     d.Notify: (("kind", str),),
     d.Query: (("requests", Mapping),),
-    d.Answer: (("estimate_waiting_time", (Mapping, _NONE)),),
+    d.Answer: (("estimate_waiting_time", (_NONE, Mapping)),),
     d.ToJobMsg: (("job_id", str),),
     d.Requeue: (("job_id", str), ("extra_s", (int, float)), ("on", (IntervalSet, _NONE))),
     d.Replace: (

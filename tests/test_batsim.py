@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.process import Server, run_cli
+from support.process import Server
 from support.recordings import GOLDEN, Recording, recordings
+
+from pybatsched.journal import JournalReader
+from pybatsched.replay import replay
 
 pytestmark = pytest.mark.batsim
 
@@ -36,7 +39,7 @@ def simulate(policy: str, directory: Path, args: list[str], out: Path, *options:
         simulator = batsim(directory, args, server.wait_ready(), out / "out")
         simulator.communicate(timeout=60)
         code = server.finish(timeout=30)
-    assert run_cli("replay", journal).returncode == 0
+    assert replay(JournalReader(journal)).difference is None
     return simulator.returncode, code, server.errors
 
 

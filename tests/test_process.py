@@ -14,6 +14,7 @@ from support.recordings import Recording, recording, recordings, structure_error
 
 from pybatsched.journal import JournalReader
 from pybatsched.protocol import v4
+from pybatsched.replay import replay
 
 ALL = recordings()
 WHOLE = [r for r in ALL if r.ends and r.exit_code == 0]
@@ -51,9 +52,8 @@ def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_
             reply = peer.ask(request)
             assert same(request, reply, recorded)
         assert server.finish() == 0, server.errors
-    replayed = run_cli("replay", str(journal))
-    assert replayed.returncode == 0, replayed.stderr
-    assert f"identical: {len(recording.requests)} messages" in replayed.stdout
+    replayed = replay(JournalReader(journal))
+    assert (replayed.n_same, replayed.difference) == (len(recording.requests), None)
 
 
 @pytest.mark.parametrize("recording", BROKEN_OFF, ids=lambda r: r.name)
@@ -74,7 +74,7 @@ def test_what_batsim_did_not_survive_is_caught_before_it_leaves(recording: Recor
     else:
         assert (caught, code) == (True, 6), server.errors
         assert "broke the rule" in server.errors
-    assert run_cli("replay", str(journal)).returncode == 0
+    assert replay(JournalReader(journal)).difference is None
 
 
 def first_messages(n: int) -> list[bytes]:
@@ -126,7 +126,7 @@ def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path
     assert kept.error is not None
     if not case.endswith("too large"):
         assert kept.request == raw
-        assert run_cli("replay", str(journal)).returncode == 0
+        assert replay(JournalReader(journal)).difference is None
 
 
 @pytest.mark.parametrize("stage", [0, 1])
