@@ -6,6 +6,7 @@ A policy names jobs by the ids their users gave them; what leaves here carries t
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ class Actions:
         self.latest_stamp = -math.inf  # of those the policy has stamped itself
         self.n_calls_pending = 0
         self.registration_finished = False
+        self.rejections: Counter[d.Reason] = Counter()
         self._jobs = jobs
         self._cluster = cluster
         self._job = referee.job
@@ -113,6 +115,8 @@ class Actions:
     def _reject(self, decision: d.RejectJob) -> None:
         job = self._job(decision.job_id)
         self.send(decision, job_id=job.wire_id)
+        reason = decision.reason[0] if isinstance(decision.reason, tuple) and decision.reason else decision.reason
+        self.rejections[str(reason or "no reason given")] += 1
         self.end_job(job, JobState.REJECTED, "", self.now)
 
     def _kill(self, decision: d.KillJob) -> None:

@@ -95,6 +95,12 @@ class Cluster:
     @classmethod
     def from_begins(cls, event: SimulationBegins) -> Cluster:
         """Read the machine as SIMULATION_BEGINS describes it; older and foreign peers say less."""
+        for name, content in (event.profiles or {}).items():
+            if not isinstance(content, dict):
+                raise RemoteProtocolError(f"the profiles of {name} are no object", field="profiles")
+        for resource in (*(event.compute_resources or ()), *(event.storage_resources or ())):
+            if resource.id < 0:
+                raise RemoteProtocolError(f"a resource has the id {resource.id}", field="compute_resources")
         compute = event.compute_resources
         n_compute = event.n_compute if event.n_compute is not None else event.n_resources
         if compute is not None:

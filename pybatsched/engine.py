@@ -10,7 +10,7 @@ whatever order Batsim put them in; then `decide` once.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,7 +19,8 @@ from pybatsched import decisions as d
 from pybatsched import events as e
 from pybatsched.actions import Actions
 from pybatsched.cluster import Cluster
-from pybatsched.errors import InputError, PolicyError, PybatschedError, RemoteProtocolError
+from pybatsched.decisions import Reason
+from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.instants import TICK
 from pybatsched.intervals import IntervalSet
 from pybatsched.jobs import JobState, JobTable
@@ -29,6 +30,8 @@ from pybatsched.rules import Referee, Violation
 if TYPE_CHECKING:
     from pybatsched.services import Services
 
+# What a hook lets through that is not the plugin's own exception.
+_NOT_THE_PLUGINS: Final = (PybatschedError, Interrupted, KeyboardInterrupt)
 _MACHINE_NEWS: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
     e.SimulationBegins: 0,
@@ -145,7 +148,9 @@ class Engine:
     def _reply_now(self) -> float:
         try:
             reply_now = float(self.policy.busy_until(self.now))
-        except (Exception, SystemExit) as error:
+        except _NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
             raise self._raised("busy_until", error) from error
         latest = self._actions.latest_stamp
         if not math.isfinite(reply_now) or latest > reply_now:
@@ -166,6 +171,8 @@ class Engine:
         self.cluster = Cluster.from_begins(event)
         self.cluster.jobs = MappingProxyType(self.jobs.alive)
         self.policy = self._make_policy(event)
+        if not all(isinstance(need, Need) for need in self.policy.needs):
+            raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.Need")
         missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
         if missing:
             raise InputError(f"policy {self.policy_name} needs Batsim to be started with {' '.join(sorted(missing))}")
@@ -275,9 +282,9 @@ class Engine:
     def _tell(self, hook: str, *args: Any) -> None:
         try:
             getattr(self.policy, hook)(*args)
-        except PybatschedError:
+        except _NOT_THE_PLUGINS:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise self._raised(hook, error) from error
 
     def _ask(self) -> None:
@@ -285,16 +292,18 @@ class Engine:
         try:
             wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
             asked = iter(wanted if wanted is not None else ())
-        except (Exception, SystemExit) as error:
+        except _NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
             raise self._raised("decide", error) from error
         while True:
             try:
                 decision = next(asked)
             except StopIteration:
                 return
-            except PybatschedError:
+            except _NOT_THE_PLUGINS:
                 raise
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 raise self._raised("decide", error) from error
             self._referee.check(decision)
             self._actions.carry_out(decision)
@@ -317,6 +326,11 @@ class Engine:
         if never or over:
             why = "this policy registers no jobs" if never else "all jobs are in and over"
             actions.carry_out(d.Notify(d.REGISTRATION_FINISHED, reason=why))
+
+    @property
+    def rejections(self) -> Mapping[Reason, int]:
+        """How many jobs were rejected for which reason; reasons are counted by their templates."""
+        return self._actions.rejections if self.began else {}
 
     @property
     def n_calls_pending(self) -> int:

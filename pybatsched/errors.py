@@ -89,6 +89,14 @@ class PolicyError(PybatschedError):
         return "\n".join(lines)
 
 
+class Interrupted(BaseException):  # like KeyboardInterrupt: not an error of anybody
+    """A signal asks the process to stop."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(f"signal {signum}")
+        self.signum = signum
+
+
 class BrokenPromiseError(PybatschedError):
     """A result that was promised did not come about, as a replay that differs from its recording."""
 

@@ -33,7 +33,7 @@ class _PassedOver:
     def lines(self) -> Iterator[tuple[float, str]]:
         yield self.first_at, f"not started: {self.first}"
         if self.n > 2:
-            yield self.last_at, f"... passed over {self.n - 2} more times, then"
+            yield self.last_at, f"... passed over {self.n - 1} more times"
         if self.n > 1 and self.last != self.first:
             yield self.last_at, f"not started: {self.last}"
 
@@ -61,7 +61,7 @@ class Story:
     def not_started(self, at: float, reason: d.Reason) -> None:
         """Note one more time that the job was not started."""
         text = d.reason_text(reason)
-        template = reason if isinstance(reason, str) else reason[0]
+        template = reason[0] if isinstance(reason, tuple) and reason else text
         run = self.passed_over
         if run is not None and run.template == template:
             run.last_at, run.last, run.n = at, text, run.n + 1
@@ -132,7 +132,10 @@ def explain(reader: JournalReader, job_id: str) -> list[tuple[float, str]]:
             now = story.events(exchange)
         except RemoteProtocolError:
             story.tell(now, f"(message {exchange.n} could not be read)")
-        story.decisions(exchange)
+        try:
+            story.decisions(exchange)
+        except RemoteProtocolError:
+            story.tell(now, f"(the reply to message {exchange.n} could not be read)")
         if exchange.error is not None:
             story.tell(now, f"the run failed: {exchange.error[0]}: {exchange.error[1].splitlines()[0]}")
         if session is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -224,6 +225,8 @@ class JobTable:
         self.n_running = 0
         self.n_over: dict[JobState, int] = dict.fromkeys((JobState.COMPLETED, JobState.KILLED, JobState.REJECTED), 0)
 
+        self.n_final: Counter[str] = Counter()  # by Batsim's own words
+
     def add(self, job: Job) -> None:
         """Take in a new job."""
         self.alive[job.id] = self.by_wire_id[job.wire_id] = job
@@ -241,6 +244,7 @@ class JobTable:
         del self.alive[job.id]
         del self.by_wire_id[job.wire_id]
         self.n_over[job.state] += 1
+        self.n_final[job.final_state or job.state.value] += 1
         self._over[job.id] = (job.final_state or job.state.value, job.ended_at)
         if job.wire_id != job.id:
             self._over[job.wire_id] = self._over[job.id]
@@ -260,6 +264,9 @@ class JobTable:
 def _seconds(value: Any) -> float | None:
     if value is None:
         return None
-    if type(value) not in {int, float} or not math.isfinite(value):
-        raise ValueError(f"expected a number of seconds, got {value!r:.60}")
-    return float(value)
+    try:
+        if type(value) in {int, float} and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass  # an integer larger than any float
+    raise ValueError(f"expected a number of seconds, got {str(value)[:60]}")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "pybatsched journal"
 VERSION: Final = 1
+_HEADER: Final = {"policy": str, "options": dict, "given": dict, "from_file": dict}
 _KEPT_OF_OVERSIZED: Final = 2**20
 
 
@@ -44,7 +45,7 @@ class JournalWriter:
             self._file: BinaryIO = Path(path).open("wb")  # noqa: SIM115  closed by close()
         except OSError as error:
             raise InputError(f"the journal {os.fspath(path)!r} cannot be written: {error.strerror}") from None
-        self._pack = msgpack.Packer(use_bin_type=True, default=str).pack  # a TOML date, say
+        self._pack = msgpack.Packer(use_bin_type=True, unicode_errors="replace").pack
 
     def header(self, plan: PolicyPlan, begins: SimulationBegins | None, options: Mapping[str, Any]) -> None:
         """Write who plays which policy on which machine."""
@@ -57,9 +58,9 @@ class JournalWriter:
             pybatsched=__version__,
             python=platform.python_version(),
             policy=plan.source.name,
-            options=dict(options),
-            given=dict(plan.given),
-            from_file=dict(plan.from_file),
+            options=_packable(options),
+            given=_packable(plan.given),
+            from_file=_packable(plan.from_file),
             platform=None if begins is None else platform_digest(begins),
         )
 
@@ -123,11 +124,20 @@ class JournalReader:
             raise InputError(f"{self.path!r} is no pybatsched journal")
         if header.get("version") != VERSION:
             raise InputError(f"{self.path!r} is a journal of version {header.get('version')}; expected {VERSION}")
+        if not all(isinstance(header.get(key), kind) for key, kind in _HEADER.items()):
+            raise InputError(f"{self.path!r} is damaged: its header is incomplete")
         self.header: Mapping[str, Any] = header
 
     def exchanges(self) -> Iterator[Exchange]:
         """Give the exchanges in order, once. O(size of one) memory."""
+        try:
+            yield from self._exchanges()
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{self.path!r} is damaged: a record lacks or garbles {error}") from None
+
+    def _exchanges(self) -> Iterator[Exchange]:
         pending: Exchange | None = None
+        has_end = False
         for record in self._records:
             kind = record.get("record")
             if kind == "request":
@@ -143,9 +153,12 @@ class JournalReader:
                 yield pending
                 pending = None
             elif kind == "end":
+                has_end = True
                 self.note = f"the run {record['how']}"
         if pending is not None:
             yield pending
+        if not has_end and not self.note:
+            self.note = "the journal has no end: the run was killed, or goes on"
 
     def _read(self) -> Iterator[dict[str, Any]]:
         with Path(self.path).open("rb") as file:
@@ -167,6 +180,17 @@ class JournalReader:
                 raise InputError(f"{self.path!r}: no record at byte {whole}, but {record!r:.60}")
             whole = unpacker.tell()
             yield record
+
+
+def _packable(value: Any) -> Any:
+    """Give a value that msgpack can write: what it cannot is written as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _packable(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_packable(part) for part in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def platform_digest(begins: SimulationBegins) -> str:

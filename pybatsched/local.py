@@ -249,7 +249,8 @@ class LocalPolicy(Policy):
         if not isinstance(asked, dict) or not isinstance(job, dict) or type(job.get("res")) is not int:
             return
         walltime = job.get("walltime")
-        span_s = float(walltime) if isinstance(walltime, int | float) and walltime > 0 else math.inf
+        known = isinstance(walltime, int | float) and 0 < walltime < 1e300
+        span_s = float(walltime) if known and walltime is not None else math.inf
         start = self.local.estimate(job["res"], span_s, now)
         wait = -1.0 if start is None else start - now
         answer = {"job_id": asked.get("job_id"), "estimated_waiting_time": wait}

@@ -104,7 +104,7 @@ class PolicyPlan:
         if not isinstance(said, dict):
             raise InputError(f"Batsim's --sched-cfg must be a JSON object of options, got {text[:80]!r}")
         wanted = said.pop("policy", None)
-        if wanted is not None and wanted not in {self.source.name, self.source.table_name}:
+        if wanted is not None and wanted not in (self.source.name, self.source.table_name):
             raise InputError(f"Batsim's --sched-cfg asks for policy {wanted!r}, but --policy is {self.source.name!r}")
         return said
 

@@ -81,4 +81,7 @@ def _compare(exchange: Exchange, session: Session) -> Difference | None:
 
 def _shown(reply: bytes) -> str:
     """Write a reply's value in one form, so that replies are compared as values."""
-    return msgspec.json.encode(msgspec.json.decode(reply)).decode()
+    try:
+        return msgspec.json.encode(msgspec.json.decode(reply)).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+        return repr(reply)

@@ -1,6 +1,8 @@
-"""The ZeroMQ server: one REP socket, one reply per request. The only module that imports zmq.
+"""The ZeroMQ server: one socket, one peer, one reply per request. The only module that imports zmq.
 
-It watches the connection, so a peer that vanishes is noticed within seconds and not after the time-out.
+It is a ROUTER socket that plays REP for the first REQ peer that speaks: so a second Batsim can be told that it has the
+wrong door, and stray bytes cannot swallow a reply. It watches the connection, so a peer that vanishes is noticed within
+seconds and not after the time-out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from pybatsched.diagnosis import diagnose
-from pybatsched.errors import InputError, PeerLostError, UnfinishedError
+from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError
 
 if TYPE_CHECKING:
     from pybatsched.session import Session
@@ -22,16 +24,9 @@ if TYPE_CHECKING:
 DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:28000"
 DEFAULT_TIMEOUT_S: Final = 300.0
 GRACE_S: Final = 2.0
+PATIENCE_S: Final = 1.0
 _LOOK_AROUND_MS: Final = 200
 _LINGER_MS: Final = 2000
-
-
-class Interrupted(BaseException):
-    """A signal asks the process to stop."""
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(f"signal {signum}")
-        self.signum = signum
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,7 @@ def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], No
     `on_ready` hears the endpoint really bound (of use with ``tcp://127.0.0.1:*``).
     """
     context = zmq.Context()
-    socket = context.socket(zmq.REP)
+    socket = context.socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, _LINGER_MS)
     socket.setsockopt(zmq.RCVTIMEO, _LOOK_AROUND_MS)
     watch = _Watch(socket)
@@ -64,8 +59,10 @@ def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], No
 
 def _bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
     port = endpoint.rpartition(":")[2]
-    if endpoint.startswith("tcp:") and port.isdigit() and int(port) > 65535:
-        raise InputError(f"cannot bind to {endpoint}: there is no port {port}")  # ZeroMQ would take another one
+    if not endpoint.startswith(("tcp://", "ipc://")):
+        raise InputError(f"cannot bind to {endpoint}: expected tcp://HOST:PORT or ipc://PATH")
+    if endpoint.startswith("tcp:") and port != "*" and not (port.isdigit() and int(port) <= 65535):
+        raise InputError(f"cannot bind to {endpoint}: there is no port {port!r}")  # ZeroMQ would take another one
     try:
         socket.bind(endpoint)
     except zmq.ZMQError as error:
@@ -76,26 +73,53 @@ def _bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
 def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: _Watch) -> None:
     heard_at = time.monotonic()
-    while not session.finished:
-        try:
-            parts = socket.recv_multipart()
-        except zmq.Again:
-            if session.n_messages:
-                _look_around(session, options, watch, time.monotonic() - heard_at)
-            continue
-        try:
-            reply = session.handle_parts(parts)
-        except BaseException as error:
-            # The peer waits for an answer; without one it would wait for ever.
-            socket.send(session.farewell(error))
-            raise
-        socket.send(reply)
-        heard_at = time.monotonic()
+    peer: bytes | None = None
+    try:
+        while not session.finished:
+            try:
+                sender, *envelope = socket.recv_multipart()
+            except zmq.Again:
+                if session.n_messages:
+                    _look_around(session, options, watch, time.monotonic() - heard_at)
+                continue
+            if len(envelope) < 2 or envelope[0]:
+                continue  # not from a REQ socket: stray bytes, or somebody who looks for open ports
+            if peer is None:
+                peer = sender
+            elif sender != peer:
+                _reply(socket, sender, session.farewell("this scheduler is busy with another Batsim"))
+                continue
+            try:
+                reply = session.handle_parts(envelope[1:])
+            except BaseException as error:
+                # The peer waits for an answer; without one it would wait for ever.
+                _reply(socket, peer, session.farewell(error))
+                raise
+            _reply(socket, peer, reply)
+            heard_at = time.monotonic()
+    except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
+        if peer is not None and not watch.is_gone():
+            _await_and_refuse(socket, peer, session.farewell(error))
+        raise
     unfinished = list(session.engine.jobs.alive.values())
     if unfinished:
         names = ", ".join(f"{job.id} ({job.state.value})" for job in unfinished[:10])
         more = f" and {len(unfinished) - 10} more" if len(unfinished) > 10 else ""
         raise UnfinishedError(f"the simulation ended with {len(unfinished)} jobs unfinished: {names}{more}")
+
+
+def _reply(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:
+    socket.send_multipart([peer, b"", text])
+
+
+def _await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
+    """Stay for a moment: a peer that is about to ask gets an answer that stops it, instead of none for ever."""
+    deadline = time.monotonic() + PATIENCE_S
+    while socket.poll(max(int((deadline - time.monotonic()) * 1000), 0)):
+        sender, *_ = socket.recv_multipart()
+        _reply(socket, sender, farewell)
+        if sender == peer:
+            return
 
 
 def _look_around(session: Session, options: ServerOptions, watch: _Watch, silent_s: float) -> None:
@@ -138,6 +162,10 @@ class _Watch:
         if self._gone_at is None:
             self._gone_at = now
         return now - self._gone_at
+
+    def is_gone(self) -> bool:
+        """Tell whether no connection is open."""
+        return self.gone_for_s() is not None
 
     def close(self) -> None:
         """Stop watching."""

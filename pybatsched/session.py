@@ -13,7 +13,7 @@ import msgspec
 from pybatsched import decisions as d
 from pybatsched import events as e
 from pybatsched.engine import Engine, Reply
-from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import InputError, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Session:
         try:
             message = self._decode(raw) if journal is None else self._record_request(journal, raw)
             reply = self.engine.step(message.now, message.items)
-            answer = v4.encode_decisions(Message(reply.now, reply.decisions))
+            answer = self._encode(reply)
         except PybatschedError as error:
             if isinstance(error, RemoteProtocolError) and error.message_number is None:
                 error.message_number = self.n_messages
@@ -95,13 +95,22 @@ class Session:
             self._journal.end(how)
             self._journal.close()
 
-    def farewell(self, error: BaseException) -> bytes:
+    def farewell(self, why: BaseException | str) -> bytes:
         """Give a reply that makes the peer stop too: Batsim aborts on a message without `now`, else it would hang."""
-        return msgspec.json.encode({"error": f"{type(error).__name__}: {error}"})
+        text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
+        return msgspec.json.encode({"error": text.encode("utf-8", "replace").decode()})
+
+    def _encode(self, reply: Reply) -> bytes:
+        try:
+            return v4.encode_decisions(Message(reply.now, reply.decisions))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise PolicyError(
+                f"a decision cannot be written as JSON: {error}", policy=self.plan.source.name, rule="well-formed"
+            ) from None
 
     def _decode(self, raw: bytes) -> Message[e.Event]:
         if len(raw) > self._max_bytes:
-            raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes}")
+            raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes} (--max-message)")
         return v4.decode_events(raw)
 
     def _record_request(self, journal: JournalWriter, raw: bytes) -> Message[e.Event]:

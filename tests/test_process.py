@@ -290,13 +290,47 @@ def test_jobs_left_over_at_the_end_give_code_5() -> None:
     assert "1 jobs unfinished: w0!a (running)" in server.errors
 
 
-def test_a_second_batsim_on_the_same_endpoint_is_noticed() -> None:
+def test_a_second_batsim_on_the_same_endpoint_is_refused_and_the_first_goes_on() -> None:
     begin = recording("plain").requests[0]
     with Server("--policy", "easy") as server, Peer(server.wait_ready()) as one, Peer(server.endpoint) as two:
         one.ask(begin)
-        two.ask(begin)
+        assert b"busy with another Batsim" in two.ask(begin)
+        one.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        assert server.finish() == 0, server.errors
+
+
+def test_a_second_begin_of_the_same_peer_is_an_error() -> None:
+    begin = recording("plain").requests[0]
+    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(begin)
+        peer.ask(begin)
         assert server.finish() == 3
     assert "second SIMULATION_BEGINS" in server.errors
+
+
+@pytest.mark.parametrize("junk", [b"GET / HTTP/1.0\r\n\r\n", b"\x01\x00\x05\x00junk", bytes(range(256)), b""])
+def test_stray_bytes_on_the_port_do_no_harm(junk: bytes) -> None:
+    def stray(endpoint: str) -> None:
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2]))) as connection:
+                connection.sendall(junk)
+
+    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
+        stray(server.endpoint)
+        peer.ask(recording("plain").requests[0])
+        stray(server.endpoint)
+        peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        assert server.finish() == 0, server.errors
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_peer_that_asks_right_after_the_signal_is_told(signum: signal.Signals) -> None:
+    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        server.send_signal(signum)
+        time.sleep(0.2)
+        assert structure_error(peer.ask(recording("plain").requests[1]).decode())
+        assert server.finish(timeout=5) == SIGNALS[signum]
 
 
 BROKEN_POLICY = """

@@ -11,8 +11,7 @@ from typing import Final
 
 from pybatsched import __version__
 from pybatsched.cli import explain, policies, replay, serve
-from pybatsched.errors import PybatschedError
-from pybatsched.server import Interrupted
+from pybatsched.errors import Interrupted, PybatschedError
 
 _COMMANDS: Final = {"serve": serve, "policies": policies, "replay": replay, "explain": explain}
 

@@ -19,7 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the story."""
+    story = explain(JournalReader(args.journal), args.job)
     print(f"job {args.job}")
-    for at, text in explain(JournalReader(args.journal), args.job):
+    for at, text in story:
         print(f"{at:>14.6f}  {text}")
     return 0

@@ -18,11 +18,11 @@ from pybatsched import __version__, registry
 from pybatsched import decisions as d
 from pybatsched import events as e
 from pybatsched.engine import Reply
-from pybatsched.errors import InputError, PybatschedError
+from pybatsched.errors import InputError, Interrupted, PybatschedError
 from pybatsched.intervals import IntervalSet
 from pybatsched.journal import JournalWriter
 from pybatsched.protocol import Message
-from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, Interrupted, ServerOptions, serve
+from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
 from pybatsched.session import MAX_MESSAGE_BYTES, Session
 
 EPILOG: Final = """\
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
     def ready(endpoint: str) -> None:
         # Only now: a second start that cannot have the port must not touch the journal of the first.
-        if args.journal:
+        if args.journal is not None:
             session.record_in(JournalWriter(args.journal))
         _say(f"policy {args.policy}, waiting for Batsim at {endpoint}")
 
@@ -132,6 +132,9 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
     if strange:
         raise InputError(f"--config {path}: unknown key {strange[0]!r}; expected tables [policy.NAME]")
     tables = content.get("policy", {})
+    for other in tables if isinstance(tables, dict) else ():
+        if other != name and other not in registry.available():
+            raise InputError(f"--config {path}: there is no policy {other!r} for the table [policy.{other}]")
     table = tables.get(name, {}) if isinstance(tables, dict) else None
     if not isinstance(table, dict):
         raise InputError(f"--config {path}: expected a table [policy.{name}]")
@@ -139,17 +142,24 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
 
 
 def _timeout(text: str) -> float:
-    seconds = float(text)
+    seconds = _number(text)
     if not (math.isfinite(seconds) and seconds >= 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0")
     return seconds
 
 
 def _megabytes(text: str) -> int:
-    size = float(text)
+    size = _number(text)
     if not (math.isfinite(size) and 0 < size <= 2**20):
         raise argparse.ArgumentTypeError(f"{text!r} is no size in MiB")
     return int(size * 2**20)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
 
 
 def _raise_on_signals() -> None:
@@ -180,9 +190,11 @@ def _told(item: e.Event | d.Decision) -> str:
 
 def _summary(session: Session) -> str:
     jobs = session.engine.jobs
-    counts = ", ".join(f"{jobs.n_over[state]} {state.value}" for state in jobs.n_over)
     n_jobs = sum(jobs.n_over.values())
-    return f"simulation ended at {session.engine.now}: {n_jobs} jobs ({counts}) in {session.n_messages} messages"
+    counts = ", ".join(f"{n} {state.removeprefix('COMPLETED_').lower()}" for state, n in sorted(jobs.n_final.items()))
+    told = f"simulation ended at {session.engine.now}: {n_jobs} jobs ({counts}) in {session.n_messages} messages"
+    reasons = session.engine.rejections
+    return told + "".join(f"\n  {n} rejected: {d.reason_text(reason)}" for reason, n in reasons.items())
 
 
 def _say(text: str) -> None:
