@@ -99,6 +99,8 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             heard_at = time.monotonic()
     except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
         if peer is not None and not watch.is_gone():
+            # The signal may have come between its request and our reply; if not, a REQ socket drops this one.
+            _reply(socket, peer, session.farewell(error))
             _await_and_refuse(socket, peer, session.farewell(error))
         raise
     unfinished = list(session.engine.jobs.alive.values())
