@@ -6,7 +6,6 @@ A policy names jobs by the ids their users gave them; what leaves here carries t
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ class Actions:
         self.latest_stamp = -math.inf  # of those the policy has stamped itself
         self.n_calls_pending = 0
         self.registration_finished = False
-        self.rejections: Counter[d.Reason] = Counter()
+        self.rejections: dict[str, tuple[int, d.Reason]] = {}
         self._jobs = jobs
         self._cluster = cluster
         self._job = referee.job
@@ -115,8 +114,9 @@ class Actions:
     def _reject(self, decision: d.RejectJob) -> None:
         job = self._job(decision.job_id)
         self.send(decision, job_id=job.wire_id)
-        reason = decision.reason[0] if isinstance(decision.reason, tuple) and decision.reason else decision.reason
-        self.rejections[str(reason or "no reason given")] += 1
+        template = d.reason_template(decision.reason)
+        n, first = self.rejections.get(template, (0, decision.reason))
+        self.rejections[template] = (n + 1, first)
         self.end_job(job, JobState.REJECTED, "", self.now)
 
     def _kill(self, decision: d.KillJob) -> None:

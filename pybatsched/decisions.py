@@ -34,6 +34,11 @@ def reason_text(reason: Reason) -> str:
         return " ".join(map(str, reason))
 
 
+def reason_template(reason: Reason) -> str:
+    """Give what reasons of one kind share: the template without its arguments."""
+    return str(reason[0]) if isinstance(reason, tuple) and reason else reason_text(reason)
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all decisions. Without a `timestamp` the engine stamps it with the present time."""
 

@@ -20,7 +20,7 @@ from pybatsched import events as e
 from pybatsched.actions import Actions
 from pybatsched.cluster import Cluster
 from pybatsched.decisions import Reason
-from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, told
 from pybatsched.instants import TICK
 from pybatsched.intervals import IntervalSet
 from pybatsched.jobs import JobState, JobTable
@@ -30,8 +30,6 @@ from pybatsched.rules import Referee, Violation
 if TYPE_CHECKING:
     from pybatsched.services import Services
 
-# What a hook lets through that is not the plugin's own exception.
-_NOT_THE_PLUGINS: Final = (PybatschedError, Interrupted, KeyboardInterrupt)
 _MACHINE_NEWS: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
     e.SimulationBegins: 0,
@@ -148,7 +146,7 @@ class Engine:
     def _reply_now(self) -> float:
         try:
             reply_now = float(self.policy.busy_until(self.now))
-        except _NOT_THE_PLUGINS:
+        except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
             raise self._raised("busy_until", error) from error
@@ -282,7 +280,7 @@ class Engine:
     def _tell(self, hook: str, *args: Any) -> None:
         try:
             getattr(self.policy, hook)(*args)
-        except _NOT_THE_PLUGINS:
+        except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
             raise self._raised(hook, error) from error
@@ -292,7 +290,7 @@ class Engine:
         try:
             wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
             asked = iter(wanted if wanted is not None else ())
-        except _NOT_THE_PLUGINS:
+        except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
             raise self._raised("decide", error) from error
@@ -301,7 +299,7 @@ class Engine:
                 decision = next(asked)
             except StopIteration:
                 return
-            except _NOT_THE_PLUGINS:
+            except NOT_THE_PLUGINS:
                 raise
             except BaseException as error:
                 raise self._raised("decide", error) from error
@@ -309,12 +307,7 @@ class Engine:
             self._actions.carry_out(decision)
 
     def _raised(self, hook: str, error: BaseException) -> PolicyError:
-        frame = error.__traceback__
-        while frame is not None and frame.tb_next is not None:
-            frame = frame.tb_next
-        where = f" ({frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno})" if frame else ""
-        text = f"{hook} raised {type(error).__name__}: {error}{where}"
-        return PolicyError(text, policy=self.policy_name, rule="no exception")
+        return PolicyError(f"{hook} raised {told(error)}", policy=self.policy_name, rule="no exception")
 
     def _finish_registration(self) -> None:
         """Say when nothing can be registered any more, else Batsim would wait for ever."""
@@ -328,8 +321,8 @@ class Engine:
             actions.carry_out(d.Notify(d.REGISTRATION_FINISHED, reason=why))
 
     @property
-    def rejections(self) -> Mapping[Reason, int]:
-        """How many jobs were rejected for which reason; reasons are counted by their templates."""
+    def rejections(self) -> Mapping[str, tuple[int, Reason]]:
+        """How many jobs were rejected for reasons of one template, and the first of these reasons."""
         return self._actions.rejections if self.began else {}
 
     @property

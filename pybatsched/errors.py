@@ -17,6 +17,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 
+def told(error: BaseException) -> str:
+    """Say what was raised, and the file and line it was raised in."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    text = f"{type(error).__name__}: {error}"
+    if frame is None or isinstance(error, SyntaxError):  # which tells its own place
+        return text
+    return f"{text} ({frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno})"
+
+
 class PybatschedError(Exception):
     """Base of all errors that are explained to the user without a traceback."""
 
@@ -95,6 +106,10 @@ class Interrupted(BaseException):  # like KeyboardInterrupt: not an error of any
     def __init__(self, signum: int) -> None:
         super().__init__(f"signal {signum}")
         self.signum = signum
+
+
+#: What passes through a plugin's code without being the plugin's own exception.
+NOT_THE_PLUGINS = (PybatschedError, Interrupted, KeyboardInterrupt)
 
 
 class BrokenPromiseError(PybatschedError):

@@ -61,7 +61,7 @@ class Story:
     def not_started(self, at: float, reason: d.Reason) -> None:
         """Note one more time that the job was not started."""
         text = d.reason_text(reason)
-        template = reason[0] if isinstance(reason, tuple) and reason else text
+        template = d.reason_template(reason)
         run = self.passed_over
         if run is not None and run.template == template:
             run.last_at, run.last, run.n = at, text, run.n + 1
@@ -120,7 +120,6 @@ class Story:
 def explain(reader: JournalReader, job_id: str) -> list[tuple[float, str]]:
     """Give the story of a job as (time, what happened) lines. O(journal)."""
     story = Story(job_id, wire_ids={job_id})
-    engine: Engine | None = None
     try:
         session = session_for(reader)
     except InputError as error:
@@ -144,8 +143,7 @@ def explain(reader: JournalReader, job_id: str) -> list[tuple[float, str]]:
             except PybatschedError:
                 same = exchange.error is not None
             if same:
-                engine = session.engine
-                _ask_why(story, engine, now)
+                _ask_why(story, session.engine, now)
             else:
                 story.tell(now, "(from here on today's policy answers otherwise; why it waited is not known)")
                 session = None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from pybatsched.errors import InputError
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, told
 from pybatsched.policy import Policy
 
 if TYPE_CHECKING:
@@ -88,10 +88,10 @@ class PolicyPlan:
         options = self.options_for(begins)
         try:
             return self.source.cls(options)
-        except InputError:
+        except NOT_THE_PLUGINS:
             raise
-        except (Exception, SystemExit) as error:
-            raise InputError(f"policy {self.source.name} cannot be made: {type(error).__name__}: {error}") from error
+        except BaseException as error:
+            raise InputError(f"policy {self.source.name} cannot be made: {told(error)}") from error
 
     def _said_by_batsim(self, begins: SimulationBegins) -> dict[str, Any]:
         text = begins.option("sched-config")
@@ -125,8 +125,10 @@ def find(name: str) -> PolicySource:
         raise InputError(f"there is no policy {name!r}; installed: {known} (or give path/to/file.py:Class)")
     try:
         found = entry.load()
-    except (Exception, SystemExit) as error:
-        raise InputError(f"policy {name!r} ({entry.value}) cannot be loaded: {_where(error)}") from error
+    except NOT_THE_PLUGINS:
+        raise
+    except BaseException as error:
+        raise InputError(f"policy {name!r} ({entry.value}) cannot be loaded: {told(error)}") from error
     return PolicySource(name, _checked(found, name), entry.value)
 
 
@@ -145,8 +147,10 @@ def _from_file(name: str) -> PolicySource:
         sys.path.append(str(path.parent))  # so that it may import its neighbours
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise InputError(f"policy {name!r} cannot be loaded: {_where(error)}") from error
+    except NOT_THE_PLUGINS:
+        raise
+    except BaseException as error:
+        raise InputError(f"policy {name!r} cannot be loaded: {told(error)}") from error
     if class_name:
         found = getattr(module, class_name, None)
         if found is None:
@@ -178,17 +182,6 @@ def _checked(found: object, name: str) -> type[Policy]:
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise InputError(f"policy {name!r}: {found.__name__}.Options must be a pydantic model")
     return found
-
-
-def _where(error: BaseException) -> str:
-    """Say what was raised and the last line of the file it was raised in."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    text = f"{type(error).__name__}: {error}"
-    if frame is None or isinstance(error, SyntaxError):
-        return text
-    return f"{text} ({frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno})"
 
 
 def _explained(error: ValidationError, name: str, origin: Mapping[str, str]) -> str:

@@ -244,7 +244,9 @@ class Referee:
             raise Violation("whole job", f"job {job_id} asks for {job['res']} processors")
         for key in ("walltime", "estimate"):
             value = job.get(key)
-            if value is not None and not (isinstance(value, int | float) and (value > 0 or value == -1)):
+            if key == "walltime" and value == -1:
+                continue  # Batsim's way to say that there is none
+            if value is not None and not (type(value) in {int, float} and value > 0):
                 raise Violation("whole job", f"job {job_id}: {key} must be more than 0 seconds, got {value!r}")
         if workload not in self.cluster.profiles:
             raise Violation("workload known", f"there is no workload {workload!r}: register a profile in it first")

@@ -166,7 +166,7 @@ class ConservativeScheduler(LocalScheduler):
             if len(job.procs) == n and job.expected_end_at == planned_end_at:
                 return
             self._profile.take(len(job.procs), now, job.expected_end_at)
-            self._must_repair = len(job.procs) > n or job.expected_end_at > planned_end_at + TOLERANCE
+            self._must_repair |= len(job.procs) > n or job.expected_end_at > planned_end_at + TOLERANCE
         self._gain(n, now, planned_end_at)
 
     def _settle(self, now: float) -> None:

@@ -71,6 +71,7 @@ def test_a_file_may_import_its_neighbours(write: Writer) -> None:
         ("def broken(:\n", ":X", "SyntaxError"),
         ("1 / 0\n", ":X", r"ZeroDivisionError.*mine.py, line 1"),
         ("raise SystemExit(3)", ":X", "SystemExit"),
+        ("raise GeneratorExit", ":X", "GeneratorExit"),
         ("class X: pass", ":X", "class X, which is no subclass of pybatsched.Policy"),
         ("X = 3", ":X", "is a int, which is no subclass"),
         ("from pybatsched import Policy\nclass X(Policy): pass", ":X", "defines no decide"),

@@ -399,6 +399,8 @@ def test_a_policy_registers_jobs_of_its_own(stage: Stage) -> None:
         (d.RegisterJob("mine!2", {"subtime": 0, "res": 1, "profile": "nap", "walltime": -7}), "whole job"),
         (d.RegisterJob("mine!2", {"subtime": 0, "res": 1, "profile": "nap", "walltime": "x"}), "whole job"),
         (d.RegisterJob("mine!2", {"subtime": 0, "res": 1, "profile": "nap", "estimate": 0}), "whole job"),
+        (d.RegisterJob("mine!2", {"subtime": 0, "res": 1, "profile": "nap", "estimate": -1}), "whole job"),
+        (d.RegisterJob("mine!2", {"subtime": 0, "res": 1, "profile": "nap", "walltime": True}), "whole job"),
     ):
         with pytest.raises(PolicyError) as caught:
             stage.do(decision)

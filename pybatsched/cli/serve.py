@@ -193,8 +193,10 @@ def _summary(session: Session) -> str:
     n_jobs = sum(jobs.n_over.values())
     counts = ", ".join(f"{n} {state.removeprefix('COMPLETED_').lower()}" for state, n in sorted(jobs.n_final.items()))
     told = f"simulation ended at {session.engine.now}: {n_jobs} jobs ({counts}) in {session.n_messages} messages"
-    reasons = session.engine.rejections
-    return told + "".join(f"\n  {n} rejected: {d.reason_text(reason)}" for reason, n in reasons.items())
+    for n, reason in session.engine.rejections.values():
+        why = d.reason_text(reason) or "no reason was given"
+        told += f"\n  {n} rejected: {why}" + (" (the first of them)" if n > 1 else "")
+    return told
 
 
 def _say(text: str) -> None:
