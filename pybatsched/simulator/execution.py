@@ -1,0 +1,233 @@
+"""How jobs run: delays, parallel tasks, sequences and messages, and what that does to the machine.
+
+In ordinary runs speeds are fixed and nobody shares a processor, so the length of a parallel task is known when it
+begins. With shared processors or pstates it is not, and `pybatsched.simulator.tasks` takes over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pybatsched.intervals import IntervalSet
+from pybatsched.simulator import jobs as j
+from pybatsched.simulator import work as w
+from pybatsched.simulator.power import Power
+from pybatsched.simulator.tasks import Tasks
+from pybatsched.simulator.work import Frame, Work
+
+if TYPE_CHECKING:
+    from pybatsched.simulator.jobs import SimJob
+    from pybatsched.simulator.simulation import Simulation
+
+#: A part of a process that ends with a return code.
+Steps: TypeAlias = Generator[Any, None, int]
+
+WALLTIME_REACHED = -1
+
+
+class Execution:
+    """Runs the work of jobs on the processors of a simulation, and knows what that costs in energy."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._loop = simulation.loop
+        self._book = simulation.book
+        self._outputs = simulation.outputs
+        hosts = simulation.scenario.platform.hosts
+        self._speeds = [host.speed for host in hosts]
+        self._is_uniform = len(set(self._speeds[: simulation.scenario.platform.n_procs])) == 1
+        options = simulation.options
+        self.power: Power | None = None
+        self.tasks: Tasks | None = None
+        if options.energy or options.compute_sharing:
+            self.tasks = Tasks(self._loop, self._speed_of, self._loads_changed)
+        if options.energy and self.tasks is not None:
+            self.power = Power(hosts, self.tasks.load_of)
+        self._first_j: float | None = None
+        self._last_j = -1.0
+
+    # --- the machine ---
+
+    def _speed_of(self, host: int) -> float:
+        return self._speeds[host] if self.power is None else self.power.speed(host)
+
+    def _loads_changed(self, hosts: Iterable[int], now: float) -> None:
+        if self.power is not None:
+            self.power.loads_changed(hosts, now)
+
+    def started(self, job: SimJob) -> None:
+        """Let a job have its processors."""
+        now = self._loop.now
+        if self.power is not None:
+            job.energy_j = self.power.joules_of(job.alloc, now)
+            self.note_energy("s")
+        self._book.start(job.id, job.alloc, now)
+        self._outputs.machine_states(now, self._book.counts())
+
+    def ended(self, job: SimJob) -> None:
+        """Take the processors back, and write down how long it took."""
+        now = self._loop.now
+        self._book.end(job.id, job.alloc, now)
+        self._outputs.machine_states(now, self._book.counts())
+        job.runtime_s = (now - job.started_at) or j.NO_TIME_S
+        if self.power is not None:
+            job.energy_j = self.power.joules_of(job.alloc, now) - job.energy_j
+            self._last_j = self.note_energy("e")
+
+    # --- work ---
+
+    def execute(self, job: SimJob, work: Work) -> Steps:
+        """Run a profile to its end, or to the end of the job's walltime."""
+        left = job.walltime
+        return (yield from self._execute(job, work, [left]))
+
+    def _execute(self, job: SimJob, work: Work, left: list[float]) -> Steps:
+        kind = work.kind
+        frame = Frame(work, self._loop.now)
+        job.trail.append(frame)
+        if kind == w.DELAY:
+            frame.span_s = work.delay_s
+            code = yield from self._sleep(work.delay_s, left)
+        elif work.is_parallel:
+            code = yield from self._compute(job, work, frame, left)
+        elif kind == w.COMPOSED:
+            code = yield from self._sequence(job, work, frame, left)
+        elif kind == w.SEND:
+            yield self._simulation.message_from(job, work.described["msg"])
+            code = yield from self._sleep(float(work.described.get("sleeptime", 1e-7)), left)
+        else:
+            code = yield from self._receive(job, work, frame, left)
+        job.trail.pop()
+        return code or work.ret
+
+    def _sleep(self, span_s: float, left: list[float]) -> Steps:
+        """Sleep, but not past the walltime. A sleep as long as what is left of the walltime reaches it."""
+        limit = left[0]
+        if limit < 0 or span_s < limit:
+            yield self._loop.now + span_s
+            if limit > 0:
+                left[0] = limit - span_s
+            return 0
+        yield self._loop.now + limit
+        left[0] = 0.0
+        return WALLTIME_REACHED
+
+    def _sequence(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
+        """Run the parts one after the other; the first that fails ends it."""
+        index = 0
+        for _ in range(work.repeat):
+            for part in work.parts:
+                frame.index = index
+                index += 1
+                code = yield from self._execute(job, part, left)
+                if code:
+                    return code
+        return 0
+
+    def _compute(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
+        """Run a parallel task. One that takes exactly what is left of the walltime is a success."""
+        if self.tasks is not None:
+            return (yield from self._share(job, work, frame, left, self.tasks))
+        frame.span_s = span_s = self._span_s(job, work)
+        limit = left[0]
+        if limit < 0 or span_s <= limit:
+            yield self._loop.now + span_s
+            if limit >= 0:
+                left[0] = limit - span_s
+            return 0
+        yield self._loop.now + limit
+        left[0] = 0.0
+        return WALLTIME_REACHED
+
+    def _span_s(self, job: SimJob, work: Work) -> float:
+        """Give the length of a parallel task that has its processors for itself. O(1) on equal hosts, else O(n)."""
+        if self._is_uniform and not job.mapping and work.kind != w.PARALLEL:
+            cpu = float(work.described["cpu"])
+            return (cpu / len(job.alloc) if work.kind == w.TOTAL else cpu) / self._speeds[0]
+        return max(amount / self._speeds[host] for host, amount in self._flops(job, work).items())
+
+    def _flops(self, job: SimJob, work: Work) -> Mapping[int, float]:
+        """Give the work on each host; executors on one host add up."""
+        hosts = list(job.alloc)
+        executors = [hosts[place] for place in job.mapping] if job.mapping else hosts
+        flops: Counter[int] = Counter()
+        for host, amount in zip(executors, work.flops(len(executors)), strict=True):
+            flops[host] += amount  # type: ignore[assignment]
+        return flops
+
+    def _share(self, job: SimJob, work: Work, frame: Frame, left: list[float], tasks: Tasks) -> Steps:
+        """Run a parallel task whose rate others have a say in."""
+        assert job.process is not None
+        limit, begun = left[0], self._loop.now
+        task = tasks.begin(self._flops(job, work), job.process)
+        frame.share = task
+        try:
+            if limit >= 0:
+                task.arm(begun + limit, self._loop)
+            while not task.is_over(self._loop.now):
+                if limit >= 0 and self._loop.now >= begun + limit:
+                    left[0] = 0.0
+                    return WALLTIME_REACHED
+                yield None
+        finally:  # a kill ends it too
+            tasks.end(task)
+        if limit >= 0:
+            left[0] = limit - (self._loop.now - begun)
+        return 0
+
+    def _receive(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
+        """Wait for a message of the scheduler and go on as it says."""
+        described = work.described
+        inbox = job.inbox = job.inbox if job.inbox is not None else deque()
+        chosen = described.get("timeout", "")
+        while not inbox and not chosen:
+            if (yield from self._sleep(float(described.get("polltime", 0.005)), left)):
+                return WALLTIME_REACHED
+        if inbox:
+            matches = re.fullmatch(described.get("regex", ".*"), inbox.popleft()) is not None
+            chosen = described.get("success" if matches else "failure", "")
+        if not chosen:
+            return 0
+        part = self._simulation.works[job.workload].get(chosen)
+        assert part is not None
+        frame.index = 0
+        return (yield from self._execute(job, part, left))
+
+    # --- energy ---
+
+    @property
+    def consumed_j(self) -> float:
+        """The energy from the first submission to the last end, for ``_schedule.csv``."""
+        if self.power is None:
+            return 0.0
+        return self._last_j - (-1.0 if self._first_j is None else self._first_j)
+
+    @property
+    def n_switches(self) -> tuple[int, int]:
+        """How many requests for pstates there were, and how many hosts they named."""
+        return (0, 0) if self.power is None else (self.power.n_grouped, self.power.n_machines)
+
+    def note_first_submission(self) -> None:
+        """Remember the energy consumed when the first job of a run is submitted."""
+        if self.power is not None and self._first_j is None:
+            self._first_j = self.power.total_j(self._loop.now)
+
+    def note_pstates(self) -> None:
+        """Write down in which pstates the hosts begin."""
+        if self.power is not None:
+            by_pstate: dict[int, list[int]] = {}
+            for host in range(len(self._speeds)):
+                by_pstate.setdefault(self.power.pstate(host), []).append(host)
+            for pstate, hosts in sorted(by_pstate.items()):
+                self._outputs.pstate(self._loop.now, IntervalSet(hosts), pstate)
+
+    def note_energy(self, kind: str) -> float:
+        """Write down the energy consumed so far, at a start (s), an end (e) or a change of pstate (p)."""
+        assert self.power is not None
+        now = self._loop.now
+        joules = self.power.total_j(now)
+        self._outputs.energy(now, joules, kind, self.power.watts_min)
+        return joules

@@ -1,0 +1,96 @@
+"""External events: machines that go away and come back, and anything else a user wants the scheduler to hear of.
+
+The file is Batsim's own: one JSON object a line with `type` and `timestamp`; `machine_unavailable` and
+`machine_available` name their `resources`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from pybatsched.errors import InputError
+from pybatsched.intervals import EMPTY, IntervalSet
+
+AVAILABLE: Final = "machine_available"
+UNAVAILABLE: Final = "machine_unavailable"
+_ORDER: Final = {AVAILABLE: 0, UNAVAILABLE: 1}
+
+
+class ExternalEvent(NamedTuple):
+    """One event. `described` is what the file says, for events of the user's own kinds."""
+
+    at: float
+    kind: str
+    procs: IntervalSet
+    described: Mapping[str, Any]
+
+
+def read(path: str | Path, *, n_hosts: int, forward_unknown: bool = False) -> list[ExternalEvent]:
+    """Read a file of events, in the order in which they happen. O(n log n). InputError names file, line and field."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text; expected one JSON object a line") from None
+    events = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            try:
+                events.append(_event(line, n_hosts, forward_unknown=forward_unknown))
+            except ValueError as error:
+                raise InputError(f"{path}, line {number}: {error}") from None
+    events.sort(key=lambda event: (event.at, _ORDER.get(event.kind, 2)))
+    _check_machines(path, events)
+    return events
+
+
+def _event(line: str, n_hosts: int, *, forward_unknown: bool) -> ExternalEvent:
+    try:
+        content = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"expected a JSON object: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a JSON object, got {line[:60]}")
+    kind, at = content.get("type"), content.get("timestamp")
+    if not isinstance(kind, str):
+        raise ValueError(f"field type: expected a text, got {kind!r}")
+    if type(at) not in {int, float} or not math.isfinite(at) or at < 0:
+        raise ValueError(f"field timestamp: expected seconds from 0, got {at!r}")
+    if kind not in _ORDER:
+        if not forward_unknown:
+            raise ValueError(
+                f"field type: {kind!r} is none of machine_available and machine_unavailable; "
+                "other events need --forward-unknown-events"
+            )
+        return ExternalEvent(float(at), kind, EMPTY, content)
+    text = content.get("resources")
+    if not isinstance(text, str) or not text:
+        raise ValueError(f"field resources: expected processors as in '0-3 5', got {text!r}")
+    try:
+        procs = IntervalSet.parse(text)
+    except ValueError as error:
+        raise ValueError(f"field resources: {error}") from None
+    strange = procs - IntervalSet.span(0, n_hosts)
+    if strange:
+        raise ValueError(f"field resources: there are no processors {strange}; the platform has {n_hosts}")
+    return ExternalEvent(float(at), kind, procs, content)
+
+
+def _check_machines(path: str | Path, events: list[ExternalEvent]) -> None:
+    """Refuse what Batsim does not survive: going away twice, or coming back without having been away."""
+    away = EMPTY
+    for event in events:
+        if event.kind == UNAVAILABLE:
+            if not event.procs.isdisjoint(away):
+                raise InputError(f"{path}: {event.procs & away} become unavailable at {event.at:g} but are already")
+            away = away | event.procs
+        elif event.kind == AVAILABLE:
+            if not event.procs.issubset(away):
+                raise InputError(f"{path}: {event.procs - away} become available at {event.at:g} but were not away")
+            away = away - event.procs

@@ -1,0 +1,124 @@
+"""Jobs as the simulator knows them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pybatsched.errors import InputError
+from pybatsched.intervals import EMPTY, IntervalSet
+from pybatsched.simulator.loop import Process
+from pybatsched.simulator.work import Frame, Work
+
+NOT_SUBMITTED: Final = "NOT_SUBMITTED"
+SUBMITTED: Final = "SUBMITTED"
+RUNNING: Final = "RUNNING"
+REJECTED: Final = "REJECTED"
+
+#: A job that took no time is written down with this run time, as Batsim does.
+NO_TIME_S: Final = 1e-5
+
+
+class SimJob:
+    """One job. `fields` is what the scheduler is told; `return_code` is Batsim's -1 until it is known."""
+
+    __slots__ = (
+        "alloc",
+        "energy_j",
+        "fields",
+        "id",
+        "inbox",
+        "kill_asked",
+        "mapping",
+        "metadata",
+        "name",
+        "process",
+        "res",
+        "return_code",
+        "runtime_s",
+        "started_at",
+        "state",
+        "subtime",
+        "trail",
+        "walltime",
+        "work",
+        "workload",
+    )
+
+    def __init__(self, workload: str, name: str, fields: Mapping[str, Any], work: Work) -> None:
+        self.workload = workload
+        self.name = name
+        self.id = f"{workload}!{name}"
+        self.fields = fields
+        self.work = work
+        self.res: int = fields["res"]
+        self.subtime = float(fields["subtime"])
+        self.walltime = float(fields.get("walltime", -1))
+        self.state = NOT_SUBMITTED
+        self.alloc: IntervalSet = EMPTY
+        self.mapping: tuple[int, ...] = ()
+        self.started_at = -1.0
+        self.runtime_s = 0.0
+        self.return_code = -1
+        self.metadata = ""
+        self.kill_asked = False
+        self.process: Process | None = None
+        self.trail: list[Frame] = []
+        self.inbox: deque[str] | None = None
+        self.energy_j = -1.0
+
+    @property
+    def finished_at(self) -> float:
+        """The end, as it is written down."""
+        return self.started_at + self.runtime_s
+
+
+def as_told(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:
+    """Give a job's members as Batsim forwards them: every `id` is the full one, floats have six decimals. O(members).
+
+    >>> as_told({"id": 3, "subtime": 0.1234567, "res": 2, "profile": "p"}, "w0!3")
+    {'id': 'w0!3', 'subtime': 0.123457, 'res': 2, 'profile': 'p'}
+    """
+    told = dict(fields)
+    for key, value in told.items():
+        kind = type(value)
+        if kind is float:
+            told[key] = round(value, 6)
+        elif kind is dict or kind is list:
+            told[key] = _nested(value, job_id)
+    told["id"] = job_id
+    return told
+
+
+def rounded(value: Any) -> Any:
+    """Give a JSON value with floats of six decimals, as they are on the wire."""
+    if type(value) is float:
+        return round(value, 6)
+    if isinstance(value, Mapping):
+        return {key: rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    return value
+
+
+def _nested(value: Any, job_id: str) -> Any:
+    if isinstance(value, dict):
+        return {key: job_id if key == "id" else _nested(part, job_id) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_nested(part, job_id) for part in value]
+    return round(value, 6) if type(value) is float else value
+
+
+def name_in(workload: str, given: Any) -> str:
+    """Give a job's name inside its workload. Like Batsim, an id that contains the workload's name must be a full one."""
+    text = str(given)
+    if workload not in text:
+        return text
+    prefix, mark, name = text.partition("!")
+    if not mark or prefix != workload or not name:
+        raise InputError(
+            f"workload {workload}: job id {text!r} contains the workload's name, so Batsim reads it as WORKLOAD!JOB; "
+            f"rename the job, or write {workload}!{text}"
+        )
+    return name

@@ -1,0 +1,119 @@
+"""Time, processes and the one mailbox: the order in which things happen at one instant.
+
+Rules
+-----
+* Nothing but this module moves the clock or decides who goes on next.
+* A process is a generator. It yields a float to sleep until that instant, None to sleep until somebody wakes it
+  (`wake_at`), or anything else to post it as a notice and to go on once the notice has been handled. An instant that is
+  not in the future does not make it wait.
+
+Theory of operation (Batsim's own, and why messages are cut where they are)
+---------------------------------------------------------------------------
+One server takes notices from one first-in-first-out mailbox, one a step. In a step the oldest notice is delivered
+(`handle`), the server looks whether it has something to say (`look`), and only then does the notice's sender go on: so
+what the sender posts next is not in the mailbox when the server looks. When the mailbox is empty the clock moves to the
+next instant at which somebody wakes; all who wake then do so in the order in which their waits began, and post in that
+order before anything is delivered. A new process runs up to its first yield before its creator goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from heapq import heappop, heappush
+from typing import Any, Final, TypeAlias
+
+Notice: TypeAlias = Any
+Process: TypeAlias = Generator[Any, None, None]
+
+#: Two instants closer than this are one, as for the engine under Batsim (its timing precision).
+SAME_INSTANT_S: Final = 1e-9
+
+
+class Loop:
+    """Runs processes until nobody waits and no notice is left. O(log waits) per sleep, O(1) per notice."""
+
+    __slots__ = ("_after", "_handle", "_look", "_mailbox", "_n_waits", "_waits", "now")
+
+    def __init__(self, handle: Callable[[Notice], None], look: Callable[[], None]) -> None:
+        self.now = 0.0
+        self._handle = handle
+        self._look = look
+        self._mailbox: deque[tuple[Notice, Process]] = deque()
+        self._waits: list[tuple[float, int, Process]] = []
+        self._n_waits = 0
+        self._after: list[Process] = []
+
+    @property
+    def mailbox_is_empty(self) -> bool:
+        """Whether no notice waits to be delivered."""
+        return not self._mailbox
+
+    def spawn(self, process: Process) -> None:
+        """Start a process: it runs at once, up to its first yield that makes it wait."""
+        self._go_on(process)
+
+    def spawn_after(self, process: Process) -> None:
+        """Start a process when the sender of the notice that is being handled has gone on."""
+        self._after.append(process)
+
+    def wake_at(self, process: Process, at: float, seq: int) -> None:
+        """Wake a sleeping process at an instant, in its place `seq` among those who wake then.
+
+        Nothing is ever taken back: the process looks for itself whether its time has come. One pair (at, seq) is
+        given only once.
+        """
+        heappush(self._waits, (at, seq, process))
+
+    def begin_wait(self) -> int:
+        """Give a place in the order of waits, for a process that `wake_at` will wake."""
+        self._n_waits += 1
+        return self._n_waits
+
+    def run(self) -> None:
+        """Run until nothing can happen any more."""
+        mailbox, waits, after = self._mailbox, self._waits, self._after
+        handle, look, go_on = self._handle, self._look, self._go_on
+        while True:
+            while mailbox:
+                notice, sender = mailbox.popleft()
+                handle(notice)
+                look()
+                go_on(sender)
+                if after:
+                    for process in after:
+                        go_on(process)
+                    after.clear()
+            if not waits:
+                return
+            due, seq, process = heappop(waits)
+            if due > self.now:
+                self.now = due
+            if not waits or waits[0][0] > due + SAME_INSTANT_S:
+                go_on(process)
+                continue
+            woken = [(seq, process)]
+            while waits and waits[0][0] <= due + SAME_INSTANT_S:
+                _, seq, process = heappop(waits)
+                woken.append((seq, process))
+            woken.sort(key=_by_wait)
+            for _, process in woken:
+                go_on(process)
+
+    def _go_on(self, process: Process) -> None:
+        """Let a process run until it waits for something. One that was closed meanwhile does nothing."""
+        for wanted in process:
+            if type(wanted) is float:
+                if wanted > self.now:
+                    self._n_waits += 1
+                    heappush(self._waits, (wanted, self._n_waits, process))
+                    return
+            elif wanted is None:
+                return
+            else:
+                self._mailbox.append((wanted, process))
+                return
+
+
+def _by_wait(entry: tuple[int, Process]) -> int:
+    return entry[0]

@@ -1,0 +1,186 @@
+"""The machine as the simulator sees it: which processors idle, compute or are away, and for how long.
+
+Two books are kept by the same words. `CountingBook` keeps numbers and interval sets and serves ordinary runs: its cost
+does not depend on how many processors a job has. `HostBook` keeps every host for itself; it serves runs with shared
+processors, machine events or energy, and is the oracle of the other in the tests.
+
+Times in a state are summed up when a state is left, as Batsim does: what a host does last is never counted.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from typing import Final, Protocol
+
+from pybatsched.intervals import EMPTY, IntervalSet
+
+
+class HostState(enum.Enum):
+    """What a host does, by Batsim's names."""
+
+    SLEEPING = "sleeping"
+    IDLE = "idle"
+    COMPUTING = "computing"
+    SWITCHING_ON = "switching_on"
+    SWITCHING_OFF = "switching_off"
+    UNAVAILABLE = "unavailable"
+
+
+#: The columns of ``_machine_states.csv``, in order.
+SHOWN_STATES: Final = (
+    HostState.SLEEPING,
+    HostState.SWITCHING_ON,
+    HostState.SWITCHING_OFF,
+    HostState.IDLE,
+    HostState.COMPUTING,
+)
+
+
+_DOES_NOT_EXIST: Final = "does not exist"
+_COMPUTES: Final = "is currently computing jobs ({}), and sharing is off"
+_MANY_CHANGES: Final = 4096
+
+
+class Book(Protocol):
+    """What both books can do. Jobs are told apart by any hashable key."""
+
+    def start(self, job: str, procs: IntervalSet, now: float) -> None:
+        """Note that a job begins to compute on these processors."""
+
+    def end(self, job: str, procs: IntervalSet, now: float) -> None:
+        """Note that a job has left these processors."""
+
+    def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
+        """Give a processor that cannot take a job now, and why; None if all can."""
+
+    def counts(self) -> tuple[int, ...]:
+        """Give how many hosts are in each of `SHOWN_STATES`."""
+
+    def times_s(self) -> dict[HostState, float]:
+        """Give the host-seconds spent in each state, states that still last left out."""
+
+
+class CountingBook:
+    """Numbers only: every processor idles or computes one job. O(k) per start and end for the k intervals of a job."""
+
+    def __init__(self, n_procs: int) -> None:
+        self._all = IntervalSet.span(0, n_procs)
+        self._free = self._all
+        self._n_procs = n_procs
+        self._n_computing = 0
+        self._computing_us = 0  # whole microseconds: sums over a long run stay exact
+        self._running: dict[str, tuple[int, IntervalSet]] = {}
+        self._changes: list[tuple[int, IntervalSet]] = []  # when which processors became idle, later ones last
+        self._n_keep = _MANY_CHANGES
+
+    def start(self, job: str, procs: IntervalSet, now: float) -> None:
+        """Note that a job begins to compute on these processors."""
+        self._free = self._free - procs
+        self._n_computing += len(procs)
+        self._running[job] = (round(now * 1e6), procs)
+
+    def end(self, job: str, procs: IntervalSet, now: float) -> None:
+        """Note that a job has left these processors."""
+        self._free = self._free | procs
+        n, now_us = len(procs), round(now * 1e6)
+        self._n_computing -= n
+        self._computing_us += n * (now_us - self._running.pop(job)[0])
+        self._changes.append((now_us, procs))
+        if len(self._changes) > self._n_keep:
+            self._changes = _visible(self._changes)
+            self._n_keep = max(_MANY_CHANGES, 2 * len(self._changes))
+
+    def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
+        """Give a processor that cannot take a job now, and why; None if all can."""
+        if procs.issubset(self._free):
+            return None
+        strange = procs - self._all
+        if strange:
+            return strange.lowest, _DOES_NOT_EXIST
+        busy = (procs - self._free).lowest
+        job = next(job for job, (_, taken) in self._running.items() if busy in taken)
+        return busy, _COMPUTES.format(job)
+
+    def counts(self) -> tuple[int, ...]:
+        """Give how many hosts are in each of `SHOWN_STATES`."""
+        return 0, 0, 0, self._n_procs - self._n_computing, self._n_computing
+
+    def times_s(self) -> dict[HostState, float]:
+        """Give the host-seconds spent in each state: all time up to a host's last change that it did not compute."""
+        last = _visible(self._changes + sorted(self._running.values(), key=lambda change: change[0]))
+        closed_us = sum(now_us * len(procs) for now_us, procs in last)
+        times = dict.fromkeys(HostState, 0.0)
+        times[HostState.COMPUTING] = self._computing_us / 1e6
+        times[HostState.IDLE] = (closed_us - self._computing_us) / 1e6
+        return times
+
+
+def _visible(changes: list[tuple[int, IntervalSet]]) -> list[tuple[int, IntervalSet]]:
+    """Keep of each change the processors that have not changed again since. O(changes)."""
+    kept: list[tuple[int, IntervalSet]] = []
+    covered = EMPTY
+    for now_us, procs in reversed(changes):
+        seen = procs - covered
+        if seen:
+            kept.append((now_us, seen))
+            covered = covered | seen
+    kept.reverse()
+    return kept
+
+
+class HostBook:
+    """Every host for itself. O(n) per start and end for the n processors of a job."""
+
+    def __init__(self, n_procs: int, *, shared: bool = False, n_storage: int = 0) -> None:
+        n_hosts = n_procs + n_storage
+        self.states = [HostState.IDLE] * n_hosts
+        self.jobs: list[dict[str, None]] = [{} for _ in range(n_hosts)]
+        self._n_procs = n_procs
+        self._shared = shared
+        self._since = [0.0] * n_hosts
+        self._counts = Counter({HostState.IDLE: n_procs})
+        self._times = dict.fromkeys(HostState, 0.0)
+
+    def change(self, host: int, state: HostState, now: float) -> None:
+        """Let a host do something else."""
+        old = self.states[host]
+        self._times[old] += now - self._since[host]
+        self._counts[old] -= 1
+        self._counts[state] += 1
+        self.states[host] = state
+        self._since[host] = now
+
+    def start(self, job: str, procs: IntervalSet, now: float) -> None:
+        """Note that a job begins to compute on these processors."""
+        for host in procs:
+            self.change(host, HostState.COMPUTING, now)
+            self.jobs[host][job] = None
+
+    def end(self, job: str, procs: IntervalSet, now: float) -> None:
+        """Note that a job has left these processors. One that went away meanwhile stays away."""
+        for host in procs:
+            del self.jobs[host][job]
+            if not self.jobs[host] and self.states[host] is not HostState.UNAVAILABLE:
+                self.change(host, HostState.IDLE, now)
+
+    def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
+        """Give a processor that cannot take a job now, and why; None if all can."""
+        for host in procs:
+            if host >= len(self.states):
+                return host, _DOES_NOT_EXIST
+            if self.jobs[host] and host < self._n_procs and not self._shared:
+                return host, _COMPUTES.format(", ".join(self.jobs[host]))
+        for host in procs:
+            state = self.states[host]
+            if state not in {HostState.IDLE, HostState.COMPUTING}:
+                return host, f"cannot compute jobs now: it is {state.value}"
+        return None
+
+    def counts(self) -> tuple[int, ...]:
+        """Give how many hosts are in each of `SHOWN_STATES`."""
+        return tuple(self._counts[state] for state in SHOWN_STATES)
+
+    def times_s(self) -> dict[HostState, float]:
+        """Give the host-seconds spent in each state, states that still last left out."""
+        return dict(self._times)

@@ -1,0 +1,51 @@
+"""What a simulation is made of: Batsim's own options and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pybatsched.platform.model import Platform
+from pybatsched.simulator.external_events import ExternalEvent
+from pybatsched.workload.model import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Batsim's options that shape a simulation, by its own names."""
+
+    dynamic_jobs: bool = False
+    acknowledge_dynamic_jobs: bool = False
+    profile_reuse: bool = False
+    forward_profiles: bool = False
+    compute_sharing: bool = False
+    storage_sharing: bool = True
+    energy: bool = False
+    forward_unknown_events: bool = False
+    sched_config: str = ""
+
+    def told(self) -> dict[str, Any]:
+        """Give `config` of SIMULATION_BEGINS, in Batsim's order."""
+        return {
+            "redis-enabled": False,
+            "redis-hostname": "127.0.0.1",
+            "redis-port": 6379,
+            "redis-prefix": "default",
+            "profiles-forwarded-on-submission": self.forward_profiles,
+            "dynamic-jobs-enabled": self.dynamic_jobs,
+            "dynamic-jobs-acknowledged": self.acknowledge_dynamic_jobs,
+            "profile-reuse-enabled": self.profile_reuse,
+            "sched-config": self.sched_config,
+            "forward-unknown-events": self.forward_unknown_events,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All inputs of one run. `workloads` are by Batsim's names w0, w1, …; `event_lists` one per ``--events``."""
+
+    platform: Platform
+    workloads: Mapping[str, Workload]
+    options: Options = field(default_factory=Options)
+    event_lists: Sequence[Sequence[ExternalEvent]] = ()

@@ -1,0 +1,265 @@
+"""What the scheduler's decisions do, and what Batsim refuses.
+
+`Orders.prepare` gives the function that carries a decision out when its notice is delivered. Registrations take
+effect at once, when their turn in the reply comes, and Batsim looks a job to start up then, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.errors import InputError
+from pybatsched.simulator import jobs as j
+from pybatsched.simulator import switching
+from pybatsched.simulator.power import Power
+from pybatsched.simulator.refusal import Refusal
+from pybatsched.simulator.work import WorkTable, why_not
+from pybatsched.workload.checks import check_job, check_profiles
+
+if TYPE_CHECKING:
+    from pybatsched.simulator.jobs import SimJob
+    from pybatsched.simulator.simulation import Simulation
+
+Order = Callable[[Any], None]
+
+
+class Orders:
+    """Carries decisions out on one simulation."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._execution = simulation.execution
+        self._table: dict[type[d.Decision], Order] = {
+            d.ExecuteJob: self._execute,
+            d.RejectJob: self._reject,
+            d.KillJob: self._kill,
+            d.CallMeLater: self._call,
+            d.SetResourceState: self._resource_state,
+            d.SetJobMetadata: self._metadata,
+            d.ChangeJobState: self._job_state,
+            d.RegisterJob: self._registered,
+            d.RegisterProfile: lambda _decision: None,
+            d.Notify: self._notify,
+            d.Query: self._query,
+            d.Answer: lambda _decision: None,
+            d.ToJobMsg: self._to_job,
+        }
+        self._at_once: dict[type[d.Decision], Order] = {
+            d.ExecuteJob: self._look_up,
+            d.RegisterJob: self._register_job,
+            d.RegisterProfile: self._register_profile,
+        }
+
+    def prepare(self, decision: d.Decision) -> Order:
+        """Do what is done before a decision's own time, and give what is to be done then."""
+        kind = type(decision)
+        order = self._table.get(kind)
+        if order is None:
+            name = getattr(decision, "type", kind.__name__)
+            raise Refusal(f"Batsim knows no decision {name!r}")
+        if kind in self._at_once:
+            self._at_once[kind](decision)
+        return order
+
+    def _job(self, job_id: str, what: str) -> SimJob:
+        job = self._simulation.jobs.get(job_id)
+        if job is not None:
+            return job
+        gone = "it is over and forgotten" if job_id in self._simulation.met else "it does not exist"
+        raise Refusal(f"cannot {what} job {job_id!r}: {gone}")
+
+    # --- jobs ---
+
+    def _look_up(self, decision: d.ExecuteJob) -> None:
+        self._job(decision.job_id, "execute")
+        n_options = sum(
+            option is not None
+            for option in (decision.mapping, decision.storage_mapping, decision.additional_io_job)
+        )
+        if n_options + len(decision.extra) > 1:
+            raise Refusal(f"EXECUTE_JOB of {decision.job_id} has more than three members")
+        if not decision.procs:
+            raise Refusal(f"job {decision.job_id} is given no processors")
+        if decision.additional_io_job is not None:
+            raise Refusal(f"job {decision.job_id}: additional_io_job needs a network model; run it with Batsim")
+
+    def _execute(self, decision: d.ExecuteJob) -> None:
+        simulation = self._simulation
+        job = self._job(decision.job_id, "execute")
+        if job.state != j.SUBMITTED:
+            raise Refusal(f"cannot execute job {job.id}: its state is {job.state}, not SUBMITTED")
+        procs = decision.procs
+        blocked = simulation.book.blocked(procs)
+        if blocked is not None:
+            raise Refusal(f"job {job.id} cannot run on {procs}: machine {blocked[0]} {blocked[1]}")
+        power = self._execution.power
+        if power is not None:
+            for host in procs:
+                if not power.is_computation(host, power.pstate(host)):
+                    raise Refusal(f"job {job.id} cannot run on {procs}: machine {host} is in no computation pstate")
+        job.mapping = _mapping(decision.mapping, len(procs), job.id)
+        n = len(job.mapping) or len(procs)
+        if n != job.res and not job.work.is_any_size:
+            raise Refusal(f"job {job.id} requires {job.res} processors; {n} were given ({procs})")
+        job.state = j.RUNNING
+        job.alloc = procs
+        simulation.n_running += 1
+        job.process = simulation.run_job(job)
+        simulation.loop.spawn(job.process)
+
+    def _reject(self, decision: d.RejectJob) -> None:
+        job = self._job(decision.job_id, "reject")
+        if job.state != j.SUBMITTED:
+            raise Refusal(f"cannot reject job {job.id}: its state is {job.state}, not SUBMITTED")
+        job.state = j.REJECTED
+        self._simulation.over(job)
+
+    def _kill(self, decision: d.KillJob) -> None:
+        jobs = []
+        for job_id in decision.job_ids:
+            job = self._job(job_id, "kill")
+            if job.kill_asked:
+                continue
+            if job.state in {j.NOT_SUBMITTED, j.SUBMITTED, j.REJECTED}:
+                raise Refusal(f"cannot kill job {job.id}: its state is {job.state}")
+            job.kill_asked = True
+            jobs.append(job)
+        if jobs:
+            self._simulation.n_kills += 1
+            # Stopping a job takes Batsim a moment in which the scheduler's next decision overtakes the answer.
+            stops = any(job.state == j.RUNNING for job in jobs)
+            loop = self._simulation.loop
+            (loop.spawn_after if stops else loop.spawn)(self._simulation.kill(jobs))
+
+    def _metadata(self, decision: d.SetJobMetadata) -> None:
+        if '"' in decision.metadata:
+            raise Refusal(f"the metadata of job {decision.job_id} contains double quotes")
+        self._job(decision.job_id, "set the metadata of").metadata = decision.metadata
+
+    def _job_state(self, decision: d.ChangeJobState) -> None:
+        """Follow Batsim 4, which survives only the change of a waiting job to RUNNING or REJECTED."""
+        job = self._job(decision.job_id, "change the state of")
+        simulation = self._simulation
+        if job.state == j.SUBMITTED and decision.job_state == j.RUNNING:
+            job.started_at = simulation.now
+            simulation.n_running += 1
+            job.state = j.RUNNING
+            return
+        raise Refusal(f"cannot change the state of job {job.id} from {job.state} to {decision.job_state}")
+
+    def _to_job(self, decision: d.ToJobMsg) -> None:
+        job = self._job(decision.job_id, "send a message to")
+        if not isinstance(decision.msg, str):
+            raise Refusal(f"the message to job {job.id} is no text")
+        if job.inbox is None:
+            job.inbox = deque()
+        job.inbox.append(decision.msg)
+
+    # --- time ---
+
+    def _call(self, decision: d.CallMeLater) -> None:
+        simulation = self._simulation
+        if not decision.at > simulation.now:
+            raise Refusal(f"a call was asked for {decision.at}; it is {simulation.now} already")
+        simulation.n_calls += 1
+        simulation.loop.spawn(simulation.call(float(decision.at)))
+
+    # --- registration ---
+
+    def _check_registration(self) -> None:
+        if not self._simulation.options.dynamic_jobs:
+            raise Refusal("a registration, but --enable-dynamic-jobs is off")
+        if self._simulation.registration_finished:
+            raise Refusal("a registration after registration_finished")
+
+    def _register_profile(self, decision: d.RegisterProfile) -> None:
+        self._check_registration()
+        table = self._simulation.works.setdefault(decision.workload_name, WorkTable(decision.workload_name))
+        name = decision.profile_name
+        if table.knows(name):
+            raise Refusal(f"profile {name} of workload {decision.workload_name} exists already, or did")
+        if decision.profile.get("type") in {"composed", "smpi", "usage_trace"}:
+            raise Refusal(f"profile {name}: Batsim 4 cannot run a {decision.profile['type']} profile made at run time")
+        try:
+            check_profiles({name: dict(decision.profile)}, f"REGISTER_PROFILE into {decision.workload_name}")
+        except InputError as error:
+            raise Refusal(str(error)) from None
+        work = table.add(name, dict(decision.profile))
+        needs = why_not(work)
+        if needs is not None:
+            raise Refusal(f"registered {needs}; run it with Batsim")
+
+    def _register_job(self, decision: d.RegisterJob) -> None:
+        self._check_registration()
+        simulation = self._simulation
+        workload, mark, name = decision.job_id.partition("!")
+        table = simulation.works.get(workload)
+        if not mark or not name or table is None:
+            raise Refusal(f"job {decision.job_id!r} is registered into workload {workload!r}, which does not exist")
+        if decision.job_id in simulation.met:
+            raise Refusal(f"cannot register job {decision.job_id}: there has been one of this id")
+        fields = dict(decision.job)
+        profile = fields.get("profile")
+        if isinstance(profile, str) and table.knows(profile) and table.get(profile) is None:
+            raise Refusal(
+                f"registered job {decision.job_id}: its profile {profile!r} was forgotten with a job that ended on it"
+            )
+        try:
+            check_job(fields, 0, table.described(), "REGISTER_JOB")
+            if j.name_in(workload, fields["id"]) != name:
+                raise InputError(f"registered job {decision.job_id} calls itself {fields['id']!r}")
+            job = simulation.make_job(workload, fields)
+        except InputError as error:
+            raise Refusal(str(error)) from None
+        job.state = j.SUBMITTED
+        simulation.register(job)
+
+    def _registered(self, decision: d.RegisterJob) -> None:
+        simulation = self._simulation
+        simulation.n_submitted += 1
+        if simulation.options.acknowledge_dynamic_jobs:
+            simulation.tell_submitted(simulation.jobs[decision.job_id])
+
+    def _notify(self, decision: d.Notify) -> None:
+        if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
+            raise Refusal(f"Batsim knows no notice {decision.kind!r}")
+        self._simulation.registration_finished = decision.kind == d.REGISTRATION_FINISHED
+
+    # --- energy ---
+
+    def _power(self, what: str) -> Power:
+        if self._execution.power is None:
+            raise Refusal(f"{what}, but energy (-E) is off")
+        return self._execution.power
+
+    def _query(self, decision: d.Query) -> None:
+        if set(decision.requests) != {"consumed_energy"} or decision.requests["consumed_energy"] != {}:
+            raise Refusal(f"Batsim answers the query {{'consumed_energy': {{}}}} only, not {dict(decision.requests)}")
+        simulation = self._simulation
+        joules = self._power("a query of consumed energy").total_j(simulation.now)
+        simulation.say(e.Answer(round(joules, 6), timestamp=simulation.stamp()))
+
+    def _resource_state(self, decision: d.SetResourceState) -> None:
+        power = self._power("a change of pstate was asked for")
+        try:
+            pstate = int(decision.state)
+        except ValueError:
+            raise Refusal(f"a pstate is a number as text, not {decision.state!r}") from None
+        switching.switch(self._simulation, power, decision.procs, pstate)
+
+
+def _mapping(given: Mapping[str, Any] | None, n_procs: int, job_id: str) -> tuple[int, ...]:
+    """Read a mapping of executors to places in the allocation."""
+    if given is None:
+        return ()
+    try:
+        places = {int(executor): int(place) for executor, place in given.items()}
+    except (TypeError, ValueError):
+        raise Refusal(f"job {job_id}: the mapping holds something that is no integer") from None
+    if set(places) != set(range(len(places))) or not all(0 <= place < n_procs for place in places.values()):
+        raise Refusal(f"job {job_id}: the mapping must give executors 0, 1, … one of {n_procs} processors each")
+    return tuple(places[executor] for executor in range(len(places)))

@@ -1,0 +1,199 @@
+"""Batsim's own output files, column by column: what evalys and everybody's scripts read.
+
+Numbers are written as Batsim writes them: six decimals, in ``_machine_states.csv`` and ``_pstate_changes.csv`` times
+with six significant digits.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
+
+from pybatsched.errors import InputError
+from pybatsched.events import COMPLETED_SUCCESSFULLY
+from pybatsched.simulator.jobs import REJECTED
+from pybatsched.simulator.machines import SHOWN_STATES, HostState
+
+if TYPE_CHECKING:
+    from pybatsched.intervals import IntervalSet
+    from pybatsched.simulator.jobs import SimJob
+
+JOB_COLUMNS: Final = (
+    "job_id",
+    "workload_name",
+    "profile",
+    "submission_time",
+    "requested_number_of_resources",
+    "requested_time",
+    "success",
+    "final_state",
+    "starting_time",
+    "execution_time",
+    "finish_time",
+    "waiting_time",
+    "turnaround_time",
+    "stretch",
+    "allocated_resources",
+    "consumed_energy",
+    "metadata",
+)
+
+#: The Batsim whose behaviour and files these are.
+BATSIM_VERSION: Final = "4.2.1"
+
+
+class Totals:
+    """The figures of ``_schedule.csv`` that follow from the jobs' rows."""
+
+    def __init__(self) -> None:
+        self.n_jobs = 0
+        self.n_finished = 0
+        self.n_success = 0
+        self.n_rejected = 0
+        self.makespan = 0.0
+        self.sums = [0.0, 0.0, 0.0]  # waiting time, turnaround time, slowdown
+        self.maxima = [0.0, 0.0, 0.0]
+
+    def add(self, job: SimJob) -> None:
+        """Count a job that is over."""
+        self.n_jobs += 1
+        if job.state == REJECTED:
+            self.n_rejected += 1
+            return
+        self.n_finished += 1
+        self.n_success += job.state == COMPLETED_SUCCESSFULLY
+        finish = job.started_at + job.runtime_s
+        turnaround = finish - job.subtime
+        figures = (job.started_at - job.subtime, turnaround, turnaround / job.runtime_s)
+        sums, maxima = self.sums, self.maxima
+        for i in range(3):
+            sums[i] += figures[i]
+            if figures[i] > maxima[i]:
+                maxima[i] = figures[i]
+        self.makespan = max(self.makespan, finish)
+
+
+class Outputs:
+    """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted."""
+
+    def __init__(self, prefix: str | None, *, energy: bool = False) -> None:
+        self.totals = Totals()
+        self._prefix = prefix
+        self._files: list[TextIO] = []
+        self._jobs = self._open("_jobs.csv")
+        self._states = self._open("_machine_states.csv")
+        self._jobs.write(",".join(JOB_COLUMNS) + "\n")
+        self._states.write("time," + ",".join(f"nb_{state.value}" for state in SHOWN_STATES) + "\n")
+        self._energy: TextIO | None = None
+        self._pstates: TextIO | None = None
+        self._last_entry = (0.0, 0.0)
+        if energy:
+            self._energy = self._open("_consumed_energy.csv")
+            self._energy.write("time,energy,event_type,wattmin,epower\n")
+            self._pstates = self._open("_pstate_changes.csv")
+            self._pstates.write("time,machine_id,new_pstate\n")
+
+    def _open(self, suffix: str) -> TextIO:
+        if self._prefix is None:
+            return _Nowhere()
+        path = Path(self._prefix + suffix)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("w", encoding="utf-8", newline="")
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from None
+        self._files.append(file)
+        return file
+
+    def job(self, job: SimJob) -> None:
+        """Write the row of a job that is over. O(1)."""
+        self.totals.add(job)
+        head = (
+            f"{job.name},{job.workload},{job.work.name},{job.subtime:.6f},{job.res},{job.walltime:.6f},"
+            f"{'1' if job.state == COMPLETED_SUCCESSFULLY else '0'},{job.state},"
+        )
+        if job.state == REJECTED:
+            self._jobs.write(f'{head},,,,,,,,"{job.metadata}"\n')
+            return
+        start, runtime, sub = job.started_at, job.runtime_s, job.subtime
+        finish = start + runtime
+        self._jobs.write(
+            f"{head}{start:.6f},{runtime:.6f},{finish:.6f},{start - sub:.6f},{finish - sub:.6f},"
+            f'{(finish - sub) / runtime:.6f},{job.alloc},{job.energy_j:.6f},"{job.metadata}"\n'
+        )
+
+    def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
+        """Write how many hosts do what from now on."""
+        self._states.write("%g,%d,%d,%d,%d,%d\n" % (now, *counts))
+
+    def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
+        """Write what has been consumed so far; `kind` is s, e or p: a start, an end, a change of pstate."""
+        if self._energy is None:
+            return
+        last_at, last_j = self._last_entry
+        power = f"{(joules - last_j) / (now - last_at):.6f}" if now > last_at else "NA"
+        self._energy.write(f"{now:.6f},{joules:.6f},{kind},{watts_min:.6f},{power}\n")
+        self._last_entry = (now, joules)
+
+    def pstate(self, now: float, hosts: IntervalSet, pstate: int) -> None:
+        """Write that hosts have another pstate; -1 and -2 are the ways up and down."""
+        if self._pstates is not None:
+            self._pstates.write(f"{now:g},{hosts},{pstate}\n")
+
+    def schedule(self, figures: dict[str, str]) -> None:
+        """Write ``_schedule.csv``."""
+        if self._prefix is not None:
+            keys = sorted(figures)
+            with Path(f"{self._prefix}_schedule.csv").open("w", encoding="utf-8", newline="") as file:
+                file.write(",".join(keys) + "\n" + ",".join(figures[key] for key in keys) + "\n")
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files:
+            file.close()
+
+
+def schedule_figures(
+    totals: Totals, times_s: dict[HostState, float], *, n_hosts: int, joules: float, n_switches: tuple[int, int]
+) -> dict[str, str]:
+    """Give the columns of ``_schedule.csv``. Means are over all jobs, rejected ones included, as in Batsim."""
+    names = ("waiting_time", "turnaround_time", "slowdown")
+    figures = {
+        "batsim_version": BATSIM_VERSION,
+        "consumed_joules": _six(joules),
+        "makespan": _six(totals.makespan),
+        "nb_computing_machines": str(n_hosts),
+        "nb_grouped_switches": str(n_switches[0]),
+        "nb_machine_switches": str(n_switches[1]),
+        "nb_jobs": str(totals.n_jobs),
+        "nb_jobs_finished": str(totals.n_finished),
+        "nb_jobs_killed": str(totals.n_finished - totals.n_success),
+        "nb_jobs_rejected": str(totals.n_rejected),
+        "nb_jobs_success": str(totals.n_success),
+        "success_rate": _mean(totals.n_success, totals.n_jobs),
+        "scheduling_time": _six(0.0),
+        "simulation_time": _six(0.0),
+    }
+    for i, name in enumerate(names):
+        figures[f"mean_{name}"] = _mean(totals.sums[i], totals.n_jobs)
+        figures[f"max_{name}"] = _six(totals.maxima[i])
+    for state in HostState:
+        figures[f"time_{state.value}"] = _six(times_s[state])
+    return figures
+
+
+def _mean(total: float, n: int) -> str:
+    return _six(total / n) if n else "-nan"  # what Batsim writes for a run without jobs
+
+
+def _six(value: float) -> str:
+    return f"{value:.6f}" if math.isfinite(value) else "nan"
+
+
+class _Nowhere(io.StringIO):
+    """A file that keeps nothing."""
+
+    def write(self, text: str, /) -> int:
+        return len(text)

@@ -1,0 +1,9 @@
+"""Why the simulator ends a run that Batsim would have aborted."""
+
+from __future__ import annotations
+
+from pybatsched.errors import RemoteProtocolError
+
+
+class Refusal(RemoteProtocolError):
+    """The scheduler asked for something that Batsim does not survive."""

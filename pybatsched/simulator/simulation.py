@@ -1,0 +1,391 @@
+"""Batsim's side of a simulation: who submits, runs, kills and calls, and what is told to the scheduler when.
+
+The order of things at one instant is the loop's matter (`pybatsched.simulator.loop`); what a decision may do is that of
+`pybatsched.simulator.orders`. Here are the processes, the notices they post, and the bookkeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.errors import InputError
+from pybatsched.simulator import jobs as j
+from pybatsched.simulator.execution import Execution
+from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from pybatsched.simulator.jobs import SimJob
+from pybatsched.simulator.loop import Loop, Process
+from pybatsched.simulator.machines import Book, CountingBook, HostBook, HostState
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.orders import Orders
+from pybatsched.simulator.outputs import Outputs, schedule_figures
+from pybatsched.simulator.refusal import Refusal
+from pybatsched.simulator.work import WorkTable, progress_node, resolve, why_not
+
+#: Answers a message: (now, events) -> (ready again at, decisions).
+Scheduler: TypeAlias = Callable[[float, Sequence[e.Event]], tuple[float, Sequence[d.Decision]]]
+
+#: A call comes at least so much later, as in Batsim.
+SHORTEST_CALL_S: Final = 1e-5
+
+
+class Simulation:
+    """One run, from SIMULATION_BEGINS to SIMULATION_ENDS, or to the point where nothing can happen any more.
+
+    After `run`, `finished` tells whether it came to its end; else `waiting` are the jobs nobody will ever start.
+    """
+
+    def __init__(self, scenario: Scenario, scheduler: Scheduler, outputs: Outputs | None = None) -> None:
+        self.scenario = scenario
+        self.options = scenario.options
+        self.loop = Loop(_deliver, self._look)
+        self.outputs = outputs or Outputs(None)
+        self.jobs: dict[str, SimJob] = {}  # those that Batsim would still know
+        self.met: set[str] = set()
+        self.works: dict[str, WorkTable] = {}
+        self.n_submitted = 0
+        self.n_over = 0
+        self.n_running = 0
+        self.n_calls = 0
+        self.n_kills = 0
+        self.n_switching = 0
+        self.registration_finished = False
+        self.finished = False
+        self._scheduler = scheduler
+        self._by_workload: dict[str, dict[str, SimJob]] = {}
+        self._outbox: list[e.Event] = []
+        self._forget: list[SimJob] = []
+        self._ready = False
+        self._ending = False
+        self._n_submitters = len(scenario.workloads)
+        self._n_event_lists = len(scenario.event_lists)
+        platform = scenario.platform
+        by_host = self.options.compute_sharing or self.options.energy or bool(scenario.event_lists or platform.storage)
+        self.hosts = (
+            HostBook(platform.n_procs, shared=self.options.compute_sharing, n_storage=len(platform.storage))
+            if by_host
+            else None
+        )
+        self.book: Book = self.hosts or CountingBook(platform.n_procs)
+        self._load()
+        self.execution = Execution(self)
+        self._orders = Orders(self)
+
+    @property
+    def now(self) -> float:
+        """The clock."""
+        return self.loop.now
+
+    @property
+    def waiting(self) -> list[SimJob]:
+        """The jobs that were submitted and are neither started nor rejected."""
+        return [job for job in self.jobs.values() if job.state == j.SUBMITTED]
+
+    def run(self) -> bool:
+        """Play the whole simulation. Tells whether it came to its end."""
+        for name in self.scenario.workloads:
+            self.loop.spawn(self._submit(name))
+        for events in self.scenario.event_lists:
+            self.loop.spawn(self._occur(events))
+        self.execution.note_pstates()
+        self.loop.spawn(self._exchange([self._begins()]))
+        self.loop.run()
+        self._finish_outputs()
+        return self.finished
+
+    # --- loading ---
+
+    def _load(self) -> None:
+        for name, workload in self.scenario.workloads.items():
+            used = dict.fromkeys(job["profile"] for job in workload.jobs)
+            self.works[name] = table = resolve(name, workload.profiles, used)
+            refused = {profile: why for profile in used if (why := why_not(table.works[profile])) is not None}
+            jobs = self._by_workload[name] = {}
+            for fields in workload.jobs:
+                profile = fields["profile"]
+                if profile in refused:
+                    raise InputError(
+                        f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
+                    )
+                job = self.make_job(name, fields)
+                jobs[job.id] = job
+
+    def make_job(self, workload: str, fields: Any) -> SimJob:
+        """Take in a job; its profile is known."""
+        work = self.works[workload].works[fields["profile"]]
+        assert work is not None
+        name = j.name_in(workload, fields["id"])
+        job = SimJob(workload, name, fields, work)
+        if work.n_fixed is not None and work.n_fixed != job.res:
+            raise InputError(
+                f"job {job.id} asks for {job.res} processors; its profile {work.name} is written for {work.n_fixed}"
+            )
+        self.jobs[job.id] = job
+        self.met.add(job.id)
+        return job
+
+    def register(self, job: SimJob) -> None:
+        """Note a job made at run time with its workload: a submitter that has not begun yet will find it there."""
+        self._by_workload.setdefault(job.workload, {})[job.id] = job
+
+    def _begins(self) -> e.SimulationBegins:
+        platform = self.scenario.platform
+        resources = tuple(
+            e.Resource(i, host.name, "idle", dict(host.properties), dict(host.zone_properties))
+            for i, host in enumerate(platform.hosts)
+        )
+        n = platform.n_procs
+        profiles = {
+            name: {work.name: j.rounded(dict(work.described)) for work in table.works.values() if work is not None}
+            for name, table in self.works.items()
+        }
+        return e.SimulationBegins(
+            len(resources),
+            n,
+            len(platform.storage),
+            self.options.compute_sharing,
+            self.options.storage_sharing,
+            self.options.told(),
+            resources[:n],
+            resources[n:],
+            {name: workload.source for name, workload in self.scenario.workloads.items()},
+            profiles,
+            timestamp=0.0,
+        )
+
+    # --- processes ---
+
+    def _submit(self, workload: str) -> Process:
+        """Submit the jobs of a workload: one notice for all of an instant, in the order of their full ids."""
+        yield self._on_hello, None
+        jobs = sorted(self._by_workload.pop(workload).values(), key=lambda job: (job.subtime, job.id), reverse=True)
+        date = self.now
+        batch: list[SimJob] = []
+        is_first = True
+        while jobs:
+            job = jobs.pop()
+            if job.subtime > date:
+                if batch:
+                    yield self._on_submitted, batch
+                    batch = []
+                yield job.subtime
+                date = job.subtime
+            if is_first:
+                self.execution.note_first_submission()
+                is_first = False
+            batch.append(job)
+        if batch:
+            yield self._on_submitted, batch
+        yield self._on_bye, None
+
+    def _occur(self, events: Sequence[ExternalEvent]) -> Process:
+        yield self._on_hello, None
+        date = self.now
+        batch: list[ExternalEvent] = []
+        for event in events:
+            if event.at > date:
+                if batch:
+                    yield self._on_occurred, batch
+                    batch = []
+                yield event.at
+                date = event.at
+            batch.append(event)
+        if batch:
+            yield self._on_occurred, batch
+        yield self._on_events_bye, None
+
+    def _exchange(self, events: list[e.Event]) -> Process:
+        """Tell the scheduler, and carry out its decisions in order, each not before its time."""
+        reply_now, decisions = self._scheduler(round(self.now, 6), events)
+        orders = self._orders
+        for index, decision in enumerate(decisions):
+            stamp = decision.timestamp
+            if stamp is None or stamp > reply_now:
+                raise Refusal(
+                    f"the decision is for {stamp}, after the reply's own time, {reply_now}",
+                    field=f"events[{index}].timestamp",
+                )
+            order = orders.prepare(decision)
+            if stamp > self.loop.now:
+                yield float(stamp)
+            yield order, decision
+        if reply_now > self.loop.now:
+            yield float(reply_now)
+        yield self._on_ready, None
+
+    def run_job(self, job: SimJob) -> Process:
+        """Live a job's life: from its start to the notice of its end."""
+        job.started_at = self.loop.now
+        self.execution.started(job)
+        code = yield from self.execution.execute(job, job.work)
+        job.return_code = code
+        if code == 0:
+            job.state = e.COMPLETED_SUCCESSFULLY
+        else:
+            job.state = e.COMPLETED_FAILED if code > 0 else e.COMPLETED_WALLTIME_REACHED
+        self.execution.ended(job)
+        yield self._on_done, job
+
+    def call(self, at: float) -> Process:
+        """Call the scheduler back."""
+        yield max(at, self.now + SHORTEST_CALL_S)
+        yield self._on_called, None
+
+    def kill(self, jobs: list[SimJob]) -> Process:
+        """Stop jobs at once; what had ended before is left as it is."""
+        progress = {}
+        for job in jobs:
+            if job.state == j.RUNNING and job.process is not None:
+                progress[job.id] = progress_node(job.trail, self.now)
+                parallel = job.trail[-1].work.is_parallel
+                job.process.close()
+                job.state = e.COMPLETED_KILLED
+                job.return_code = -2 if parallel else -1
+                self.execution.ended(job)
+        yield self._on_killed, (jobs, progress)
+
+    def message_from(self, job: SimJob, message: Any) -> tuple[Callable[[Any], None], Any]:
+        """Give the notice of a job that has something to say."""
+        return self._on_message, (job, message)
+
+    # --- notices ---
+
+    def say(self, event: e.Event) -> None:
+        """Put an event into the next message."""
+        self._outbox.append(event)
+
+    def stamp(self) -> float:
+        """Give the clock as it is written on the wire."""
+        return round(self.loop.now, 6)
+
+    def _look(self) -> None:
+        """After each notice: is there something to say, or is all over?"""
+        if not self._ready or not self.loop.mailbox_is_empty or self._ending:
+            return
+        if self._outbox:
+            events, self._outbox = self._outbox, []
+            self._ready = False
+            if self._forget:
+                self._forget_jobs()
+            self.loop.spawn(self._exchange(events))
+        elif self._is_over():
+            self._ending = True
+            self._ready = False
+            self.loop.spawn(self._exchange([e.SimulationEnds(timestamp=self.stamp())]))
+
+    def _forget_jobs(self) -> None:
+        for job in self._forget:
+            del self.jobs[job.id]
+            if not self.options.profile_reuse:
+                self.works[job.workload].forget(job.work.name)
+        self._forget.clear()
+
+    def _is_over(self) -> bool:
+        return (
+            self.n_over == self.n_submitted
+            and not (self._n_submitters or self._n_event_lists or self.n_running or self.n_calls or self.n_kills)
+            and not self.n_switching
+            and (self.registration_finished or not self.options.dynamic_jobs)
+        )
+
+    def _on_hello(self, _nothing: None) -> None:
+        pass  # it only takes its step
+
+    def _on_bye(self, _nothing: None) -> None:
+        self._n_submitters -= 1
+        if not self._n_submitters:
+            self.say(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self.stamp()))
+
+    def _on_events_bye(self, _nothing: None) -> None:
+        self._n_event_lists -= 1
+        if not self._n_event_lists:
+            self.say(e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=self.stamp()))
+
+    def _on_submitted(self, jobs: list[SimJob]) -> None:
+        for job in jobs:
+            job.state = j.SUBMITTED
+            self.tell_submitted(job)
+        self.n_submitted += len(jobs)
+
+    def tell_submitted(self, job: SimJob) -> None:
+        """Say JOB_SUBMITTED."""
+        profile = j.rounded(dict(job.work.described)) if self.options.forward_profiles else None
+        self._outbox.append(e.JobSubmitted(job.id, j.as_told(job.fields, job.id), profile, timestamp=self.stamp()))
+
+    def _on_occurred(self, events: list[ExternalEvent]) -> None:
+        now = self.stamp()
+        for event in events:
+            if event.kind in {AVAILABLE, UNAVAILABLE}:
+                self._change_machines(event)
+                kind = e.MACHINES_AVAILABLE if event.kind == AVAILABLE else e.MACHINES_UNAVAILABLE
+                self.say(e.Notify(kind, event.procs, timestamp=now))
+            else:
+                told = {key: value for key, value in j.rounded(event.described).items() if key != "type"}
+                self.say(e.Notify(event.kind, timestamp=now, extra=told))
+
+    def _change_machines(self, event: ExternalEvent) -> None:
+        assert self.hosts is not None
+        for host in event.procs:
+            state = HostState.UNAVAILABLE
+            if event.kind == AVAILABLE:
+                state = HostState.COMPUTING if self.hosts.jobs[host] else HostState.IDLE
+            self.hosts.change(host, state, self.now)
+
+    def _on_ready(self, _nothing: None) -> None:
+        self._ready = True
+        if self._ending:
+            pending = ("jobs", self.n_running), ("calls", self.n_calls), ("kills", self.n_kills)
+            for what, n in (*pending, ("jobs", self.n_submitted - self.n_over)):
+                if n:
+                    raise Refusal(f"the reply to SIMULATION_ENDS left {n} {what} behind")
+            self.finished = True
+
+    def _on_done(self, job: SimJob) -> None:
+        self.n_running -= 1
+        self.over(job)
+        self._tell_completed(job)
+
+    def _tell_completed(self, job: SimJob) -> None:
+        self.say(e.JobCompleted(job.id, job.state, job.return_code, str(job.alloc), timestamp=self.stamp()))
+
+    def over(self, job: SimJob) -> None:
+        """Write a job down as over; it is forgotten when the next message leaves."""
+        self.n_over += 1
+        self.outputs.job(job)
+        self._forget.append(job)
+
+    def _on_called(self, _nothing: None) -> None:
+        self.n_calls -= 1
+        self.say(e.RequestedCall(timestamp=self.stamp()))
+
+    def _on_killed(self, what: tuple[list[SimJob], dict[str, Any]]) -> None:
+        jobs, progress = what
+        for job in jobs:
+            if job.state == e.COMPLETED_KILLED:
+                self.n_running -= 1
+                self.over(job)
+                self._tell_completed(job)
+        self.n_kills -= 1
+        self.say(e.JobKilled(tuple(job.id for job in jobs), progress, timestamp=self.stamp()))
+
+    def _on_message(self, what: tuple[SimJob, Any]) -> None:
+        job, message = what
+        self.say(e.FromJobMsg(job.id, j.rounded(message), timestamp=self.stamp()))
+
+    def _finish_outputs(self) -> None:
+        platform = self.scenario.platform
+        figures = schedule_figures(
+            self.outputs.totals,
+            self.book.times_s(),
+            n_hosts=platform.n_procs + len(platform.storage),
+            joules=self.execution.consumed_j,
+            n_switches=self.execution.n_switches,
+        )
+        self.outputs.schedule(figures)
+        self.outputs.close()
+
+
+def _deliver(notice: tuple[Callable[[Any], None], Any]) -> None:
+    notice[0](notice[1])
