@@ -1,4 +1,4 @@
-"""The ZeroMQ server: one socket, one peer, one reply per request. The only module that imports zmq.
+"""The ZeroMQ server: one socket, one peer, one reply per request.
 
 It is a ROUTER socket that plays REP for the first REQ peer that speaks: so a second Batsim can be told that it has the
 wrong door, and stray bytes cannot swallow a reply. It watches the connection, so a peer that vanishes is noticed within
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
+from pybatsched.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch
 from pybatsched.diagnosis import diagnose
 from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError
 
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:28000"
 DEFAULT_TIMEOUT_S: Final = 300.0
-GRACE_S: Final = 2.0
 PATIENCE_S: Final = 1.0
-_LOOK_AROUND_MS: Final = 200
-_LINGER_MS: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +41,9 @@ def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], No
     """
     context = zmq.Context()
     socket = context.socket(zmq.ROUTER)
-    socket.setsockopt(zmq.LINGER, _LINGER_MS)
-    socket.setsockopt(zmq.RCVTIMEO, _LOOK_AROUND_MS)
-    watch = _Watch(socket)
+    socket.setsockopt(zmq.LINGER, LINGER_MS)
+    socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
+    watch = Watch(socket)
     try:
         _bind(socket, options.endpoint)
         on_ready(socket.getsockopt_string(zmq.LAST_ENDPOINT))
@@ -71,7 +68,7 @@ def _bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
         raise InputError(f"cannot bind to {endpoint}: {reason}{hint}") from None
 
 
-def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: _Watch) -> None:
+def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: Watch) -> None:
     heard_at = time.monotonic()
     peer: bytes | None = None
     try:
@@ -124,7 +121,7 @@ def _await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -
             return
 
 
-def _look_around(session: Session, options: ServerOptions, watch: _Watch, silent_s: float) -> None:
+def _look_around(session: Session, options: ServerOptions, watch: Watch, silent_s: float) -> None:
     """Give up on a peer that is gone, or silent for too long."""
     gone_s = watch.gone_for_s()
     if gone_s is not None and gone_s >= GRACE_S:
@@ -137,39 +134,3 @@ def _look_around(session: Session, options: ServerOptions, watch: _Watch, silent
             f"no message for {silent_s:.1f} s (--timeout {options.timeout_s:g}), "
             f"after message {session.n_messages}\n" + diagnose(session.engine)
         )
-
-
-class _Watch:
-    """Knows which connections are open, from the socket's own event stream."""
-
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        self._socket = socket
-        self._events = socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
-        self._open: set[int] = set()
-        self._gone_at: float | None = None
-
-    def gone_for_s(self) -> float | None:
-        """Give the seconds since the last connection was closed, or None while one is open."""
-        while self._events.poll(0):
-            event = recv_monitor_message(self._events)
-            connection = int(event["value"])
-            if event["event"] == zmq.EVENT_ACCEPTED:
-                self._open.add(connection)
-            else:
-                self._open.discard(connection)
-        if self._open:
-            self._gone_at = None
-            return None
-        now = time.monotonic()
-        if self._gone_at is None:
-            self._gone_at = now
-        return now - self._gone_at
-
-    def is_gone(self) -> bool:
-        """Tell whether no connection is open."""
-        return self.gone_for_s() is not None
-
-    def close(self) -> None:
-        """Stop watching."""
-        self._socket.disable_monitor()
-        self._events.close()

@@ -10,18 +10,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from pybatsched import __version__
-from pybatsched.cli import explain, policies, replay, serve
+from pybatsched.cli import explain, policies, replay, serve, simulate
 from pybatsched.errors import Interrupted, PybatschedError
 
-_COMMANDS: Final = {"serve": serve, "policies": policies, "replay": replay, "explain": explain}
+_COMMANDS: Final = {"serve": serve, "simulate": simulate, "policies": policies, "replay": replay, "explain": explain}
 
 _DESCRIPTION: Final = """\
-A scheduler for the Batsim simulator. Start it, then point Batsim (3.1 to 4.2) at the same endpoint.
+A scheduler for the Batsim simulator, and a simulator of its own. Start it and point Batsim (3.1 to 4.2) at the same
+endpoint, or let `pybatsched simulate` play Batsim's part.
 
 examples:
   pybatsched --policy easy                          serve EASY backfilling on tcp://127.0.0.1:28000
   pybatsched --policy conservative -o compression=false --journal run.pbj
   pybatsched --policy my_policy.py:MyPolicy         serve a policy of your own (runs the code of that file)
+  pybatsched simulate --procs 128 -w log.swf.gz --policy easy -e out/easy          no Batsim needed
   pybatsched policies easy                          show a policy's options
   pybatsched replay run.pbj                         run a recorded simulation again and compare
   pybatsched explain run.pbj w0!42                  tell why a job started when it did

@@ -56,11 +56,11 @@ def _event(line: str, n_hosts: int, *, forward_unknown: bool) -> ExternalEvent:
     except msgspec.DecodeError as error:
         raise ValueError(f"expected a JSON object: {error}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"expected a JSON object, got {line[:60]}")
+        raise ValueError(f"expected a JSON object, got {line[:60]}")  # noqa: TRY004  the border names file and line
     kind, at = content.get("type"), content.get("timestamp")
     if not isinstance(kind, str):
-        raise ValueError(f"field type: expected a text, got {kind!r}")
-    if type(at) not in {int, float} or not math.isfinite(at) or at < 0:
+        raise ValueError(f"field type: expected a text, got {kind!r}")  # noqa: TRY004
+    if not isinstance(at, (int, float)) or isinstance(at, bool) or not math.isfinite(at) or at < 0:
         raise ValueError(f"field timestamp: expected seconds from 0, got {at!r}")
     if kind not in _ORDER:
         if not forward_unknown:

@@ -111,7 +111,7 @@ def _nested(value: Any, job_id: str) -> Any:
 
 
 def name_in(workload: str, given: Any) -> str:
-    """Give a job's name inside its workload. Like Batsim, an id that contains the workload's name must be a full one."""
+    """Give a job's name in its workload. As in Batsim, an id that contains the workload's name must be a full one."""
     text = str(given)
     if workload not in text:
         return text

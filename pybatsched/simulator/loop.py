@@ -87,8 +87,7 @@ class Loop:
             if not waits:
                 return
             due, seq, process = heappop(waits)
-            if due > self.now:
-                self.now = due
+            self.now = max(self.now, due)
             if not waits or waits[0][0] > due + SAME_INSTANT_S:
                 go_on(process)
                 continue

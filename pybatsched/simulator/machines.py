@@ -37,6 +37,7 @@ SHOWN_STATES: Final = (
 )
 
 
+_USABLE: Final = frozenset({HostState.IDLE, HostState.COMPUTING})
 _DOES_NOT_EXIST: Final = "does not exist"
 _COMPUTES: Final = "is currently computing jobs ({}), and sharing is off"
 _MANY_CHANGES: Final = 4096
@@ -142,6 +143,10 @@ class HostBook:
         self._counts = Counter({HostState.IDLE: n_procs})
         self._times = dict.fromkeys(HostState, 0.0)
 
+    def n_away(self, n_procs: int) -> int:
+        """Count the processors that cannot take a job whatever ends: unavailable, asleep, or on the way there."""
+        return sum(state not in _USABLE for state in self.states[:n_procs])
+
     def change(self, host: int, state: HostState, now: float) -> None:
         """Let a host do something else."""
         old = self.states[host]
@@ -173,7 +178,7 @@ class HostBook:
                 return host, _COMPUTES.format(", ".join(self.jobs[host]))
         for host in procs:
             state = self.states[host]
-            if state not in {HostState.IDLE, HostState.COMPUTING}:
+            if state not in _USABLE:
                 return host, f"cannot compute jobs now: it is {state.value}"
         return None
 

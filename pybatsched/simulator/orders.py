@@ -77,8 +77,7 @@ class Orders:
     def _look_up(self, decision: d.ExecuteJob) -> None:
         self._job(decision.job_id, "execute")
         n_options = sum(
-            option is not None
-            for option in (decision.mapping, decision.storage_mapping, decision.additional_io_job)
+            option is not None for option in (decision.mapping, decision.storage_mapping, decision.additional_io_job)
         )
         if n_options + len(decision.extra) > 1:
             raise Refusal(f"EXECUTE_JOB of {decision.job_id} has more than three members")

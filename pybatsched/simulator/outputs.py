@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from pybatsched.errors import InputError
 from pybatsched.events import COMPLETED_SUCCESSFULLY
+from pybatsched.metrics import Outcome, Tally
 from pybatsched.simulator.jobs import REJECTED
 from pybatsched.simulator.machines import SHOWN_STATES, HostState
 
@@ -70,20 +71,20 @@ class Totals:
         sums, maxima = self.sums, self.maxima
         for i in range(3):
             sums[i] += figures[i]
-            if figures[i] > maxima[i]:
-                maxima[i] = figures[i]
+            maxima[i] = max(maxima[i], figures[i])
         self.makespan = max(self.makespan, finish)
 
 
 class Outputs:
     """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted."""
 
-    def __init__(self, prefix: str | None, *, energy: bool = False) -> None:
+    def __init__(self, prefix: str | None, *, energy: bool = False, machine_states: bool = True) -> None:
         self.totals = Totals()
+        self.tally = Tally()
         self._prefix = prefix
         self._files: list[TextIO] = []
         self._jobs = self._open("_jobs.csv")
-        self._states = self._open("_machine_states.csv")
+        self._states = self._open("_machine_states.csv") if machine_states else _Nowhere()
         self._jobs.write(",".join(JOB_COLUMNS) + "\n")
         self._states.write("time," + ",".join(f"nb_{state.value}" for state in SHOWN_STATES) + "\n")
         self._energy: TextIO | None = None
@@ -110,6 +111,9 @@ class Outputs:
     def job(self, job: SimJob) -> None:
         """Write the row of a job that is over. O(1)."""
         self.totals.add(job)
+        self.tally.add(
+            Outcome(job.id, job.state, job.subtime, job.started_at, job.runtime_s, len(job.alloc), job.metadata)
+        )
         head = (
             f"{job.name},{job.workload},{job.work.name},{job.subtime:.6f},{job.res},{job.walltime:.6f},"
             f"{'1' if job.state == COMPLETED_SUCCESSFULLY else '0'},{job.state},"
@@ -126,7 +130,8 @@ class Outputs:
 
     def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
         """Write how many hosts do what from now on."""
-        self._states.write("%g,%d,%d,%d,%d,%d\n" % (now, *counts))
+        asleep, on, off, idle, computing = counts
+        self._states.write(f"{now:g},{asleep},{on},{off},{idle},{computing}\n")
 
     def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
         """Write what has been consumed so far; `kind` is s, e or p: a start, an end, a change of pstate."""

@@ -1,8 +1,8 @@
 """Power states and energy: what each host draws, and how long it takes to fall asleep and to wake.
 
 A host draws what its present pstate says: the first of three numbers while it does nothing, else from the second one up
-to the third one with its load. Going to sleep and waking up pass through a virtual pstate in which one flop is computed:
-its speed gives the time, and it counts as full load.
+to the third one with its load. Going to sleep and waking up pass through a virtual pstate in which one flop is
+computed: its speed gives the time, and it counts as full load.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Power:
     def way(self, host: int, pstate: int) -> int:
         """Give the virtual pstate on the way of a host to or from sleep."""
         account = self._hosts[host]
-        return account.sleeps[pstate].switch_off if pstate in account.sleeps else account.sleeps[account.pstate].switch_on
+        return (
+            account.sleeps[pstate].switch_off if pstate in account.sleeps else account.sleeps[account.pstate].switch_on
+        )
 
     def set_pstate(self, host: int, pstate: int, now: float) -> None:
         """Let a host have another pstate."""

@@ -53,6 +53,7 @@ class Simulation:
         self.n_switching = 0
         self.registration_finished = False
         self.finished = False
+        self.n_messages = 0
         self._scheduler = scheduler
         self._by_workload: dict[str, dict[str, SimJob]] = {}
         self._outbox: list[e.Event] = []
@@ -95,13 +96,23 @@ class Simulation:
         self._finish_outputs()
         return self.finished
 
+    def watch_exchanges(self, progress: Callable[[float, int], None]) -> None:
+        """Let somebody hear of each message: the clock, and how many jobs are over."""
+        answer = self._scheduler
+
+        def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+            progress(now, self.n_over)
+            return answer(now, events)
+
+        self._scheduler = scheduler
+
     # --- loading ---
 
     def _load(self) -> None:
         for name, workload in self.scenario.workloads.items():
             used = dict.fromkeys(job["profile"] for job in workload.jobs)
             self.works[name] = table = resolve(name, workload.profiles, used)
-            refused = {profile: why for profile in used if (why := why_not(table.works[profile])) is not None}
+            refused = {work.name: why for work in table.known() if (why := why_not(work)) is not None}
             jobs = self._by_workload[name] = {}
             for fields in workload.jobs:
                 profile = fields["profile"]
@@ -138,7 +149,7 @@ class Simulation:
         )
         n = platform.n_procs
         profiles = {
-            name: {work.name: j.rounded(dict(work.described)) for work in table.works.values() if work is not None}
+            name: {work.name: j.rounded(dict(work.described)) for work in table.known()}
             for name, table in self.works.items()
         }
         return e.SimulationBegins(
@@ -198,7 +209,8 @@ class Simulation:
 
     def _exchange(self, events: list[e.Event]) -> Process:
         """Tell the scheduler, and carry out its decisions in order, each not before its time."""
-        reply_now, decisions = self._scheduler(round(self.now, 6), events)
+        self.n_messages += 1
+        reply_now, decisions = self._scheduler(round(self.loop.now, 6), events)
         orders = self._orders
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp
@@ -261,7 +273,7 @@ class Simulation:
         return round(self.loop.now, 6)
 
     def _look(self) -> None:
-        """After each notice: is there something to say, or is all over?"""
+        """Look, after each notice, whether there is something to say, or all is over."""
         if not self._ready or not self.loop.mailbox_is_empty or self._ending:
             return
         if self._outbox:

@@ -78,9 +78,13 @@ class WorkTable:
         """Give a profile; None if there is none, or none any more."""
         return self.works.get(name)
 
+    def known(self) -> list[Work]:
+        """Give the profiles that are not forgotten. O(profiles)."""
+        return [work for work in self.works.values() if work is not None]
+
     def described(self) -> dict[str, Mapping[str, Any]]:
         """Give the profiles that are still known, as they were written. O(profiles)."""
-        return {name: work.described for name, work in self.works.items() if work is not None}
+        return {work.name: work.described for work in self.known()}
 
     def add(self, name: str, described: Mapping[str, Any]) -> Work:
         """Take in a profile made at run time. Its parts are not resolved: Batsim does not do it either."""

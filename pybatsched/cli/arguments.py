@@ -1,0 +1,118 @@
+"""What several commands have in common: the policy and its options, numbers, signals, and how they speak."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, Protocol
+
+import msgspec
+
+from pybatsched import __version__, registry
+from pybatsched.errors import InputError, Interrupted
+
+
+class Group(Protocol):
+    """What options are added to: a parser, or a group of one."""
+
+    def add_argument(self, *names: str, **how: Any) -> argparse.Action:
+        """Add an option."""
+
+
+def add_policy(parser: Group, *, required: bool) -> None:
+    """Describe the options that choose a policy."""
+    add = parser.add_argument
+    add("--policy", required=required, metavar="NAME", help="an installed policy, or path/to/file.py:Class")
+    add(
+        "-o",
+        dest="options",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the policy; the value is read as JSON, else as text (repeatable)",
+    )
+    add("--config", metavar="FILE.toml", help="options of policies, in tables [policy.NAME]")
+
+
+def say(text: str) -> None:
+    """Tell people something, on standard error."""
+    print(f"pybatsched {__version__}: {text}", file=sys.stderr, flush=True)
+
+
+def policy_plan(name: str, given: list[str], config: str | None) -> registry.PolicyPlan:
+    """Find a policy and gather the options the user gave for it."""
+    source = registry.find(name)
+    from_file: Mapping[str, Any] = {}
+    if config is not None:
+        from_file = _table(config, source.table_name)
+    return registry.PolicyPlan(source, dict(map(_option, given)), from_file, config or "")
+
+
+def _option(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InputError(f"-o {text!r}: expected KEY=VALUE")
+    try:
+        return key, msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return key, value
+
+
+def _table(path: str, name: str) -> Mapping[str, Any]:
+    try:
+        with Path(path).open("rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise InputError(f"--config {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"--config {path}: {error}") from None
+    strange = [key for key in content if key != "policy"]
+    if strange:
+        raise InputError(f"--config {path}: unknown key {strange[0]!r}; expected tables [policy.NAME]")
+    tables = content.get("policy", {})
+    for other in tables if isinstance(tables, dict) else ():
+        if other != name and other not in registry.available():
+            raise InputError(f"--config {path}: there is no policy {other!r} for the table [policy.{other}]")
+    table = tables.get(name, {}) if isinstance(tables, dict) else None
+    if not isinstance(table, dict):
+        raise InputError(f"--config {path}: expected a table [policy.{name}]")
+    return table
+
+
+def timeout_s(text: str) -> float:
+    """Read a number of seconds from 0."""
+    seconds = _number(text)
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0")
+    return seconds
+
+
+def megabytes(text: str) -> int:
+    """Read a size in MiB; gives bytes."""
+    size = _number(text)
+    if not (math.isfinite(size) and 0 < size <= 2**20):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size in MiB")
+    return int(size * 2**20)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def raise_on_signals() -> None:
+    """Let SIGINT and SIGTERM raise `Interrupted`, so that files are closed and peers are told."""
+
+    def stop(signum: int, _frame: FrameType | None) -> NoReturn:
+        raise Interrupted(signum)
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)

@@ -1,0 +1,250 @@
+"""Simulate a policy on a workload with the embedded simulator: no Batsim needed."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Final
+
+from pybatsched import registry
+from pybatsched.cli import arguments
+from pybatsched.cli.progress import ProgressLine
+from pybatsched.cli.serve import narrate
+from pybatsched.errors import InputError
+from pybatsched.journal import JournalWriter
+from pybatsched.platform import model, roles, xml
+from pybatsched.platform.model import Platform
+from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
+from pybatsched.simulator import external_events, summary
+from pybatsched.simulator import run as runs
+from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.workload import Workload, load
+
+EPILOG: Final = """\
+examples:
+  pybatsched simulate --procs 128 -w SDSC-SP2.swf.gz --policy easy -e out/easy
+  pybatsched simulate -p platform.xml -w a.json -w b.json --policy conservative -o compression=false -e out/run
+  pybatsched simulate -p platform.xml -w a.json --external -s tcp://127.0.0.1:28000    play Batsim for any scheduler
+
+writes PREFIX_jobs.csv, PREFIX_schedule.csv and PREFIX_machine_states.csv with Batsim's columns, and PREFIX_summary.json
+with figures, versions, options and digests of the inputs. Options that Batsim has too have Batsim's names.
+Profiles that need a network model (communication, storage, MPI) are refused: run those with Batsim.
+"""
+
+_N_STUCK_SHOWN: Final = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `simulate`."""
+    _add_inputs(parser.add_argument_group("inputs"))
+    who = parser.add_argument_group("scheduler")
+    arguments.add_policy(who, required=False)
+    add = who.add_argument
+    add("--external", action="store_true", help="play Batsim for a scheduler that waits at an endpoint")
+    add(
+        "-s",
+        "--socket-endpoint",
+        default=None,
+        metavar="ENDPOINT",
+        help=f"where the external scheduler waits (default {DEFAULT_ENDPOINT})",
+    )
+    add(
+        "--timeout",
+        type=arguments.timeout_s,
+        default=DEFAULT_TIMEOUT_S,
+        metavar="SECONDS",
+        help="give up on an external scheduler that does not answer for so long (default %(default)g, 0 = never)",
+    )
+    add(
+        "--farewell",
+        action="store_true",
+        help="tell an external scheduler SIMULATION_ENDS after a deadlock; Batsim stays silent, and it would wait",
+    )
+    add("--seed", type=int, metavar="N", help="seed for policies that draw random numbers (their option seed)")
+    out = parser.add_argument_group("output")
+    add = out.add_argument
+    add("-e", "--export", default="out", metavar="PREFIX", help="begin of the names of all files (default %(default)s)")
+    add("--journal", metavar="FILE", help="record the run for replay and explain")
+    add("--disable-machine-state-tracing", action="store_true", help="write no PREFIX_machine_states.csv")
+    add("-q", "--quiet", action="store_true", help="print nothing but errors")
+    add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
+    _add_batsim(parser.add_argument_group("options of Batsim"))
+
+
+def _add_inputs(group: arguments.Group) -> None:
+    add = group.add_argument
+    add("-p", "--platform", metavar="FILE.xml", help="a SimGrid platform")
+    add("--procs", type=int, metavar="N", help="instead of a platform: N equal processors of 1 Gflop/s")
+    add(
+        "-w",
+        "--workload",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a Batsim workload or a log in SWF, .gz or not (repeatable: they are named w0, w1, …)",
+    )
+    add("--events", action="append", default=[], metavar="FILE", help="external events, one JSON object a line")
+    add(
+        "--walltimes",
+        default="requested",
+        metavar="HOW",
+        help="walltimes of jobs from SWF: requested (default), exact, requested-strict, factor:F, round, none",
+    )
+    add("-m", "--master-host", default=model.DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
+    add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
+    add("--mmax", type=int, default=0, metavar="N", help="keep the first N processors only")
+    add("--mmax-workload", action="store_true", help="keep as many processors as the workloads say (nb_res)")
+
+
+def _add_batsim(group: arguments.Group) -> None:
+    add = group.add_argument
+    flag = "store_true"
+    add("-E", "--energy", action=flag, help="simulate energy and pstates; writes two more files")
+    add("--enable-dynamic-jobs", action=flag, help="let the scheduler register jobs (policies that need it get it)")
+    add("--acknowledge-dynamic-jobs", action=flag, help="tell the scheduler of each job it has registered")
+    add("--enable-profile-reuse", action=flag, help="keep profiles whose jobs have ended")
+    add("--forward-profiles-on-submission", action=flag, help="tell the profile with each job")
+    add("--enable-compute-sharing", action=flag, help="let several jobs compute on one processor")
+    add("--disable-storage-sharing", action=flag, help="one job at a time on a storage host")
+    add("--forward-unknown-events", action=flag, help="pass events of your own kinds on to the scheduler")
+    add("--sched-cfg", metavar="TEXT", help="configuration for the scheduler, sent to it at the start")
+    add("--sched-cfg-file", metavar="FILE", help="the same from a file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Simulate, write the files and print the closing table."""
+    if bool(args.policy) == args.external:
+        raise InputError("give either --policy NAME or --external")
+    arguments.raise_on_signals()
+    plan = None
+    if args.policy:
+        plan = _with_seed(arguments.policy_plan(args.policy, args.options, args.config), args.seed)
+        plan.check_early()
+    elif args.options or args.config or args.journal:
+        raise InputError("-o, --config and --journal are for --policy; the external scheduler has its own")
+    options = _options(args)
+    if plan is not None:
+        options = runs.with_needs(options, plan)
+    scenario = _scenario(args, options)
+    outputs = Outputs(args.export, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
+    n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
+    with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
+        if plan is not None:
+            result = runs.run_policy(
+                scenario,
+                plan,
+                outputs,
+                journal=JournalWriter(args.journal) if args.journal else None,
+                watch=narrate if args.verbose else None,
+                progress=progress.heard,
+            )
+        else:
+            endpoint = args.socket_endpoint or DEFAULT_ENDPOINT
+            arguments.say(f"asking the scheduler at {endpoint}")
+            result = runs.run_external(
+                scenario,
+                endpoint,
+                outputs,
+                timeout_s=args.timeout,
+                farewell=args.farewell,
+                progress=progress.heard,
+            )
+    inputs = {"platform": [args.platform] if args.platform else [], "workloads": args.workload, "events": args.events}
+    extra = {"walltimes": args.walltimes, "seed": args.seed}
+    summary.write(f"{args.export}_summary.json", summary.of_run(scenario, plan, result, inputs, extra))
+    if not args.quiet:
+        print("\n".join(summary.table(result)))
+    return _verdict(result)
+
+
+def _verdict(result: runs.Result) -> int:
+    if result.finished:
+        return 0
+    n = len(result.stuck)
+    lines = [f"the simulation stopped at {result.ended_at:g} with {n} jobs unfinished: nothing can happen any more"]
+    lines += [
+        f"  {job.job_id} ({job.n_procs} processors, submitted at {job.submitted_at:g}): {job.why}"
+        for job in result.stuck[:_N_STUCK_SHOWN]
+    ]
+    if n > _N_STUCK_SHOWN:
+        lines.append(f"  and {n - _N_STUCK_SHOWN} more (all of them in the summary)")
+    if not n:
+        lines[0] = (
+            f"the simulation stopped at {result.ended_at:g}: all jobs are over, but with --enable-dynamic-jobs "
+            "the scheduler has to say registration_finished, and it did not"
+        )
+    print("pybatsched: " + "\n".join(lines), file=sys.stderr)
+    return 5
+
+
+def _with_seed(plan: registry.PolicyPlan, seed: int | None) -> registry.PolicyPlan:
+    """Hand --seed to a policy that has an option of that name."""
+    if seed is None or "seed" in plan.given or "seed" not in plan.source.option_fields:
+        return plan
+    return dataclasses.replace(plan, given={**plan.given, "seed": seed})
+
+
+def _options(args: argparse.Namespace) -> Options:
+    text = args.sched_cfg or ""
+    if args.sched_cfg_file is not None:
+        if args.sched_cfg is not None:
+            raise InputError("give --sched-cfg or --sched-cfg-file, not both")
+        try:
+            text = Path(args.sched_cfg_file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: {error}") from None
+    return Options(
+        dynamic_jobs=args.enable_dynamic_jobs,
+        acknowledge_dynamic_jobs=args.acknowledge_dynamic_jobs,
+        profile_reuse=args.enable_profile_reuse,
+        forward_profiles=args.forward_profiles_on_submission,
+        compute_sharing=args.enable_compute_sharing,
+        storage_sharing=not args.disable_storage_sharing,
+        energy=args.energy,
+        forward_unknown_events=args.forward_unknown_events,
+        sched_config=text,
+    )
+
+
+def _scenario(args: argparse.Namespace, options: Options) -> Scenario:
+    workloads = {f"w{i}": _workload(path, args) for i, path in enumerate(args.workload)}
+    platform = _platform(args, list(workloads.values()))
+    if options.energy:
+        model.check_energy(platform)
+    if not args.quiet:
+        for remark in (*platform.remarks, platform.network_note):
+            if remark:
+                arguments.say(remark)
+    n_hosts = len(platform.hosts)
+    events = [
+        external_events.read(path, n_hosts=n_hosts, forward_unknown=options.forward_unknown_events)
+        for path in args.events
+    ]
+    return Scenario(platform, workloads, options, events)
+
+
+def _workload(path: str, args: argparse.Namespace) -> Workload:
+    workload = load(path, walltimes=args.walltimes)
+    workload.source = str(Path(path).resolve())  # as Batsim tells it
+    report = workload.about.get("report")
+    if isinstance(report, dict) and not args.quiet:
+        for rule, what in report["rules"].items():
+            arguments.say(f"{path}: {what['count']} jobs: {rule} ({what['fate']})")
+    return workload
+
+
+def _platform(args: argparse.Namespace, workloads: list[Workload]) -> Platform:
+    if (args.platform is None) == (args.procs is None):
+        raise InputError("give either -p PLATFORM.xml or --procs N")
+    if args.platform is None:
+        platform = model.uniform(args.procs)
+    else:
+        roles_given = roles.read_roles(args.add_role_to_hosts)
+        platform = xml.read(args.platform, master=args.master_host, roles=roles_given)
+    limits = [args.mmax] if args.mmax else []
+    if args.mmax_workload:
+        limits += [max(workload.n_procs for workload in workloads)] if workloads else []
+    return model.limit(platform, min(limits)) if limits else platform

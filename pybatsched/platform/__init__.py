@@ -1,0 +1,1 @@
+"""Platforms: reading SimGrid's files the way Batsim does, without Batsim."""

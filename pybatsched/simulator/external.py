@@ -1,0 +1,90 @@
+"""The simulator as Batsim over the wire: it connects, asks and waits, for any scheduler that speaks the protocol."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import zmq
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.connection import GRACE_S, LOOK_AROUND_MS, Watch
+from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError
+from pybatsched.protocol import Message, v4
+
+
+class ExternalScheduler:
+    """A scheduler behind a ZeroMQ endpoint. `timeout_s` is how long it may take to answer, 0 for ever.
+
+    Use it as a context manager, and call it with (now, events).
+    """
+
+    def __init__(self, endpoint: str, timeout_s: float = 0.0) -> None:
+        self.endpoint = endpoint
+        self.n_messages = 0
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> Self:
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.REQ)
+        self._socket.setsockopt(zmq.LINGER, 0)  # a message nobody fetched must not keep the process
+        self._socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
+        self._watch = Watch(self._socket)
+        try:
+            self._socket.connect(self.endpoint)
+        except zmq.ZMQError as error:
+            self.__exit__(None, None, None)
+            raise InputError(f"cannot connect to {self.endpoint}: {error.strerror or error}") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watch.close()
+        self._socket.close()
+        self._context.term()
+
+    def __call__(self, now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        """Tell the scheduler and give its reply. A reply that is no message is a RemoteProtocolError."""
+        self._send(now, events)
+        try:
+            reply = v4.decode_decisions(self._receive())
+        except RemoteProtocolError as error:
+            error.message_number = self.n_messages
+            raise
+        return reply.now, reply.items
+
+    def farewell(self, now: float) -> None:
+        """Tell a scheduler whose simulation cannot go on that it is over, and hear its last word."""
+        self._send(now, (e.SimulationEnds(timestamp=now),))
+        self._receive()
+
+    def _send(self, now: float, events: Sequence[e.Event]) -> None:
+        self.n_messages += 1
+        self._socket.send(v4.encode_events(Message(now, tuple(events))))
+
+    def _receive(self) -> bytes:
+        asked_at = time.monotonic()
+        while True:
+            try:
+                parts = self._socket.recv_multipart()
+            except zmq.Again:
+                self._look_around(time.monotonic() - asked_at)
+                continue
+            if len(parts) != 1:
+                raise RemoteProtocolError(f"a reply in {len(parts)} parts; expected one")
+            return parts[0]
+
+    def _look_around(self, silent_s: float) -> None:
+        gone_s = self._watch.gone_for_s()
+        if gone_s is not None and gone_s >= GRACE_S and self._watch.has_been_open:
+            raise PeerLostError(
+                f"the scheduler at {self.endpoint} closed its connection {gone_s:.1f} s ago without answering "
+                f"message {self.n_messages}"
+            )
+        if self._timeout_s and silent_s >= self._timeout_s:
+            what = f"no answer to message {self.n_messages}" if self._watch.has_been_open else "no scheduler"
+            raise PeerLostError(f"{what} at {self.endpoint} for {silent_s:.1f} s (--timeout {self._timeout_s:g})")

@@ -1,0 +1,169 @@
+"""Whole runs: a scenario with a policy of ours in process, or with any scheduler over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.engine import Engine, Reply
+from pybatsched.errors import NOT_THE_PLUGINS, PybatschedError, RemoteProtocolError
+from pybatsched.journal import JournalWriter
+from pybatsched.metrics import Figures
+from pybatsched.policy import Need
+from pybatsched.protocol import Message, v4
+from pybatsched.registry import PolicyPlan
+from pybatsched.session import Session
+from pybatsched.simulator.external import ExternalScheduler
+from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.simulation import Scheduler, Simulation
+
+_OPTION_OF: Final[dict[Need, str]] = {
+    Need.DYNAMIC_JOBS: "dynamic_jobs",
+    Need.ACKNOWLEDGED_JOBS: "acknowledge_dynamic_jobs",
+    Need.PROFILE_REUSE: "profile_reuse",
+    Need.FORWARDED_PROFILES: "forward_profiles",
+    Need.UNKNOWN_EVENTS: "forward_unknown_events",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A job that is left over when nothing can happen any more, and why it does not start."""
+
+    job_id: str
+    n_procs: int
+    submitted_at: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run came to. `stuck` is empty if it finished."""
+
+    finished: bool
+    ended_at: float
+    n_messages: int
+    figures: Figures
+    stuck: tuple[Stuck, ...]
+    rejections: tuple[tuple[int, str], ...] = ()
+
+
+#: Hears of each message: (clock, jobs over so far).
+Progress = Callable[[float, int], None]
+
+
+def with_needs(options: Options, plan: PolicyPlan) -> Options:
+    """Turn on what a policy needs from Batsim."""
+    needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.source.cls.needs}
+    return replace(options, **needed)
+
+
+def run_policy(
+    scenario: Scenario,
+    plan: PolicyPlan,
+    outputs: Outputs,
+    *,
+    journal: JournalWriter | None = None,
+    watch: Callable[[Message[e.Event], Reply], None] | None = None,
+    progress: Progress | None = None,
+    checked: bool = False,
+) -> Result:
+    """Run a policy of ours in this process. Without a journal and a watcher no message is ever written as bytes."""
+    if journal is None and watch is None:
+        engine = Engine(plan.make, plan.source.name, checked=checked)
+        return _run(scenario, engine.step, outputs, progress, engine)
+    session = Session(plan, journal=journal, watch=watch, checked=checked)
+
+    def through_bytes(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        reply = v4.decode_decisions(session.handle(v4.encode_events(Message(now, tuple(events)))))
+        return reply.now, reply.items
+
+    how = "failed"
+    try:
+        result = _run(scenario, through_bytes, outputs, progress, session.engine)
+        how = "ended" if result.finished else "stopped with jobs unfinished"
+    except PybatschedError as error:
+        how = f"failed with {type(error).__name__}"
+        raise
+    finally:
+        session.close(how)
+    return result
+
+
+def run_external(
+    scenario: Scenario,
+    endpoint: str,
+    outputs: Outputs,
+    *,
+    timeout_s: float = 0.0,
+    farewell: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it is left alone, as Batsim does.
+
+    With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever.
+    """
+    with ExternalScheduler(endpoint, timeout_s) as scheduler:
+        result = _run(scenario, scheduler, outputs, progress, None)
+        if farewell and not result.finished:
+            scheduler.farewell(result.ended_at)
+    return result
+
+
+def _run(
+    scenario: Scenario, scheduler: Scheduler, outputs: Outputs, progress: Progress | None, engine: Engine | None
+) -> Result:
+    simulation = Simulation(scenario, scheduler, outputs)
+    if progress is not None:
+        simulation.watch_exchanges(progress)
+    try:
+        simulation.run()
+    except RemoteProtocolError as error:
+        if error.message_number is None:
+            error.message_number = simulation.n_messages
+        raise
+    finally:
+        outputs.close()
+    rejections = () if engine is None else tuple((n, d.reason_text(why)) for n, why in engine.rejections.values())
+    return Result(
+        finished=simulation.finished,
+        ended_at=simulation.stamp(),
+        n_messages=simulation.n_messages,
+        figures=outputs.tally.figures(scenario.platform.n_procs),
+        stuck=() if simulation.finished else tuple(_stuck(simulation, engine)),
+        rejections=rejections,
+    )
+
+
+def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
+    n_procs = simulation.scenario.platform.n_procs
+    n_away = 0 if simulation.hosts is None else simulation.hosts.n_away(n_procs)
+    found = []
+    for job in simulation.waiting:
+        if job.res > n_procs:
+            why = f"it asks for {job.res} processors; the platform has {n_procs}"
+        elif job.res > n_procs - n_away:
+            why = f"it asks for {job.res} processors; {n_away} of {n_procs} are unavailable or asleep for good"
+        else:
+            why = f"the scheduler has not started it: {_word_of(engine, job.id, simulation.stamp())}"
+        found.append(Stuck(job.id, job.res, job.subtime, why))
+    return found
+
+
+def _word_of(engine: Engine | None, wire_id: str, now: float) -> str:
+    """Ask the policy why a job waits."""
+    if engine is None:
+        return "all its processors may be had, nothing runs and no call is pending"
+    job = engine.jobs.by_wire_id.get(wire_id)
+    if job is None:
+        return "the policy does not know it"
+    try:
+        return d.reason_text(engine.policy.why_waiting(job, now))
+    except NOT_THE_PLUGINS:
+        raise
+    except Exception as error:  # noqa: BLE001  a broken explanation must not hide the deadlock
+        return f"(why_waiting raised {type(error).__name__}: {error})"

@@ -1,0 +1,34 @@
+"""Workloads: reading, checking, preparing, generating and describing them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pybatsched.workload import batsim_json, files, prepare, swf
+from pybatsched.workload.model import Workload
+from pybatsched.workload.walltimes import Walltimes
+
+__all__ = ["Workload", "load"]
+
+
+def load(
+    path: str | Path,
+    *,
+    walltimes: str = "requested",
+    size: Literal["allocated", "requested"] = "allocated",
+    min_runtime_s: float | None = None,
+    n_procs: int | None = None,
+) -> Workload:
+    """Load a workload for a simulation: Batsim JSON or a log in SWF, plain or gzip, told apart by their content.
+
+    `walltimes` is one of the rules of `pybatsched.workload.walltimes`; a Batsim file's own walltimes are the requested
+    ones. The other options are for logs and mean what they mean in `swf.Options`: a Batsim file says for itself what
+    its jobs are. What was dropped or changed is in `about["report"]` of the result. Costs up to 20 µs a job. Raises
+    InputError.
+    """
+    rule = Walltimes.parse(walltimes)
+    if files.looks_like_json(path):
+        return prepare.with_walltimes(batsim_json.read(path), rule)[0]
+    options = swf.Options(rule, size=size, min_runtime_s=min_runtime_s, n_procs=n_procs)
+    return swf.to_workload(swf.read_swf(path), options)[0]

@@ -1,0 +1,292 @@
+"""What is odd about a workload, and what becomes of it: each finding with its count and the first places.
+
+Nothing is changed here. A log is read leniently, so that one bad line does not hide the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pybatsched.derive import delay_of
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim_json, files
+from pybatsched.workload.checks import is_number
+from pybatsched.workload.model import Workload
+from pybatsched.workload.prepare import as_list
+from pybatsched.workload.report import PLACES_KEPT
+from pybatsched.workload.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
+
+Level = Literal["odd", "note"]
+
+_CANCELLED: Final = 5
+_PARTS: Final = frozenset({2, 3, 4})
+#: Fields that no simulation needs: that they are unknown is worth a note only.
+_OPTIONAL: Final = (2, 5, 6, 9, 10, 11, 12, 13, 14, 15)
+
+
+@dataclass(slots=True)
+class Finding:
+    """Something odd, or worth a note: how often, where first, and what a conversion does about it."""
+
+    what: str
+    remedy: str
+    level: Level = "odd"
+    count: int = 0
+    places: list[int | str] = field(default_factory=list)
+
+    def add(self, place: int | str) -> None:
+        """Count a place."""
+        self.count += 1
+        if len(self.places) < PLACES_KEPT:
+            self.places.append(place)
+
+
+@dataclass(slots=True)
+class Linted:
+    """All findings about a file; `places` are lines of a log, or ids of the jobs in a Batsim file."""
+
+    source: str
+    format: Literal["SWF", "Batsim JSON"]
+    n_jobs: int
+    n_procs: int
+    findings: dict[str, Finding] = field(default_factory=dict)
+
+    def see(self, what: str, remedy: str, place: int | str, level: Level = "odd") -> None:
+        """Count one place of a finding. O(1)."""
+        finding = self.findings.get(what)
+        if finding is None:
+            finding = self.findings[what] = Finding(what, remedy, level)
+        finding.add(place)
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether there is more than notes."""
+        return any(finding.level == "odd" for finding in self.findings.values())
+
+    @property
+    def where(self) -> str:
+        """What places are."""
+        return "line" if self.format == "SWF" else "job"
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the findings for machines."""
+        return {
+            "version": 1,
+            "file": self.source,
+            "format": self.format,
+            "jobs": self.n_jobs,
+            "processors": self.n_procs,
+            "odd": self.is_odd,
+            "findings": [
+                {
+                    "level": finding.level,
+                    "what": finding.what,
+                    "count": finding.count,
+                    f"first_{self.where}s": finding.places,
+                    "remedy": finding.remedy,
+                }
+                for finding in self.findings.values()
+            ],
+        }
+
+
+def lint(path: str | Path, n_procs: int | None = None) -> Linted:
+    """Look at a workload file of either format. O(n log n). Raises InputError when it cannot be read at all."""
+    if files.looks_like_json(path):
+        return lint_workload(batsim_json.read(path), n_procs)
+    trace = read_swf(path, lenient=True)
+    if trace.n_bad and not len(trace):
+        first = next(iter(trace.bad.values()))
+        raise InputError(f"{path}: line {first.places[0]}: {first.rule}; no line of the file is a job")
+    return lint_trace(trace, n_procs)
+
+
+# ------------------------------------------------------------------------------------------------------------- logs
+
+
+def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> Linted:
+    """Look at a log. O(n log n) for the processors in use at one time, the rest is linear."""
+    largest = max((size_of(job.allocated_procs, job.requested_procs) for job in trace), default=0)
+    known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
+    found = Linted(trace.source, "SWF", len(trace), known or max(largest, 1))
+    for rule, tally in trace.bad.items():
+        found.findings[rule] = Finding(f"bad line: {rule}", "an error, or dropped (--lenient)", "odd", tally.count)
+        found.findings[rule].places += tally.places
+    if known is None:
+        found.see(
+            "header: no MaxProcs or MaxNodes", f"the largest job, {largest:,}, is taken (or --procs N)", 1, "note"
+        )
+    records = trace.header_count("MaxRecords")
+    if records is not None and records != len(trace) + trace.n_bad:
+        what = f"header: MaxRecords is {records:,}, the file has {len(trace) + trace.n_bad:,} jobs"
+        found.see(what, "nothing: a part of a log, or a cleaned one", 1, "note")
+    _see_order_and_numbers(trace, found)
+    for job in trace:
+        _see_times(job, found)
+        _see_sizes(job, found)
+    _see_unknown(trace, found)
+    _see_crowd(trace, found)
+    return found
+
+
+def _see_order_and_numbers(trace: SwfTrace, found: Linted) -> None:
+    numbers = set(trace.numbers[0])
+    seen: set[float] = set()
+    latest_at = -1.0
+    for at, number, status, preceding, line in zip(
+        trace.numbers[1], trace.numbers[0], trace.numbers[10], trace.numbers[16], trace.lines, strict=True
+    ):
+        if 0 <= at < latest_at:
+            found.see("submitted before the job above it", "put in order of submission", line)
+        latest_at = max(latest_at, at)
+        if status in _PARTS:
+            found.see("a part of a job (status 2, 3 or 4)", "dropped if the whole job has a line too", line)
+        elif number in seen:
+            found.see("job number given before", "renumbered (or --duplicates error)", line)
+        seen.add(number)
+        if preceding > 0 and preceding not in numbers:
+            found.see("depends on a job that is not in the log", "the dependency is removed", line)
+        elif preceding > 0 and preceding not in seen:
+            found.see("depends on a job that comes later", "kept", line)
+        elif preceding > 0 and preceding == number:
+            found.see("depends on itself", "kept", line)
+
+
+def _see_times(job: SwfJob, found: Linted) -> None:
+    if job.submitted_at < 0:
+        found.see("submit time unknown or negative", "dropped", job.line)
+    if job.run_s == 0:
+        found.see("run time 0", "dropped (or --min-runtime S)", job.line)
+    elif job.run_s < 0:
+        found.see("run time unknown or negative", "dropped (or --min-runtime S)", job.line)
+    if job.requested_s <= 0:
+        found.see("requested time unknown, 0 or negative", "planned with its run time", job.line)
+    elif job.run_s > job.requested_s:
+        remedy = "walltime is raised, the request stays the estimate (or --walltimes requested-strict: killed)"
+        found.see("ran longer than requested", remedy, job.line)
+    elif job.run_s == job.requested_s:
+        found.see("ran exactly as long as requested", "walltime is raised by 1 s, so that it can end", job.line, "note")
+
+
+def _see_sizes(job: SwfJob, found: Linted) -> None:
+    allocated, requested = job.allocated_procs, job.requested_procs
+    n = size_of(allocated, requested)
+    if n == 0:
+        found.see("no processors, neither allocated nor requested", "dropped", job.line)
+    elif allocated <= 0:
+        found.see("allocated processors unknown, 0 or negative", "the requested ones are taken", job.line)
+    elif requested <= 0:
+        found.see("requested processors unknown, 0 or negative", "the allocated ones are taken", job.line, "note")
+    elif allocated != requested:
+        remedy = "the allocated ones are taken (or --size requested)"
+        found.see("allocated other processors than requested", remedy, job.line)
+    if n > found.n_procs:
+        found.see(
+            f"larger than the machine of {found.n_procs:,}", "kept, schedulers reject it (or --max-size)", job.line
+        )
+    if job.status == _CANCELLED:
+        found.see("cancelled (status 5)", "kept as it ran, dropped if it did not run", job.line, "note")
+
+
+def _see_unknown(trace: SwfTrace, found: Linted) -> None:
+    """Note what no simulation needs and the log does not know, field by field."""
+    for index in _OPTIONAL:
+        name = f"field {index + 1} ({FIELDS[index]})"
+        column: Sequence[Any] = trace.labels[index] or trace.numbers[index]
+        _see_where(column, trace, found, lambda value: value == -1, Finding(f"{name} unknown", "left out", "note"))
+        names = Finding(f"{name} is a name, not a number", "kept as text", "note")
+        _see_where(column, trace, found, lambda value: isinstance(value, str), names)
+        negative = Finding(f"{name} negative", "left out")
+        _see_where(
+            column, trace, found, lambda value: not isinstance(value, str) and value < 0 and value != -1, negative
+        )
+
+
+def _see_where(
+    column: Sequence[Any], trace: SwfTrace, found: Linted, is_it: Callable[[Any], bool], finding: Finding
+) -> None:
+    """Add a finding for the values a test is true of. Tests each different value once: logs repeat themselves."""
+    values = {value for value in set(column) if is_it(value)}
+    if values:
+        finding.count = sum(map(column.count, values)) if len(values) < 4 else sum(value in values for value in column)
+        lines = (line for value, line in zip(column, trace.lines, strict=True) if value in values)
+        finding.places += itertools.islice(lines, PLACES_KEPT)
+        found.findings[finding.what] = finding
+
+
+def _see_crowd(trace: SwfTrace, found: Linted) -> None:
+    """Find jobs that, by the log, started when the machine had no room for them."""
+    changes: list[tuple[float, int, int, int]] = []
+    for job in trace:
+        n = size_of(job.allocated_procs, job.requested_procs)
+        if job.submitted_at >= 0 and job.wait_s >= 0 and job.run_s > 0 and n > 0:
+            starts_at = job.submitted_at + job.wait_s
+            changes += [(starts_at, 1, n, job.line), (starts_at + job.run_s, 0, -n, job.line)]
+    changes.sort()  # at one instant ends come before starts
+    crowded: list[int] = []
+    used = most = 0
+    for _, _, n, line in changes:
+        used += n
+        most = max(most, used)
+        if n > 0 and used > found.n_procs:
+            crowded.append(line)
+    what = f"started while the log has more than the machine in use (up to {most:,} of {found.n_procs:,}: "
+    for line in sorted(crowded):
+        found.see(f"{what}{most / found.n_procs:.0%})", "kept; the logged utilisation passes 100 %", line)
+
+
+# ------------------------------------------------------------------------------------------------------ Batsim files
+
+
+def lint_workload(workload: Workload, n_procs: int | None = None) -> Linted:
+    """Look at a Batsim file that has passed Batsim's own checks. O(n)."""
+    found = Linted(workload.source, "Batsim JSON", len(workload.jobs), n_procs or workload.n_procs)
+    ids = {str(job["id"]) for job in workload.jobs}
+    latest_at = 0.0
+    for job in workload.jobs:
+        if job["subtime"] < latest_at:
+            found.see("submitted before the job above it", "put in order of submission", job["id"])
+        latest_at = max(latest_at, job["subtime"])
+        _see_job(job, found)
+        _see_job_times(job, delay_of(workload.profiles[job["profile"]], workload.profiles), found)
+        if "depends_on" in job and not all(str(name) in ids for name in as_list(job["depends_on"])):
+            found.see("depends on a job that is not in the file", "the dependency is removed", job["id"])
+    for name in _unused(workload):
+        found.see("a profile no job uses", "left out", f"profile {name}", "note")
+    return found
+
+
+def _see_job(job: dict[str, Any], found: Linted) -> None:
+    if job["res"] == 0:
+        found.see("no processors", "kept; Batsim can start it on nothing", job["id"])
+    if job["res"] > found.n_procs:
+        remedy = "kept, schedulers reject it (or --max-size)"
+        found.see(f"larger than the machine of {found.n_procs:,}", remedy, job["id"])
+    if "!" in str(job["id"]):
+        found.see("an id with a !, which divides workload and job on the wire", "kept", job["id"])
+    if "deadline" in job and "max_stay" in job:
+        found.see("both deadline and max_stay", "kept; schedulers refuse it", job["id"])
+
+
+def _see_job_times(job: dict[str, Any], run_s: float | None, found: Linted) -> None:
+    walltime_s = job.get("walltime", -1)
+    estimate_s = job.get("estimate")
+    if walltime_s == -1 and estimate_s is None:
+        found.see("neither walltime nor estimate", "kept; backfilling plans it as endless", job["id"])
+    if estimate_s is not None and (not is_number(estimate_s) or estimate_s <= 0):
+        found.see("estimate is not a number above 0", "kept; schedulers refuse it", job["id"])
+    elif estimate_s is not None and walltime_s > 0 and estimate_s > walltime_s:
+        found.see("estimate above the walltime", "kept", job["id"])
+    if run_s is not None and 0 < walltime_s <= run_s:
+        found.see("runs at least as long as its walltime", "kept; it will be killed", job["id"])
+
+
+def _unused(workload: Workload) -> Iterable[str]:
+    used = {job["profile"] for job in workload.jobs}
+    parts = {part for profile in workload.profiles.values() for part in profile.get("seq", ())}
+    outcomes = {profile.get(key) for profile in workload.profiles.values() for key in ("success", "failure", "timeout")}
+    return [name for name in workload.profiles if name not in used | parts | outcomes]

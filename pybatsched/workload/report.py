@@ -1,0 +1,93 @@
+"""What was counted while a workload was read, checked or changed: nothing happens to a job without a line in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+#: So many places are kept of each rule; the count has no limit.
+PLACES_KEPT: Final = 5
+
+Fate = Literal["dropped", "changed", "noted"]
+
+
+@dataclass(slots=True)
+class Tally:
+    """How often a rule applied, and the first places where it did (`where` says what they are: lines or jobs)."""
+
+    rule: str
+    fate: Fate
+    count: int = 0
+    where: str = "line"
+    places: list[int | str] = field(default_factory=list)
+
+    def add(self, place: int | str) -> None:
+        """Count one more job. O(1)."""
+        self.count += 1
+        if len(self.places) < PLACES_KEPT:
+            self.places.append(place)
+
+    def shown(self) -> str:
+        """Give it as text: count, rule and first places."""
+        if not self.places:
+            return f"{self.count:>9,}  {self.rule}"
+        more = ", …" if self.count > len(self.places) else ""
+        plural = "s" if self.count > 1 else ""
+        return f"{self.count:>9,}  {self.rule} ({self.where}{plural} {', '.join(map(str, self.places))}{more})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it for the file: count, fate and first places."""
+        places = {"first_" + self.where + "s": list(self.places)} if self.places else {}
+        return {"fate": self.fate, "count": self.count, **places}
+
+
+@dataclass(slots=True)
+class Report:
+    """The story of a preparation: jobs read, jobs kept, and a tally for each rule that applied.
+
+    A job that is dropped is counted by exactly one rule, so `n_read == n_kept + n_dropped` always holds. Rules that
+    change a job, or only note something about it, may count the same job more than once.
+    """
+
+    n_read: int = 0
+    n_kept: int = 0
+    tallies: dict[str, Tally] = field(default_factory=dict)
+
+    def count(self, fate: Fate, rule: str, place: int | str, where: str = "line") -> None:
+        """Count one job under a rule. O(1)."""
+        tally = self.tallies.get(rule)
+        if tally is None:
+            tally = self.tallies[rule] = Tally(rule, fate, where=where)
+        tally.add(place)
+
+    def note(self, rule: str) -> None:
+        """Note something that is about no job in particular."""
+        self.tallies[rule] = Tally(rule, "noted", 1)
+
+    def of(self, fate: Fate) -> Iterator[Tally]:
+        """Give the tallies of one fate, in the order in which they first applied."""
+        return (tally for tally in self.tallies.values() if tally.fate == fate)
+
+    @property
+    def n_dropped(self) -> int:
+        """Jobs that were read and are not in the workload."""
+        return sum(tally.count for tally in self.of("dropped"))
+
+    def lines(self) -> list[str]:
+        """Give the report as text, line by line."""
+        text = [f"{self.n_read:,} jobs read, {self.n_kept:,} kept, {self.n_dropped:,} dropped"]
+        for fate in ("dropped", "changed", "noted"):
+            tallies = list(self.of(fate))
+            if tallies:
+                text += [f"{fate}:", *(tally.shown() for tally in tallies)]
+        return text
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the report as the member `report` of a prepared workload file."""
+        return {
+            "read": self.n_read,
+            "kept": self.n_kept,
+            "dropped": self.n_dropped,
+            "rules": {rule: tally.as_json() for rule, tally in self.tallies.items()},
+        }

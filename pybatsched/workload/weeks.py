@@ -1,0 +1,84 @@
+"""The weeks of a log and how busy the machine was in them, as the studies choose them.
+
+A week is 168 hours; the first one begins with the first submission. How busy the machine was is what the log says:
+every job occupies its processors from its logged start (submission + wait) to its end, whatever week it was submitted
+in. A study takes the jobs *submitted* in a week, so jobs carried over from the week before are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pybatsched.errors import InputError
+from pybatsched.workload.swf import SwfTrace, size_of
+
+WEEK_S: Final = 7 * 24 * 3600
+
+
+class Week(NamedTuple):
+    """One week of a log, counted from 1. `utilisation` is the mean share of the machine that was in use."""
+
+    number: int
+    starts_at: float
+    utilisation: float
+    n_jobs: int
+
+    @property
+    def ends_at(self) -> float:
+        """The first instant that is not in the week any more."""
+        return self.starts_at + WEEK_S
+
+
+def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Week]:
+    """Give the weeks of a log, up to the one with the last submission. O(jobs + weeks that jobs run through).
+
+    Jobs of no size or run time occupy nothing and submit nothing. An unknown wait counts as none.
+    """
+    jobs = [
+        (submit, submit + max(wait, 0.0), run, n)
+        for submit, wait, run, allocated, requested in zip(
+            *(trace.numbers[index] for index in (1, 2, 3, 4, 7)), strict=True
+        )
+        if submit >= 0 and run > 0 and (n := size_of(allocated, requested, size)) > 0
+    ]
+    if not jobs:
+        return []
+    first_at = min(at for at in trace.numbers[1] if at >= 0)
+    n_weeks = int((max(job[0] for job in jobs) - first_at) // WEEK_S) + 1
+    used = [0.0] * n_weeks
+    submitted = [0] * n_weeks
+    for submit, start, run, n in jobs:
+        submitted[int((submit - first_at) // WEEK_S)] += 1
+        end = start + run
+        week = int((start - first_at) // WEEK_S)
+        while week < n_weeks and (begins_at := first_at + week * WEEK_S) < end:
+            used[week] += n * (min(end, begins_at + WEEK_S) - max(start, begins_at))
+            week += 1
+    return [
+        Week(index + 1, first_at + index * WEEK_S, area / (n_procs * WEEK_S), n)
+        for index, (area, n) in enumerate(zip(used, submitted, strict=True))
+    ]
+
+
+def busy_weeks(
+    weeks: Sequence[Week], least: float = 0.7, most: float = float("inf"), *, keep_ends: bool = False
+) -> list[Week]:
+    """Give the weeks with a utilisation in a range, both ends included; not the first and last week of the log.
+
+    These two are cut by the log itself: a machine that fills up, and an incomplete week.
+    """
+    inner = weeks if keep_ends else weeks[1:-1]
+    return [week for week in inner if least <= week.utilisation <= most]
+
+
+def range_of(text: str) -> tuple[float, float]:
+    """Read a range of utilisation: 0.7:1.0, or 0.7: for no upper end. Raises InputError."""
+    low, colon, high = text.partition(":")
+    try:
+        least, most = float(low or 0), float(high or "inf")
+    except ValueError:
+        least, most = 1.0, 0.0
+    if not colon or not 0 <= least <= most:
+        raise InputError(f"utilisation: expected a range as 0.7:1.0 or 0.7:, found {text}")
+    return least, most

@@ -1,0 +1,422 @@
+"""What a platform file means, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pybatsched.errors import InputError
+from pybatsched.platform import xml
+from pybatsched.platform.model import Platform
+from pybatsched.platform.roles import read_roles
+
+HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n'
+MASTER = '<host id="master_host" speed="1Gf"/>'
+CLUSTER = '<cluster id="nodes" prefix="n" suffix=".x" radical="{}" speed="1Gf" bw="1e300Bps" lat="0" {}>{}</cluster>'
+FRONT = """<cluster id="front" prefix="boss" suffix="" radical="0" speed="1Gf" bw="1e300Bps" lat="0"><prop id="role"
+  value="master"/></cluster>"""
+
+
+def parse(
+    body: str, *, around: str = "zone", master: str = "master_host", roles: dict[str, str] | None = None
+) -> Platform:
+    """Read a platform; its content begins in line 4."""
+    if around == "zone":
+        body = f'<zone id="site" routing="Full">\n{body}\n</zone>'
+    text = f'{HEAD}<platform version="4.1">{body}</platform>'
+    return xml.parse(text.encode(), "p.xml", master=master, roles=roles)
+
+
+def hosts(*names: str, role: str = "", speed: str = "1Gf") -> str:
+    prop = f'<prop id="role" value="{role}"/>' if role else ""
+    return "\n".join(f'<host id="{name}" speed="{speed}">{prop}</host>' for name in names)
+
+
+def names(platform: Platform) -> list[str]:
+    return [host.name for host in platform.hosts]
+
+
+def complaint(body: str, **options: str) -> str:
+    with pytest.raises(InputError) as error:
+        parse(body, **options)  # type: ignore[arg-type]
+    return str(error.value)
+
+
+# --- hosts and their ids ---
+
+
+@pytest.mark.parametrize(
+    ("radical", "numbers"),
+    [
+        ("0-3,7,10-12", [0, 1, 10, 11, 12, 2, 3, 7]),  # ids follow names as text
+        ("000-003", [0, 1, 2, 3]),  # SimGrid forgets zeros in front
+        ("5", [5]),
+        (" 0 - 1 , 9", [0, 1, 9]),
+        ("98-101", [100, 101, 98, 99]),
+    ],
+)
+def test_radicals(radical: str, numbers: list[int]) -> None:
+    assert names(parse(CLUSTER.format(radical, "", "") + FRONT)) == [f"n{number}.x" for number in numbers]
+
+
+def test_ids_follow_names_as_text_and_storage_comes_last() -> None:
+    platform = parse(hosts("b", "a10", "a9", "Z", "é") + hosts("s2", "S1", role="storage", speed="0f") + MASTER)
+    assert names(platform) == ["Z", "a10", "a9", "b", "é", "S1", "s2"]
+    assert [host.name for host in platform.storage] == ["S1", "s2"]
+    assert platform.master.name == "master_host"
+    assert platform.n_procs == 5
+
+
+@pytest.mark.parametrize(
+    ("topology", "parameters"),
+    [("TORUS", "2,2,2"), ("FAT_TREE", "2;4,2;1,2;1,1"), ("DRAGONFLY", "2,1;2,1;2,1;1")],
+)
+def test_topologies_make_as_many_hosts_as_they_have_places(topology: str, parameters: str) -> None:
+    attributes = f'topology="{topology}" topo_parameters="{parameters}"'
+    prop = '<prop id="colour" value="red"/>'
+    platform = parse(CLUSTER.format("0-9", attributes, prop) + FRONT)
+    assert names(platform) == [f"n{number}.x" for number in range(8)]
+    assert dict(platform.compute[0].properties) == {"role": "", "colour": "red"}
+    assert dict(platform.compute[0].zone_properties) == {}  # only flat clusters hand them on
+    assert platform.remarks == ("p.xml, line 4: <cluster id=nodes>: its topology leaves out 2 hosts of its radical",)
+    said = complaint(CLUSTER.format("0-6", attributes, "") + FRONT)
+    assert said.startswith(
+        "p.xml, line 4: <cluster id=nodes> attribute topo_parameters: expected sizes for the 7 hosts"
+    )
+
+
+def test_properties_come_from_hosts_clusters_and_zones() -> None:
+    platform = parse(
+        """<zone id="out" routing="Full">
+             <prop id="a" value="1"/><prop id="b" value="1"/><prop id="c" value="1"/>
+             <zone id="in" routing="Full">
+               <prop id="b" value="2"/><prop id="b" value="late"/>
+               <host id="h" speed="1Gf"><prop id="own" value="&lt;&amp;&#65;&quot;"/>
+                 <disk id="d" read_bw="1MBps" write_bw="1MBps"><prop id="disk" value="no"/></disk>
+                 <prop id="own" value="second"/></host>
+             </zone>
+             <cluster id="k" prefix="k" suffix="" radical="1" speed="1Gf" bw="1Bps" lat="0">
+               <prop id="c" value="3"/></cluster>
+             <AS id="old" routing="full"><host id="p" speed="1Gf"/></AS>
+           </zone>"""
+        + FRONT
+    )
+    h, k, p = platform.compute
+    assert dict(h.properties) == {"role": "", "own": '<&A"'}
+    assert dict(h.zone_properties) == {"a": "1", "b": "2", "c": "1"}
+    assert dict(k.properties) == {"role": "", "c": "3"}
+    assert dict(k.zone_properties) == {"a": "1", "b": "1", "c": "3"}
+    assert dict(p.properties) == {"role": ""}
+    assert dict(p.zone_properties) == {"a": "1", "b": "1", "c": "1"}
+    assert (h.line, k.line) == (8, 12)
+
+
+def test_speeds_cores_and_pstates() -> None:
+    platform = parse(
+        '<host id="a" speed="100.0Mf, 50Mf,1e-9Mf" core="4" pstate="1"/><host id="b" speed="3" pstate="0.0"/>' + MASTER
+    )
+    a, b = platform.compute
+    assert a.speeds == pytest.approx((100e6, 50e6, 1e-3), rel=1e-12)
+    assert (a.n_cores, a.pstate, a.speed) == (4, 1, 50e6)
+    assert (b.n_cores, b.pstate, b.speed) == (1, 0, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "speeds", "simgrid_too"),
+    [
+        ("1f", (1.0,), True),
+        ("2kf", (2e3,), True),
+        ("1.5Mf", (1.5e6,), True),
+        ("1e9f", (1e9,), True),
+        ("1E2Gf", (1e11,), True),
+        ("1Ef", (1e18,), True),  # exa, no exponent
+        (".5Tf", (0.5e12,), True),
+        ("3.Pf", (3e15,), True),
+        ("1flops", (1.0,), True),
+        ("2gigaflops", (2e9,), True),
+        ("+7", (7.0,), True),
+        ("1Gf,2f", (1e9, 2.0), True),
+        ("1Gf 2f", (1e9, 2.0), False),
+        ("1Kif", (1024.0,), False),
+        ("1Gif", (1024.0**3,), False),
+        ("1kflops", (1e3,), False),
+        ("1Gflops", (1e9,), False),
+    ],
+)
+def test_speed_units(text: str, speeds: tuple[float, ...], simgrid_too: bool) -> None:
+    platform = parse(f'<host id="a" speed="{text}"/>' + MASTER)
+    assert platform.compute[0].speeds == pytest.approx(speeds, rel=1e-15)
+    remark = "p.xml, line 4: <host id=a>: SimGrid does not understand such a speed"
+    assert platform.remarks == (() if simgrid_too else (remark,))
+
+
+def test_cabinets_and_peers() -> None:
+    cabinets = """<zone id="row" routing="Cluster"><prop id="q" value="z"/>
+      <cabinet id="c" prefix="c" suffix="s" radical="0-1" speed="1Gf" bw="1e300Bps" lat="0"/></zone>"""
+    peers = """<zone id="net" routing="Vivaldi"><peer id="p" speed="2Gf" bw_in="1e300Bps" bw_out="1e300Bps"
+      coordinates="0 0 0"/></zone>"""
+    platform = parse(cabinets + peers + FRONT)
+    assert names(platform) == ["c0s", "c1s", "p"]
+    assert dict(platform.compute[1].zone_properties) == {"q": "z"}
+    assert platform.compute[2].speed == 2e9
+    assert platform.network_note == ""
+
+
+def test_several_clusters_at_the_top() -> None:
+    assert names(parse(CLUSTER.format("0-1", "", "") + FRONT, around="")) == ["n0.x", "n1.x"]
+
+
+def test_what_is_known_but_means_nothing_here() -> None:
+    text = """<config id="General"><prop id="network/model" value="CM02"/></config>
+      <trace id="t" periodicity="1.0">0 1.0\n2 0.5</trace>
+      <zone id="site" routing="Full"><host id="a" speed="1Gf" speed_file="/etc/passwd"><mount storageId="s" name="/"/>
+      </host><host id="master_host" speed="1Gf"/></zone>
+      <trace_connect kind="SPEED" trace="t" element="a"/>"""
+    said = parse(text, around="").remarks
+    assert [remark.split(": ", 1)[1] for remark in said] == [
+        "<config>: SimGrid's settings mean nothing here",
+        "<trace>: traces are not followed",
+        "<mount>: ignored; SimGrid 3.27 and later refuse it",
+        "<trace_connect>: traces are not followed",
+    ]
+
+
+def test_a_missing_doctype_is_remarked() -> None:
+    text = f'<platform version="4"><zone id="s" routing="Full">{hosts("a")}{MASTER}</zone></platform>'
+    assert xml.parse(text.encode(), "p").remarks == ("p, line 1: there is no DOCTYPE; SimGrid refuses such a file",)
+
+
+# --- roles ---
+
+
+def test_the_master_by_name_by_property_and_by_role() -> None:
+    assert parse(hosts("a", "b"), master="a").master.name == "a"
+    assert names(parse(hosts("a", "b") + MASTER, master="a")) == ["b", "master_host"]
+    assert parse(hosts("a") + hosts("b", role="master")).master.name == "b"
+    by_role = parse(hosts("a", "b") + MASTER, roles={"master_host": "storage", "a": "master"})
+    assert (by_role.master.name, names(by_role)) == ("a", ["b", "master_host"])
+    assert by_role.storage[0].properties["role"] == "storage"
+
+
+def test_roles_given_and_roles_in_the_file_do_not_mix() -> None:
+    said = complaint(hosts("a") + '\n<host id="b" speed="1Gf"><prop id="role" value="master"/></host>', master="b")
+    assert said.startswith(
+        "p.xml, line 5: host 'b' has the role 'master,master'; expected one of compute_node, storage,"
+    )
+
+
+def test_other_wrong_roles() -> None:
+    assert "'foo'; expected one of" in complaint(hosts("a", role="foo") + MASTER)
+    assert "2 master hosts, 'a' (line 4), 'master_host' (line 4); expected one" in complaint(
+        hosts("a", role="master") + MASTER
+    )
+    assert complaint(hosts("a")).startswith("p.xml: no master host; expected one with")
+    assert complaint(MASTER).startswith("p.xml: no compute host; expected at least one")
+    assert complaint(hosts("s", role="storage") + MASTER).startswith("p.xml: no compute host")
+
+
+def test_roles_of_nobody_are_remarked() -> None:
+    platform = parse(hosts("a") + MASTER, roles={"zoe": "storage"})
+    assert platform.remarks == ("p.xml: no host is named 'zoe', so its role goes to nobody",)
+    assert parse(hosts("a") + hosts("b", role="master"), master="eve").remarks == (
+        "p.xml: no host is named 'eve', so its role goes to nobody",
+    )
+
+
+def test_roles_as_batsim_takes_them() -> None:
+    assert read_roles(["a,b:storage", "c:master", "b:compute_node"]) == {
+        "a": "storage",
+        "b": "compute_node",
+        "c": "master",
+    }
+    for wrong in ["a", "a:b:c", "a:cook", "a:", ",a:storage", ":master", ""]:
+        with pytest.raises(InputError, match="expected HOST,HOST…:ROLE"):
+            read_roles([wrong])
+
+
+# --- the network ---
+
+STAR = """<host id="a" speed="1Gf"/><host id="b" speed="1Gf"/><host id="master_host" speed="1Gf"/>
+  <link id="slow" bandwidth="1GBps" latency="10us"/><link id="free" bandwidth="1e300Bps" latency="0"/>
+  <link id="unused" bandwidth="1Bps" latency="1s"/>
+  <route src="a" dst="b"><link_ctn id="{}"/></route>
+  <route src="a" dst="master_host"><link_ctn id="{}"/></route>"""
+
+
+def test_only_links_on_the_way_to_the_master_count() -> None:
+    assert parse(STAR.format("slow", "free")).hop_s == 0.0
+    note = parse(STAR.format("free", "slow")).network_note
+    assert "up to 1e-05 s on <link id=slow>, line 5" in note
+    # Where routes are put together from parts, any part may lie on the way.
+    elsewhere = f'<zone id="z" routing="Floyd">{STAR.format("slow", "free")}</zone>'
+    assert parse(elsewhere, around="").hop_s == pytest.approx(1e-5 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("bw", "lat", "hop"),
+    [
+        ("1e300Bps", "0", 0.0),
+        ("1e15Bps", "0", 0.0),
+        ("1e9Bps", "1us", 1.001e-6),
+        ("8Mbps", "0", 1e-6),
+        ("0", "0", float("inf")),
+    ],
+)
+def test_links_of_clusters_count(bw: str, lat: str, hop: float) -> None:
+    cluster = CLUSTER.format("0-1", "", "").replace('bw="1e300Bps" lat="0"', f'bw="{bw}" lat="{lat}"')
+    platform = parse(cluster + FRONT)
+    assert platform.hop_s == pytest.approx(hop, rel=1e-9)
+    assert bool(platform.network_note) == (hop > 0)
+
+
+def test_backbones_gateways_and_distances_count() -> None:
+    backbone = CLUSTER.format("0-1", 'bb_bw="1e300Bps" bb_lat="2ms"', "")
+    assert parse(backbone + FRONT).hop_at == "the backbone of <cluster id=nodes>, line 4"
+    trunk = '<link id="t" bandwidth="1e300Bps" latency="3us"/>'
+    route = '<zoneRoute src="nodes" dst="front" gw_src="x" gw_dst="y"><link_ctn id="t"/></zoneRoute>'
+    assert parse(CLUSTER.format("0-1", "", "") + FRONT + trunk).hop_s == 0.0
+    assert parse(CLUSTER.format("0-1", "", "") + FRONT + trunk + route).hop_s == pytest.approx(3e-6)
+    points = '<zone id="v" routing="Vivaldi"><host id="a" speed="1Gf" coordinates="0 0 {}"/>' + MASTER + "</zone>"
+    assert parse(points.format("0"), around="").hop_s == 0.0
+    assert parse(points.format("-7"), around="").hop_s == pytest.approx(7e-3)
+    gateway = (
+        f'<zone id="in" routing="Full">{STAR.format("slow", "slow").replace("master_host", "g")}</zone>{FRONT}'
+        '<zoneRoute src="in" dst="front" gw_src="g" gw_dst="boss0"/>'
+    )
+    assert parse(gateway).hop_at == "<link id=slow>, line 5"
+
+
+# --- wrong files ---
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("<foo/>", "line 4: unknown element <foo>"),
+        ("<prop id='a'/>", "line 4: <prop id=a> has no attribute value; expected one"),
+        ("<host id='a' sped='1'/>", "<host id=a> has no attribute speed"),
+        (
+            "<host id='a' speed='1' sped='1'/>",
+            "<host id=a> has an attribute sped; expected availability_file, coordinates,",
+        ),
+        ("<link_ctn id='l'/>", "<link_ctn> inside <zone id=site>; expected AS, ASroute,"),
+        ("<platform version='4.1'/>", "<platform> inside <zone id=site>"),
+        ("hello", "text inside <zone id=site>: 'hello'"),
+        ("<host id='a' speed='fast'/>", "<host id=a> attribute speed: expected speeds in flop/s such as 1Gf"),
+        ("<host id='a' speed='fast'/>", "(f, kf, Mf, Gf, Tf, Pf, Ef), got 'fast'"),
+        ("<host id='a' speed=''/>", "attribute speed: expected speeds"),
+        ("<host id='a' speed='1Gf,'/>", "attribute speed: expected speeds"),
+        ("<host id='a' speed='1Xf'/>", "got '1Xf'"),
+        ("<host id='a' speed='-1Gf'/>", "got '-1Gf'"),
+        ("<host id='a' speed='inf'/>", "got 'inf'"),
+        ("<host id='a' speed='nan'/>", "got 'nan'"),
+        ("<host id='a' speed='1e999f'/>", "got '1e999f'"),
+        ("<host id='a' speed='1 Gf'/>", "got '1 Gf'"),
+        ("<host id='a' speed='1_0f'/>", "got '1_0f'"),
+        ("<host id='a' speed='٣f'/>", "got '٣f'"),
+        ("<host id='a' speed='1' core='0'/>", "attribute core: expected 1 or more, got 0"),
+        ("<host id='a' speed='1' core='many'/>", "attribute core: expected a whole number, got 'many'"),
+        ("<host id='a' speed='1' core='2.5'/>", "attribute core: expected a whole number, got '2.5'"),
+        ("<host id='a' speed='1' pstate='1'/>", "attribute pstate: expected less than 1, got 1"),
+        ("<host id='a' speed='1' pstate='-1'/>", "attribute pstate: expected a whole number, got '-1'"),
+        ("<host id='a' speed='1'/>\n<host id='a' speed='1'/>", "line 5: <host id=a>: host 'a' exists already (line 4)"),
+        ("<link id='l' bandwidth='1GB'/>", "<link id=l> attribute bandwidth: expected a bandwidth such as 125MBps"),
+        ("<link id='l' bandwidth='infBps'/>", "got 'infBps'"),
+        (
+            "<link id='l' bandwidth='1Bps' latency='soon'/>",
+            "attribute latency: expected a time such as 50us, got 'soon'",
+        ),
+        ("<cabinet id='c' prefix='' suffix='' radical='0' speed='1' bw='1' lat='0'/>", "a zone with routing Cluster"),
+        ("<peer id='c' speed='1' bw_in='1' bw_out='1'/>", "expected it in a zone with routing Vivaldi"),
+        ("<include file='/etc/passwd'/>", "expected no other files"),
+        ("<zone id='z' routing='Empty'/>", "<zone id=z> attribute routing: expected one of Cluster, Dijkstra,"),
+        (
+            "<zone id='z' routing='Full'/><host id='a' speed='1'/>",
+            "<host id=a> in a zone of zones; expected a zone of hosts",
+        ),
+        (
+            "<host id='a' speed='1'/><zone id='z' routing='Full'/>",
+            "<zone id=z> in a zone of hosts; expected a zone of zones",
+        ),
+        ("<host id='a' speed='1'/><prop id='x' value='y'/>", "<prop id=x>: expected all properties of a zone before"),
+        (hosts("a", speed="0f") + MASTER, "line 4: compute host 'a' has speed 0; expected more"),
+        ("<host id='a' speed='1f,0f' pstate='1'/>" + MASTER, "compute host 'a' has speed 0"),
+    ],
+)
+def test_errors_name_line_element_and_attribute(body: str, said: str) -> None:
+    told = complaint(body)
+    assert told.startswith(("p.xml, line 4: ", "p.xml, line 5: "))
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    ("radical", "said"),
+    [
+        ("", "expected numbers and ranges such as 0-3,7,10-12, got ''"),
+        ("3-", "got '3-'"),
+        ("-3", "got '-3'"),
+        ("1-2-3", "got '1-2-3'"),
+        ("1,,2", "got ''"),
+        ("1x", "got '1x'"),
+        ("٣", "got '٣'"),
+        ("5-3", "expected ranges that go up, got '5-3'"),
+        ("3000000000", "expected numbers up to 2147483647"),
+        ("0-2,1", "host 'n1.x' exists already (line 4); expected another name"),
+    ],
+)
+def test_wrong_radicals(radical: str, said: str) -> None:
+    told = complaint(CLUSTER.format(radical, "", "") + FRONT)
+    assert told.startswith("p.xml, line 4: <cluster id=nodes>")
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    "attributes", ['topology="CUBE"', 'topology="TORUS"', 'topology="TORUS" topo_parameters="2,x"']
+)
+def test_wrong_topologies(attributes: str) -> None:
+    assert "<cluster id=nodes> attribute topo" in complaint(CLUSTER.format("0-9", attributes, "") + FRONT)
+
+
+@pytest.mark.parametrize(
+    ("topology", "parameters"),
+    [
+        ("TORUS", "2,0"),
+        ("TORUS", ""),
+        ("FAT_TREE", "2;4,2;1,2"),
+        ("FAT_TREE", "3;4,2;1,2;1,1"),
+        ("FAT_TREE", "2,2;4,2;1,2;1,1"),
+        ("DRAGONFLY", "2,1;2,1;2,1"),
+        ("DRAGONFLY", "2;2,1;2,1;1"),
+        ("TORUS", ",".join(["999999999"] * 1000)),
+    ],
+)
+def test_wrong_topology_parameters(topology: str, parameters: str) -> None:
+    attributes = f'topology="{topology}" topo_parameters="{parameters}"'
+    told = complaint(CLUSTER.format("0-99", attributes, "") + FRONT)
+    assert "attribute topo_parameters: expected sizes such as" in told
+    assert f"for {topology}, got" in told
+
+
+@pytest.mark.parametrize("version", ["3", "4.2", "5", "", "four", "4.1.1"])
+def test_wrong_versions(version: str) -> None:
+    with pytest.raises(InputError, match="p, line 2: <platform> attribute version: expected 4 or 4.1, got"):
+        xml.parse(f'<!DOCTYPE platform SYSTEM "x">\n<platform version="{version}"/>'.encode(), "p")
+
+
+@pytest.mark.parametrize("version", ["4", "4.0", "4.1", "4.10"])
+def test_right_versions(version: str) -> None:
+    text = f'{HEAD}<platform version="{version}"><zone id="s" routing="Full">{hosts("a")}{MASTER}</zone></platform>'
+    assert names(xml.parse(text.encode(), "p")) == ["a"]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no.xml: cannot read the platform: No such file or directory"):
+        xml.read(tmp_path / "no.xml")
+    with pytest.raises(InputError, match="cannot read the platform: Is a directory"):
+        xml.read(tmp_path)
+    with pytest.raises(InputError, match="cannot read the platform: embedded null byte"):
+        xml.read("a\0b")
+    (tmp_path / "p.xml").write_text("<zone id='z' routing='Full'/>")
+    with pytest.raises(InputError, match=r"p.xml, line 1: <zone> is the outermost element; expected <platform>"):
+        xml.read(str(tmp_path / "p.xml"))
