@@ -125,10 +125,8 @@ def run(args: argparse.Namespace) -> int:
         plan.check_early()
     elif args.options or args.config or args.journal:
         raise InputError("-o, --config and --journal are for --policy; the external scheduler has its own")
-    options = _options(args)
-    if plan is not None:
-        options = runs.with_needs(options, plan)
-    scenario = _scenario(args, options)
+    scenario = read_scenario(args, plan)
+    options = scenario.options
     outputs = Outputs(args.export, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
@@ -209,7 +207,11 @@ def _options(args: argparse.Namespace) -> Options:
     )
 
 
-def _scenario(args: argparse.Namespace, options: Options) -> Scenario:
+def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = None) -> Scenario:
+    """Read all inputs that the arguments name, with the options a policy needs turned on."""
+    options = _options(args)
+    if plan is not None:
+        options = runs.with_needs(options, plan)
     workloads = {f"w{i}": _workload(path, args) for i, path in enumerate(args.workload)}
     platform = _platform(args, list(workloads.values()))
     if options.energy:

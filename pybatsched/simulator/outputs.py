@@ -76,30 +76,41 @@ class Totals:
 
 
 class Outputs:
-    """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted."""
+    """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted.
+
+    Files are opened by `begin`: a run that is refused before it begins leaves the files of the last one alone.
+    """
 
     def __init__(self, prefix: str | None, *, energy: bool = False, machine_states: bool = True) -> None:
         self.totals = Totals()
         self.tally = Tally()
         self._prefix = prefix
+        self._with_energy = energy
+        self._with_states = machine_states
         self._files: list[TextIO] = []
-        self._jobs = self._open("_jobs.csv")
-        self._states = self._open("_machine_states.csv") if machine_states else _Nowhere()
-        self._jobs.write(",".join(JOB_COLUMNS) + "\n")
-        self._states.write("time," + ",".join(f"nb_{state.value}" for state in SHOWN_STATES) + "\n")
-        self._energy: TextIO | None = None
-        self._pstates: TextIO | None = None
+        self._jobs: TextIO = _Nowhere()
+        self._states: TextIO = _Nowhere()
+        self._energy: TextIO = _Nowhere()
+        self._pstates: TextIO = _Nowhere()
         self._last_entry = (0.0, 0.0)
-        if energy:
+
+    def begin(self) -> None:
+        """Open the files and write their headers."""
+        if self._prefix is None:
+            return
+        self._jobs = self._open("_jobs.csv")
+        self._jobs.write(",".join(JOB_COLUMNS) + "\n")
+        if self._with_states:
+            self._states = self._open("_machine_states.csv")
+            self._states.write("time," + ",".join(f"nb_{state.value}" for state in SHOWN_STATES) + "\n")
+        if self._with_energy:
             self._energy = self._open("_consumed_energy.csv")
             self._energy.write("time,energy,event_type,wattmin,epower\n")
             self._pstates = self._open("_pstate_changes.csv")
             self._pstates.write("time,machine_id,new_pstate\n")
 
     def _open(self, suffix: str) -> TextIO:
-        if self._prefix is None:
-            return _Nowhere()
-        path = Path(self._prefix + suffix)
+        path = Path(f"{self._prefix}{suffix}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = path.open("w", encoding="utf-8", newline="")
@@ -135,8 +146,6 @@ class Outputs:
 
     def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
         """Write what has been consumed so far; `kind` is s, e or p: a start, an end, a change of pstate."""
-        if self._energy is None:
-            return
         last_at, last_j = self._last_entry
         power = f"{(joules - last_j) / (now - last_at):.6f}" if now > last_at else "NA"
         self._energy.write(f"{now:.6f},{joules:.6f},{kind},{watts_min:.6f},{power}\n")
@@ -144,8 +153,7 @@ class Outputs:
 
     def pstate(self, now: float, hosts: IntervalSet, pstate: int) -> None:
         """Write that hosts have another pstate; -1 and -2 are the ways up and down."""
-        if self._pstates is not None:
-            self._pstates.write(f"{now:g},{hosts},{pstate}\n")
+        self._pstates.write(f"{now:g},{hosts},{pstate}\n")
 
     def schedule(self, figures: dict[str, str]) -> None:
         """Write ``_schedule.csv``."""

@@ -126,8 +126,6 @@ def _run(
         if error.message_number is None:
             error.message_number = simulation.n_messages
         raise
-    finally:
-        outputs.close()
     rejections = () if engine is None else tuple((n, d.reason_text(why)) for n, why in engine.rejections.values())
     return Result(
         finished=simulation.finished,

@@ -85,7 +85,15 @@ class Simulation:
         return [job for job in self.jobs.values() if job.state == j.SUBMITTED]
 
     def run(self) -> bool:
-        """Play the whole simulation. Tells whether it came to its end."""
+        """Play the whole simulation. Tells whether it came to its end; what was written until then is kept."""
+        self.outputs.begin()
+        try:
+            self._play()
+        finally:
+            self.outputs.close()
+        return self.finished
+
+    def _play(self) -> None:
         for name in self.scenario.workloads:
             self.loop.spawn(self._submit(name))
         for events in self.scenario.event_lists:
@@ -93,8 +101,7 @@ class Simulation:
         self.execution.note_pstates()
         self.loop.spawn(self._exchange([self._begins()]))
         self.loop.run()
-        self._finish_outputs()
-        return self.finished
+        self._write_schedule()
 
     def watch_exchanges(self, progress: Callable[[float, int], None]) -> None:
         """Let somebody hear of each message: the clock, and how many jobs are over."""
@@ -386,7 +393,7 @@ class Simulation:
         job, message = what
         self.say(e.FromJobMsg(job.id, j.rounded(message), timestamp=self.stamp()))
 
-    def _finish_outputs(self) -> None:
+    def _write_schedule(self) -> None:
         platform = self.scenario.platform
         figures = schedule_figures(
             self.outputs.totals,
@@ -396,7 +403,6 @@ class Simulation:
             n_switches=self.execution.n_switches,
         )
         self.outputs.schedule(figures)
-        self.outputs.close()
 
 
 def _deliver(notice: tuple[Callable[[Any], None], Any]) -> None:

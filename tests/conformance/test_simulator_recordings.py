@@ -1,0 +1,128 @@
+"""The simulator in Batsim's place: every message and every file as real Batsim had them, for each recording.
+
+What is not supported is listed by name, and why; that list only shrinks. docs/conformance.md is made from here: if it
+is out of date the last test says how to renew it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.recordings import ROOT, Recording, recordings
+from support.simulated import FILES, first_difference, play
+
+from pybatsched.errors import InputError
+
+#: Refused when the workload is loaded.
+NETWORK = {
+    "com-wired": "jobs communicate over real links",
+    "com-wired-kill": "jobs communicate over real links",
+    "com-wired-latency": "jobs communicate over real links",
+    "com-wired-sharing": "jobs communicate over real links",
+    "com-free-network": "jobs communicate, if for free",
+    "storage": "jobs read and write a parallel file system",
+}
+#: Recorded with last-bit effects of SimGrid's running clock; the simulator's instants are exact.
+CLOCK_NOISE = {
+    "clock-noise": "a parallel task ended at 21.999999999999996 in Batsim, so a submission at 22 came in two messages",
+    "very-short": "Batsim's clock missed 3 by a last bit, so two submissions came in two messages",
+}
+#: Files that show the 1e-300 s hops of a zero-hop platform at time 0, where the simulator has none.
+HOPS_AT_ZERO = {
+    "kill-at-start": {"out_jobs.csv", "out_schedule.csv"},
+}
+
+ALL = recordings()
+SUPPORTED = [r for r in ALL if r.name not in NETWORK and r.name not in CLOCK_NOISE]
+
+
+@pytest.mark.parametrize("recording", SUPPORTED, ids=lambda r: r.name)
+def test_messages_and_files_are_batsims(recording: Recording, tmp_path: Path) -> None:
+    played = play(recording, tmp_path / "out")
+    assert first_difference(recording, played) == ""
+    if recording.exit_code != 0:
+        assert played.refusal
+        return
+    assert not played.refusal
+    assert played.finished == recording.ends
+    compared = [name for name in FILES if (recording.directory / name).exists()]
+    assert compared
+    for name in compared:
+        if name not in HOPS_AT_ZERO.get(recording.name, ()):
+            assert (tmp_path / name).read_text() == (recording.directory / name).read_text(), name
+
+
+@pytest.mark.parametrize("recording", [r for r in ALL if r.name in NETWORK], ids=lambda r: r.name)
+def test_what_needs_a_network_is_refused_by_name(recording: Recording, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"job \w+: profile \w+ .*; run it with Batsim"):
+        play(recording, tmp_path / "out")
+
+
+@pytest.mark.parametrize("recording", [r for r in ALL if r.name in CLOCK_NOISE], ids=lambda r: r.name)
+def test_clock_noise_is_all_that_differs(recording: Recording, tmp_path: Path) -> None:
+    """The messages agree up to one that Batsim cut in two: all else in it is the same."""
+    played = play(recording, tmp_path / "out")
+    number = int(first_difference(recording, played).removeprefix("message ").partition(":")[0])
+    mine = Counter(json.dumps(event) for event in played.messages[number - 1]["events"])
+    texts = recording.requests[number - 1 : number + 1]
+    first, second = (Counter(json.dumps(event) for event in json.loads(text)["events"]) for text in texts)
+    assert first <= mine
+    assert mine - first <= second
+
+
+HEAD = """\
+# Conformance to Batsim 4.2.1
+
+The embedded simulator is given the inputs and options of runs recorded from real Batsim 4.2.1, and the replies the
+scheduler gave then. Every message it sends is compared with Batsim's (numbers as numbers, everything else exactly,
+order included), and so are `_jobs.csv`, `_schedule.csv` (the two wall-clock columns are 0 on both sides),
+`_machine_states.csv` and `_pstate_changes.csv`. Where Batsim aborted, the simulator refuses the same reply; where it
+ended in a deadlock, so does the simulator.
+
+What is not equal:
+
+* **Network.** Communication, storage and MPI need a network model. Such jobs are refused when the workload is loaded,
+  with their name, their profile and the advice to run them with Batsim.
+* **Clock noise.** SimGrid's clock is a running sum of doubles and finds the end of a parallel task by division, so an
+  instant may miss its neighbours by a last bit and a message is cut in two. The simulator's instants are exact, and
+  those closer than 1e-9 s are one.
+* **Hops at time 0.** On a zero-hop platform a message still costs Batsim 1e-300 s, which shows only at time 0: a job
+  killed there has run for some 1e-300 s and not for the 0.00001 s that Batsim writes for no time at all, and
+  `_consumed_energy.csv` has a mean power where the simulator writes NA.
+
+This page is made by `tests/conformance/test_simulator_recordings.py`.
+
+| recording | result |
+|---|---|
+"""
+
+
+def line(recording: Recording) -> str:
+    """Give the line of a recording in docs/conformance.md. The tests above hold it to that."""
+    name = recording.name
+    if name in NETWORK:
+        result = f"refused: {NETWORK[name]}"
+    elif name in CLOCK_NOISE:
+        result = f"differs: {CLOCK_NOISE[name]}"
+    elif name in HOPS_AT_ZERO:
+        result = f"messages equal; {', '.join(sorted(HOPS_AT_ZERO[name]))} differ by hops at time 0"
+    elif recording.exit_code != 0:
+        result = "equal, and the reply Batsim did not survive is refused"
+    else:
+        result = "equal" if recording.ends else "equal, deadlock included"
+    return f"| {name} | {result} |"
+
+
+def test_the_page_in_the_docs_is_true() -> None:
+    """Recordings that are not here are believed; those that are must be there with the right result."""
+    page = ROOT / "docs" / "conformance.md"
+    said = page.read_text().splitlines() if page.exists() else []
+    wanted = [line(recording) for recording in sorted(ALL, key=lambda r: r.name)]
+    if "\n".join(said[: HEAD.count("\n")]) + "\n" != HEAD or not set(wanted) <= set(said):
+        fresh = ROOT / "build" / "conformance.md"
+        fresh.parent.mkdir(exist_ok=True)
+        fresh.write_text(HEAD + "\n".join(wanted) + "\n")
+        pytest.fail(f"docs/conformance.md is out of date; the new one is in {fresh.relative_to(ROOT)}")

@@ -1,0 +1,87 @@
+"""Recordings of real Batsim played again with the simulator in Batsim's place."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.cli import build_parser
+from pybatsched.cli.simulate import read_scenario
+from pybatsched.errors import PybatschedError, RemoteProtocolError
+from pybatsched.protocol import Message, v4
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.simulation import Simulation
+from support.recordings import Recording
+
+FILES = ("out_jobs.csv", "out_schedule.csv", "out_machine_states.csv", "out_pstate_changes.csv")
+
+
+@dataclass
+class Played:
+    """What the simulator said and did when it was given the recorded replies."""
+
+    messages: list[Any] = field(default_factory=list)
+    finished: bool = False
+    refusal: str = ""
+
+
+def scenario_of(recording: Recording) -> Scenario:
+    """Read the inputs by the very options Batsim was given."""
+    args = build_parser().parse_args(["simulate", *recording.args, "--external", "--quiet"])
+    before = Path.cwd()
+    os.chdir(recording.directory)
+    try:
+        scenario = read_scenario(args)
+    finally:
+        os.chdir(before)
+    for workload in scenario.workloads.values():
+        workload.source = Path(workload.source).name  # as the recordings have it
+    return scenario
+
+
+def play(recording: Recording, prefix: Path) -> Played:
+    """Answer the simulator with what the scheduler once said to Batsim."""
+    played = Played()
+    replies = iter(recording.replies)
+
+    def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        played.messages.append(json.loads(v4.encode_events(Message(now, tuple(events)))))
+        reply = next(replies, None)
+        if reply is None:
+            raise RemoteProtocolError("the recorded scheduler has nothing more to say")
+        message = v4.decode_decisions(reply)
+        return message.now, message.items
+
+    scenario = scenario_of(recording)
+    outputs = Outputs(str(prefix), energy=scenario.options.energy)
+    simulation = Simulation(scenario, scheduler, outputs)
+    try:
+        played.finished = simulation.run()
+    except PybatschedError as error:
+        played.refusal = str(error)
+    return played
+
+
+def first_difference(recording: Recording, played: Played) -> str:
+    """Say where the simulator's messages leave the recorded ones; empty if they do not. Numbers count as numbers."""
+    expected = [json.loads(text) for text in recording.requests]
+    for number, (mine, theirs) in enumerate(zip(played.messages, expected, strict=False), 1):
+        if mine != theirs:
+            return f"message {number}:\n  simulator {json.dumps(mine)}\n  Batsim    {json.dumps(theirs)}"
+    if len(played.messages) != len(expected):
+        return f"{len(played.messages)} messages; Batsim sent {len(expected)}: {played.refusal}"
+    return ""
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Read a CSV file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
