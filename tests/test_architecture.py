@@ -45,7 +45,7 @@ def test_nothing_imports_a_scheduler(path: Path) -> None:
     assert not any("schedulers" in used for used in imports(path))
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if name(p).split(".")[-1] in DATA], ids=name)
+@pytest.mark.parametrize("path", [p for p in MODULES if p.parent == PACKAGE and p.stem in DATA], ids=name)
 def test_data_knows_only_data(path: Path) -> None:
     own = {used.split(".")[1] for used in imports(path) if used.startswith("pybatsched.")}
     assert own <= DATA

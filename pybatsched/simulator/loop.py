@@ -11,9 +11,9 @@ Theory of operation (Batsim's own, and why messages are cut where they are)
 ---------------------------------------------------------------------------
 One server takes notices from one first-in-first-out mailbox, one a step. In a step the oldest notice is delivered
 (`handle`), the server looks whether it has something to say (`look`), and only then does the notice's sender go on: so
-what the sender posts next is not in the mailbox when the server looks. When the mailbox is empty the clock moves to the
-next instant at which somebody wakes; all who wake then do so in the order in which their waits began, and post in that
-order before anything is delivered. A new process runs up to its first yield before its creator goes on.
+what the sender posts next is not in the mailbox when the server looks. Processes that the server has started in this
+step begin last. When the mailbox is empty the clock moves to the next instant at which somebody wakes; all who wake then
+do so in the order in which their waits began, and post in that order before anything is delivered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SAME_INSTANT_S: Final = 1e-9
 class Loop:
     """Runs processes until nobody waits and no notice is left. O(log waits) per sleep, O(1) per notice."""
 
-    __slots__ = ("_after", "_handle", "_look", "_mailbox", "_n_waits", "_waits", "now")
+    __slots__ = ("_begin", "_handle", "_look", "_mailbox", "_n_waits", "_waits", "now")
 
     def __init__(self, handle: Callable[[Notice], None], look: Callable[[], None]) -> None:
         self.now = 0.0
@@ -42,7 +42,7 @@ class Loop:
         self._mailbox: deque[tuple[Notice, Process]] = deque()
         self._waits: list[tuple[float, int, Process]] = []
         self._n_waits = 0
-        self._after: list[Process] = []
+        self._begin: list[Process] = []
 
     @property
     def mailbox_is_empty(self) -> bool:
@@ -50,12 +50,8 @@ class Loop:
         return not self._mailbox
 
     def spawn(self, process: Process) -> None:
-        """Start a process: it runs at once, up to its first yield that makes it wait."""
-        self._go_on(process)
-
-    def spawn_after(self, process: Process) -> None:
-        """Start a process when the sender of the notice that is being handled has gone on."""
-        self._after.append(process)
+        """Start a process, once the sender of the notice that is being handled has gone on."""
+        self._begin.append(process)
 
     def wake_at(self, process: Process, at: float, seq: int) -> None:
         """Wake a sleeping process at an instant, in its place `seq` among those who wake then.
@@ -72,7 +68,7 @@ class Loop:
 
     def run(self) -> None:
         """Run until nothing can happen any more."""
-        mailbox, waits, after = self._mailbox, self._waits, self._after
+        mailbox, waits, begin = self._mailbox, self._waits, self._begin
         handle, look, go_on = self._handle, self._look, self._go_on
         while True:
             while mailbox:
@@ -80,10 +76,11 @@ class Loop:
                 handle(notice)
                 look()
                 go_on(sender)
-                if after:
-                    for process in after:
-                        go_on(process)
-                    after.clear()
+                if begin:
+                    self._let_begin()
+            if begin:
+                self._let_begin()
+                continue
             if not waits:
                 return
             due, seq, process = heappop(waits)
@@ -98,6 +95,13 @@ class Loop:
             woken.sort(key=_by_wait)
             for _, process in woken:
                 go_on(process)
+
+    def _let_begin(self) -> None:
+        """Start the new processes, and those that these start."""
+        processes = self._begin[:]
+        self._begin.clear()
+        for process in processes:
+            self._go_on(process)
 
     def _go_on(self, process: Process) -> None:
         """Let a process run until it waits for something. One that was closed meanwhile does nothing."""

@@ -129,10 +129,7 @@ class Orders:
             jobs.append(job)
         if jobs:
             self._simulation.n_kills += 1
-            # Stopping a job takes Batsim a moment in which the scheduler's next decision overtakes the answer.
-            stops = any(job.state == j.RUNNING for job in jobs)
-            loop = self._simulation.loop
-            (loop.spawn_after if stops else loop.spawn)(self._simulation.kill(jobs))
+            self._simulation.loop.spawn(self._simulation.kill(jobs))
 
     def _metadata(self, decision: d.SetJobMetadata) -> None:
         if '"' in decision.metadata:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from pybatsched.errors import InputError
 from pybatsched.events import COMPLETED_SUCCESSFULLY
 from pybatsched.metrics import Outcome, Tally
-from pybatsched.simulator.jobs import REJECTED
+from pybatsched.simulator.jobs import NO_TIME_S, REJECTED
 from pybatsched.simulator.machines import SHOWN_STATES, HostState
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ JOB_COLUMNS: Final = (
 #: The Batsim whose behaviour and files these are.
 BATSIM_VERSION: Final = "4.2.1"
 
+_PER_NO_TIME: Final = round(1 / NO_TIME_S)
+
 
 class Totals:
     """The figures of ``_schedule.csv`` that follow from the jobs' rows."""
@@ -66,8 +68,9 @@ class Totals:
         self.n_finished += 1
         self.n_success += job.state == COMPLETED_SUCCESSFULLY
         finish = job.started_at + job.runtime_s
-        turnaround = finish - job.subtime
-        figures = (job.started_at - job.subtime, turnaround, turnaround / job.runtime_s)
+        wait = job.started_at - job.subtime
+        turnaround = wait + job.runtime_s  # small numbers first: Batsim computes with more digits than a double has
+        figures = (wait, turnaround, _stretch(wait, turnaround, job.runtime_s))
         sums, maxima = self.sums, self.maxima
         for i in range(3):
             sums[i] += figures[i]
@@ -134,9 +137,11 @@ class Outputs:
             return
         start, runtime, sub = job.started_at, job.runtime_s, job.subtime
         finish = start + runtime
+        wait = start - sub
+        turnaround = wait + runtime
         self._jobs.write(
-            f"{head}{start:.6f},{runtime:.6f},{finish:.6f},{start - sub:.6f},{finish - sub:.6f},"
-            f'{(finish - sub) / runtime:.6f},{job.alloc},{job.energy_j:.6f},"{job.metadata}"\n'
+            f"{head}{start:.6f},{runtime:.6f},{finish:.6f},{wait:.6f},{turnaround:.6f},"
+            f'{_stretch(wait, turnaround, runtime):.6f},{job.alloc},{job.energy_j:.6f},"{job.metadata}"\n'
         )
 
     def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
@@ -195,6 +200,11 @@ def schedule_figures(
     for state in HostState:
         figures[f"time_{state.value}"] = _six(times_s[state])
     return figures
+
+
+def _stretch(wait: float, turnaround: float, runtime: float) -> float:
+    """Give Batsim's stretch. It divides with more digits than a double has, which shows for jobs that took no time."""
+    return wait * _PER_NO_TIME + 1.0 if runtime == NO_TIME_S else turnaround / runtime
 
 
 def _mean(total: float, n: int) -> str:

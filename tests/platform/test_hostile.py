@@ -197,6 +197,9 @@ def test_the_limit_counts_all_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert xml.parse(GOOD.encode(), "p.xml").n_procs == 5
     assert "attribute radical: expected" in complaint(cluster("0-6"))
     assert "<host id=master_host>: too many hosts; expected 6 at most" in complaint(cluster("0-5"))
+    more = '<cluster id="more" prefix="m" suffix="" radical="0-1" speed="1Gf" bw="1GBps" lat="0"/>'
+    said = complaint(GOOD.replace('  <zone id="front"', f'{more}<zone id="front"'))
+    assert said.startswith("p.xml, line 10: <cluster id=more> attribute radical: expected ")
 
 
 def test_files_that_are_too_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
