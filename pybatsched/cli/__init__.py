@@ -10,10 +10,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from pybatsched import __version__
-from pybatsched.cli import explain, policies, replay, serve, simulate
+from pybatsched.cli import explain, policies, replay, serve, simulate, workload
 from pybatsched.errors import Interrupted, PybatschedError
 
-_COMMANDS: Final = {"serve": serve, "simulate": simulate, "policies": policies, "replay": replay, "explain": explain}
+_COMMANDS: Final = {
+    "serve": serve,
+    "simulate": simulate,
+    "workload": workload,
+    "policies": policies,
+    "replay": replay,
+    "explain": explain,
+}
 
 _DESCRIPTION: Final = """\
 A scheduler for the Batsim simulator, and a simulator of its own. Start it and point Batsim (3.1 to 4.2) at the same
@@ -24,6 +31,7 @@ examples:
   pybatsched --policy conservative -o compression=false --journal run.pbj
   pybatsched --policy my_policy.py:MyPolicy         serve a policy of your own (runs the code of that file)
   pybatsched simulate --procs 128 -w log.swf.gz --policy easy -e out/easy          no Batsim needed
+  pybatsched workload lint log.swf.gz               say what is odd about a log; also: convert, generate, stats
   pybatsched policies easy                          show a policy's options
   pybatsched replay run.pbj                         run a recorded simulation again and compare
   pybatsched explain run.pbj w0!42                  tell why a job started when it did

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,6 +14,7 @@ from pybatsched.workload.generate import MODELS, Recipe, generate
 from pybatsched.workload.lint import Linted, lint
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
+from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.walltimes import RULES, Walltimes
 from pybatsched.workload.weeks import Week, busy_weeks, range_of, weeks_of
 
@@ -32,12 +34,12 @@ exit codes: 0 read, whatever was found; 2 cannot be read; with --strict 7 when s
 """
 _CONVERT: Final = """\
 examples:
-  convert log.swf.gz w.json                                    requested walltimes, all jobs that ran
-  convert log.swf.gz w.json.gz --walltimes exact --max-size 512
-  convert log.swf.gz w.json --from 30d --to 37d                one week of the log, moved to time 0
-  convert log.swf.gz w.json --weeks --utilisation 0.7:1.0      w-week03.json, w-week07.json, ...
-  convert log.swf.gz w.json --week 12                          the twelfth week
-  convert w.json smaller.json --max-jobs 100 --shift-to-zero
+  pybatsched workload convert log.swf.gz w.json                          requested walltimes, all jobs that ran
+  pybatsched workload convert log.swf.gz w.json.gz --walltimes exact --max-size 512
+  pybatsched workload convert log.swf.gz w.json --from 30d --to 37d      a week of the log, moved to time 0
+  pybatsched workload convert log.swf.gz w.json --weeks --utilisation 0.7:1.0   w-week03.json, ...
+  pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
+  pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
 
 walltimes:
   requested         what the user asked for, which is also the estimate; a job that ran as long or longer gets its
@@ -55,8 +57,8 @@ models:
 {chr(10).join(f"  {name:<20} {text}" for name, text in MODELS.items())}
 
 examples:
-  generate lublin --jobs 5000 --procs 256 --seed 1 --load 0.8 --walltimes round --output w.json
-  generate poisson --days 7 --procs 64 --seed 2 --runtimes lognormal:1800:1.5 --sizes uniform --output w.json
+  pybatsched workload generate lublin --jobs 5000 --procs 256 --seed 1 --load 0.8 --output w.json
+  pybatsched workload generate poisson --days 7 --procs 64 --runtimes lognormal:1800:1.5 --output w.json
 
 The same options and seed give the same file, byte for byte.
 """
@@ -65,7 +67,7 @@ The same options and seed give the same file, byte for byte.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the sub-commands of `workload` and their options."""
     commands = parser.add_subparsers(dest="workload_command", metavar="COMMAND", required=True)
-    for name, summary, epilog, describe, command in (
+    for name, summary, epilog, options, command in (
         ("lint", "Tell what is odd about a workload.", _LINT, _lint_arguments, _lint),
         (
             "convert",
@@ -84,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             epilog=epilog,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        describe(sub)
+        options(sub)
         sub.set_defaults(workload_run=command)
 
 
@@ -168,9 +170,9 @@ def _convert_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _convert(args: argparse.Namespace) -> int:
-    selection = prepare.Selection(
-        from_at=None if args.from_at is None else prepare.seconds_of(args.from_at, "--from"),
-        to_at=None if args.to_at is None else prepare.seconds_of(args.to_at, "--to"),
+    selection = Selection(
+        from_at=None if args.from_at is None else seconds_of(args.from_at, "--from"),
+        to_at=None if args.to_at is None else seconds_of(args.to_at, "--to"),
         min_size=args.min_size,
         max_size=args.max_size,
         max_jobs=args.max_jobs,
@@ -182,6 +184,8 @@ def _convert(args: argparse.Namespace) -> int:
     walltimes = Walltimes.parse(args.walltimes or "requested")
     if files.looks_like_json(args.file):
         return _convert_json(args, selection, walltimes)
+    if args.speed is not None and args.profile != "parallel":
+        raise InputError("--speed: expected together with --profile parallel")
     trace = swf.read_swf(args.file, lenient=args.lenient)
     options = swf.Options(
         walltimes,
@@ -190,29 +194,27 @@ def _convert(args: argparse.Namespace) -> int:
         n_procs=args.procs,
         duplicates=args.duplicates or "renumber",
         profile=args.profile or "delay",
-        speed_flops=args.speed or 1e9,
+        speed_flops=1e9 if args.speed is None else args.speed,
     )
-    workload, report = swf.to_workload(trace, options)
     if not args.weeks and args.week is None:
-        _write(*prepare.select(workload, selection, report), args.output)
+        _write(*swf.to_workload(trace, options, selection), args.output)
         return 0
     if selection.from_at is not None or selection.to_at is not None:
         raise InputError("--from and --to: expected without --weeks or --week, which are windows of their own")
-    weeks = weeks_of(trace, workload.n_procs, options.size)
+    weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
     for week in _chosen_weeks(args, weeks):
         path = args.output if args.week is not None else _week_path(args.output, week.number)
-        window = prepare.Selection(
-            week.starts_at, week.ends_at, args.min_size, args.max_size, args.max_jobs, shift=args.shift
-        )
+        window = dataclasses.replace(selection, from_at=week.starts_at, to_at=week.ends_at)
+        workload, report = swf.to_workload(trace, options, window)
         workload.about["week"] = {"number": week.number, "logged_utilisation": round(week.utilisation, 4)}
         print(f"week {week.number} of {len(weeks)}: logged utilisation {week.utilisation:.1%}")
-        _write(*prepare.select(workload, window, report), path)
+        _write(workload, report, path)
     return 0
 
 
-def _convert_json(args: argparse.Namespace, selection: prepare.Selection, walltimes: Walltimes) -> int:
+def _convert_json(args: argparse.Namespace, selection: Selection, walltimes: Walltimes) -> int:
     for name in ("size", "min_runtime", "profile", "speed", "duplicates", "lenient", "weeks", "week"):
-        if getattr(args, name):
+        if getattr(args, name) is not None and getattr(args, name) is not False:
             raise InputError(f"--{name.replace('_', '-')}: expected a log in SWF, found a Batsim file, {args.file}")
     workload, report = prepare.with_walltimes(batsim_json.read(args.file), walltimes)
     workload, report = prepare.select(workload, selection, report)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -63,21 +64,27 @@ def write(workload: Workload, path: str | Path) -> None:
     The same workload always gives the same bytes, and `read` gives the same workload back. Raises InputError when the
     file cannot be written.
     """
-    files.write_bytes(path, text_of(workload).encode())
+    files.write_text(path, _pieces(workload))
 
 
 def text_of(workload: Workload) -> str:
     """Give the text of a workload file. O(size)."""
+    return "".join(_pieces(workload))
+
+
+def _pieces(workload: Workload) -> Iterator[str]:
     encode = json.JSONEncoder(allow_nan=False).encode
-    head = {
-        "nb_res": workload.n_procs,
-        **{key: workload.about[key] for key in workload.about if key not in _OWN_MEMBERS},
-    }
-    members = [f"{encode(key)}: {encode(value)}" for key, value in head.items()]
-    jobs = ",\n".join(map(encode, workload.jobs))
-    profiles = ",\n".join(f"{encode(name)}: {encode(profile)}" for name, profile in workload.profiles.items())
-    members += [f'"jobs": [\n{jobs}\n]', f'"profiles": {{\n{profiles}\n}}']
-    return "{" + ",\n".join(members) + "}\n"
+    yield f'{{"nb_res": {workload.n_procs}'
+    for key, value in workload.about.items():
+        if key not in _OWN_MEMBERS:
+            yield f",\n{encode(key)}: {encode(value)}"
+    yield ',\n"jobs": ['
+    for index, job in enumerate(workload.jobs):
+        yield f"{',' if index else ''}\n{encode(job)}"
+    yield '\n],\n"profiles": {'
+    for index, (name, profile) in enumerate(workload.profiles.items()):
+        yield f"{',' if index else ''}\n{encode(name)}: {encode(profile)}"
+    yield "\n}}\n"
 
 
 class _Refused(Exception):  # noqa: N818  travels from the JSON scanner to our own border only

@@ -38,9 +38,8 @@ class Place:
         raise InputError(f"{self._at(field)}: expected {expected}, found nothing")
 
     def _at(self, field: str) -> str:
-        return ", ".join(
-            part for part in (f"{self.source}: {self.thing}" if self.thing else self.source, field) if part
-        )
+        where = ", ".join(part for part in (self.thing, field) if part)
+        return f"{self.source}: {where}" if where else self.source
 
 
 def is_number(value: Any) -> TypeGuard[int | float]:

@@ -6,7 +6,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, cast
@@ -43,21 +43,19 @@ def read_bytes(path: str | Path) -> bytes:
         return content.read()
 
 
-def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a file, compressed if its name ends in .gz; the same content gives the same bytes.
+def write_text(path: str | Path, pieces: Iterable[str]) -> None:
+    """Write a file piece by piece, compressed if its name ends in .gz; the same text gives the same bytes.
 
     A file that is there already is replaced only when the new one is complete.
     """
     target = Path(path)
-    if target.suffix == ".gz":
-        content = gzip.compress(content, 6, mtime=0)
     try:
         if target.exists() and not target.is_file():
-            target.write_bytes(content)  # a pipe or a device: nothing to replace
+            _write(target, pieces)  # a pipe or a device: nothing to replace
             return
         half = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            half.write_bytes(content)
+            _write(half, pieces, compressed=target.suffix == ".gz")
             half.replace(target)
         finally:
             half.unlink(missing_ok=True)
@@ -67,8 +65,20 @@ def write_bytes(path: str | Path, content: bytes) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
+def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> None:
+    with path.open("wb") as raw:
+        if not compressed:
+            raw.writelines(piece.encode() for piece in pieces)
+            return
+        # Without a name and a time inside, which would make equal files differ.
+        with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, io.BufferedWriter(packed, 1 << 18) as buffered:
+            buffered.writelines(piece.encode() for piece in pieces)
+
+
 def looks_like_json(path: str | Path) -> bool:
     """Tell whether the first character that is not blank opens a JSON value, as no SWF file begins."""
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
     with opened(path) as content:
         while head := content.read(4096):
             text = head.removeprefix(b"\xef\xbb\xbf").lstrip()

@@ -67,6 +67,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise InputError(f"model: expected one of {', '.join(MODELS)}, found {self.model}")
+        if self.seed < 0:  # Python takes it for the positive one
+            raise InputError(f"seed: expected 0 or more, found {self.seed}")
         if (self.n_jobs is None) == (self.days is None):
             raise InputError("how much: expected either a number of jobs or a number of days")
         for name, value, least in (
@@ -76,7 +78,9 @@ class Recipe:
         ):
             if value is not None and not least <= value <= _MOST_JOBS:
                 raise InputError(f"{name}: expected {least} to {_MOST_JOBS}, found {value}")
-        for name, amount in (("days", self.days), ("load", self.load), ("mean gap", self.gap_s)):
+        if self.days is not None and not 0.001 <= self.days < math.inf:
+            raise InputError(f"days: expected 0.001 or more, found {self.days:g}")
+        for name, amount in (("load", self.load), ("mean gap", self.gap_s)):
             if amount is not None and not 0 < amount < math.inf:
                 raise InputError(f"{name}: expected more than 0, found {amount:g}")
         if self.load is not None and self.gap_s is not None:
@@ -97,13 +101,17 @@ class Recipe:
 
 
 class _Drawn(NamedTuple):
-    """A job before its arrival is known for good: an instant on a clock that knows no days."""
+    """A job before its arrival is known for good: an instant on a clock that knows no days, and its kind, if any."""
 
     even_at: float
     size: int
     run_s: float
-    queue: str
-    settle: Callable[[float], float]
+    kind: lublin.Population | None = None
+
+    def arrives_at(self, stretch: float = 1.0) -> float:
+        """Give the arrival, with all gaps stretched by a factor."""
+        even_at = self.even_at * stretch
+        return even_at if self.kind is None else self.kind.time_of_day(even_at)
 
 
 def generate(recipe: Recipe) -> Workload:
@@ -124,7 +132,7 @@ def generate(recipe: Recipe) -> Workload:
         times = recipe.walltimes.of(run_s, None)
         job: dict[str, Any] = {
             "id": number,
-            "subtime": tidy(round(draw.settle(draw.even_at * stretch), 3)),
+            "subtime": tidy(round(draw.arrives_at(stretch), 3)),
             "res": draw.size,
             "profile": name,
         }
@@ -132,8 +140,8 @@ def generate(recipe: Recipe) -> Workload:
             job["walltime"] = times.walltime_s
         if times.estimate_s is not None:
             job["estimate"] = times.estimate_s
-        if draw.queue:
-            job["queue"] = draw.queue
+        if draw.kind is not None and draw.kind.queue:
+            job["queue"] = draw.kind.queue
         if recipe.n_users:
             job["user"] = next(users)
         jobs.append(job)
@@ -152,19 +160,27 @@ def _taken(stream: Iterator[_Drawn], recipe: Recipe, load: float | None) -> tupl
             return list(itertools.islice(stream, recipe.n_jobs)), 1.0
         assert recipe.days is not None
         ends_at = recipe.days * _DAY_S
-        return list(itertools.takewhile(lambda draw: draw.settle(draw.even_at) < ends_at, _bounded(stream))), 1.0
+        midnight = math.ceil(recipe.days) * _DAY_S  # where the clocks of all kinds of jobs agree
+        until = itertools.takewhile(lambda draw: draw.even_at < midnight, _bounded(stream))
+        return [draw for draw in until if draw.arrives_at() < ends_at], 1.0
     drawn: list[_Drawn] = []
     work = 0.0
     span_s = recipe.days * _DAY_S if recipe.days is not None else math.inf
+    wanted = load * recipe.n_procs * span_s
     for draw in itertools.islice(_bounded(stream), recipe.n_jobs):
+        more = draw.size * draw.run_s
+        if drawn and work + more - wanted > wanted - work:
+            break  # without this job the load is nearer to what it should be
         drawn.append(draw)
-        work += draw.size * draw.run_s
-        if work >= load * recipe.n_procs * span_s:
+        work += more
+        if work >= wanted:
             break
+    last = drawn[-1]
     if recipe.days is None:
         span_s = work / (load * recipe.n_procs)
-    # The last arrival of `days` must be inside of them.
-    return drawn, span_s / drawn[-1].even_at * (1 - 1e-9 if recipe.days is not None else 1)
+    else:
+        span_s -= 1.0  # inside of the days
+    return drawn, (span_s if last.kind is None else last.kind.even_clock(span_s)) / last.even_at
 
 
 def _bounded(stream: Iterator[_Drawn]) -> Iterator[_Drawn]:
@@ -188,7 +204,7 @@ def _lublin(recipe: Recipe, rng: random.Random) -> Iterator[_Drawn]:
     streams = [_arrivals(population, rng) for population in _LUBLIN[recipe.model]]
     for even_at, _, population in heapq.merge(*streams):
         size = population.size(rng, recipe.n_procs)
-        yield _Drawn(even_at, size, population.run_s(rng, size), population.queue, population.time_of_day)
+        yield _Drawn(even_at, size, population.run_s(rng, size), population)
 
 
 def _arrivals(population: lublin.Population, rng: random.Random) -> Iterator[tuple[float, str, lublin.Population]]:
@@ -201,7 +217,7 @@ def _poisson(recipe: Recipe, rng: random.Random) -> Iterator[_Drawn]:
     at = 0.0
     while True:
         at += rng.expovariate(1 / gap_s)
-        yield _Drawn(at, int(draw_size(rng)), max(round(draw_run_s(rng), 3), 0.001), "", float)
+        yield _Drawn(at, int(draw_size(rng)), max(round(draw_run_s(rng), 3), 0.001))
 
 
 def run_times(text: str) -> Draw:
@@ -217,7 +233,8 @@ def run_times(text: str) -> Draw:
     if kind == "lognormal":
         return lambda rng: rng.lognormvariate(math.log(figures[0]), figures[1])
     if kind == "uniform":
-        return lambda rng: rng.uniform(*_ordered(text, figures))
+        low, high = _ordered(text, figures)
+        return lambda rng: rng.uniform(low, high)
     return lambda _: figures[0]
 
 

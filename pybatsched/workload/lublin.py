@@ -62,8 +62,9 @@ class Population:
         if kind <= self.p_serial or n_procs < 2:
             return 1
         high = max(math.log2(n_procs) - self.hi_below, self.u_low)
-        # On small machines the stages would meet below the smallest parallel job.
-        middle = max(high - self.below_hi, (self.u_low + high) / 2 if high - self.below_hi < self.u_low else self.u_low)
+        middle = high - self.below_hi
+        if middle < self.u_low:  # a small machine: the stages would meet below the smallest parallel job
+            middle = (self.u_low + high) / 2
         power = rng.uniform(self.u_low, middle) if rng.random() <= self.u_prob else rng.uniform(middle, high)
         if kind <= self.p_serial + self.p_power2:
             return 1 << min(int(power + 0.5), n_procs.bit_length() - 1)
@@ -106,12 +107,19 @@ class Population:
                 yield even_at
 
     def time_of_day(self, even_at: float) -> float:
-        """Give the real instant, from the midnight of the first day on, at which the even clock shows this. O(log 48)."""
+        """Give the real instant, from the midnight of the first day on, at which the even clock shows this."""
         days, rest = divmod(even_at, self._elapsed[-1])
         half_hour = min(bisect.bisect_right(self._elapsed, rest), _HALF_HOURS - 1)
         before = self._elapsed[half_hour - 1] if half_hour else 0.0
         share = (rest - before) / (self._elapsed[half_hour] - before)
         return days * _DAY_S + (half_hour + share) * _HALF_HOUR_S
+
+    def even_clock(self, at: float) -> float:
+        """Give what the even clock shows at a real instant: `time_of_day` the other way round."""
+        days, rest = divmod(at, _DAY_S)
+        half_hour, share = divmod(rest / _HALF_HOUR_S, 1.0)
+        before = self._elapsed[int(half_hour) - 1] if half_hour else 0.0
+        return days * self._elapsed[-1] + before + share * (self._elapsed[int(half_hour)] - before)
 
 
 #: The gaps' first figure is that of the rush hours times the ratio the authors give for the whole day.

@@ -1,90 +1,23 @@
-"""Cutting a workload to what a study needs: time windows, sizes, the first so many jobs, times that begin at 0.
+"""Cutting a Batsim workload to what a study needs, and giving it other walltimes.
 
-Everything here takes a workload and a report and gives new ones; what is left out is counted in the report.
+Everything here takes a workload and a report and gives new ones; what is left out or changed is counted in the report.
+(A log is cut while it is converted, by `pybatsched.workload.swf`, so that its report is about the jobs kept.)
 """
 
 from __future__ import annotations
 
 import copy
-import math
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pybatsched.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.checks import is_number, shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
+from pybatsched.workload.selection import TOO_MANY, Selection
 from pybatsched.workload.swf import LOOSE
 from pybatsched.workload.walltimes import Walltimes, tidy
-
-OUTSIDE: Final = "submitted outside of the window: dropped"
-TOO_SMALL: Final = "smaller than the least size: dropped"
-TOO_LARGE: Final = "larger than the greatest size: dropped"
-TOO_MANY: Final = "after the first so many jobs: dropped"
-
-_UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-def seconds_of(text: str, what: str) -> float:
-    """Read a time as people write it: 86400, 90m, 12h, 3d, 2w. Raises InputError that begins with `what`."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)([smhdw]?)", text.strip())
-    seconds = float(match[1]) * _UNITS_S[match[2]] if match else math.inf
-    if not math.isfinite(seconds):
-        raise InputError(f"{what}: expected seconds, or a number with m, h, d or w as in 12h, found {text}")
-    return seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which jobs to keep. Times are those of the workload's own clock; a window includes its begin, not its end.
-
-    `shift` moves all times so that the first job kept is submitted at 0; None means: if there is a window.
-    """
-
-    from_at: float | None = None
-    to_at: float | None = None
-    min_size: int | None = None
-    max_size: int | None = None
-    max_jobs: int | None = None
-    shift: bool | None = None
-
-    def __post_init__(self) -> None:
-        if self.from_at is not None and self.to_at is not None and self.from_at >= self.to_at:
-            raise InputError(f"window: expected an end after {self.from_at:g} s, found {self.to_at:g} s")
-        for name in ("min_size", "max_size", "max_jobs"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name.replace('_', ' ')}: expected 1 or more, found {value}")
-        if self.min_size is not None and self.max_size is not None and self.min_size > self.max_size:
-            raise InputError(f"sizes: expected a greatest size of {self.min_size} or more, found {self.max_size}")
-
-    @property
-    def shifts(self) -> bool:
-        """Whether the first job kept is moved to 0."""
-        return (self.from_at is not None or self.to_at is not None) if self.shift is None else self.shift
-
-    def as_json(self) -> dict[str, Any]:
-        """Give the limits that are set, for the file that is made with them."""
-        names = {"from_at": "from", "to_at": "to"}
-        return {
-            names.get(name, name): tidy(value)
-            for name in ("from_at", "to_at", "min_size", "max_size", "max_jobs")
-            if (value := getattr(self, name)) is not None
-        }
-
-    def refusal(self, job: Mapping[str, Any], n_kept: int) -> str | None:
-        """Give the one rule by which a job is left out, if any."""
-        at, size = job["subtime"], job["res"]
-        if (self.from_at is not None and at < self.from_at) or (self.to_at is not None and at >= self.to_at):
-            return OUTSIDE
-        if self.min_size is not None and size < self.min_size:
-            return TOO_SMALL
-        if self.max_size is not None and size > self.max_size:
-            return TOO_LARGE
-        return TOO_MANY if self.max_jobs is not None and n_kept >= self.max_jobs else None
 
 
 def select(workload: Workload, selection: Selection, report: Report | None = None) -> tuple[Workload, Report]:
@@ -96,18 +29,16 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     report = copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs))
     kept: list[dict[str, Any]] = []
     for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
-        refusal = selection.refusal(job, len(kept))
+        refusal = selection.refusal(job["subtime"], job["res"])
+        if refusal is None and selection.max_jobs is not None and len(kept) >= selection.max_jobs:
+            refusal = TOO_MANY
         if refusal is None:
             kept.append(job)
         else:
             report.count("dropped", refusal, job["id"], "job")
     report.n_kept = len(kept)
     if workload.jobs and not kept:
-        times = [job["subtime"] for job in workload.jobs]
-        raise InputError(
-            f"{workload.source}: no job is left: the {len(times):,} jobs were submitted from {min(times):g} s to "
-            f"{max(times):g} s, and the selection is {selection.as_json()}"
-        )
+        raise selection.nothing_left(workload.source, [job["subtime"] for job in workload.jobs])
     by_s = kept[0]["subtime"] if kept and selection.shifts else 0
     ids = {str(job["id"]) for job in kept}
     jobs = [_moved(job, by_s, ids, report) for job in kept]
@@ -115,7 +46,8 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     if chosen := selection.as_json():
         about["selection"] = chosen
     if by_s:
-        about["shifted_by"] = tidy(by_s + about.get("shifted_by", 0))
+        before = about.get("shifted_by", 0)
+        about["shifted_by"] = tidy(by_s + (before if is_number(before) else 0))
     return Workload(jobs, _used(jobs, workload.profiles), workload.n_procs, workload.source, about), report
 
 

@@ -32,7 +32,7 @@ class Tally:
         """Give it as text: count, rule and first places."""
         if not self.places:
             return f"{self.count:>9,}  {self.rule}"
-        more = ", …" if self.count > len(self.places) else ""
+        more = ", ..." if self.count > len(self.places) else ""
         plural = "s" if self.count > 1 else ""
         return f"{self.count:>9,}  {self.rule} ({self.where}{plural} {', '.join(map(str, self.places))}{more})"
 

@@ -7,17 +7,29 @@ by rule, with the first lines; the report travels in the workload's `about`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from pybatsched.errors import InputError
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
+from pybatsched.workload.selection import TOO_MANY, Selection
 from pybatsched.workload.swf_file import FIELDS, SwfJob, SwfTrace, read_swf
-from pybatsched.workload.walltimes import Walltimes, plain
+from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
-__all__ = ["FIELDS", "Options", "SwfJob", "SwfTrace", "profile_of", "read_swf", "size_of", "to_workload"]
+__all__ = [
+    "FIELDS",
+    "Options",
+    "SwfJob",
+    "SwfTrace",
+    "machine_of",
+    "profile_of",
+    "read_swf",
+    "size_of",
+    "to_workload",
+]
 
 PART: Final = "a part of a job that also has a line for the whole: dropped"
 NO_SUBMISSION: Final = "no submit time, or before 0: dropped"
@@ -76,71 +88,87 @@ def size_of(allocated: float, requested: float, size: str = "allocated") -> int:
     return int(first) if first > 0 else max(int(second), 0)
 
 
-def to_workload(trace: SwfTrace, options: Options | None = None) -> tuple[Workload, Report]:
-    """Make a workload of a log. About 15 µs a job.
+def machine_of(trace: SwfTrace, options: Options) -> tuple[int, str | None]:
+    """Give the processors of a log's machine, and what must be said about where the number is from."""
+    if options.n_procs is not None:
+        return options.n_procs, None
+    found = trace.header_count("MaxProcs")
+    if found is not None:
+        return found, None
+    found = trace.header_count("MaxNodes")
+    if found is not None:
+        return found, f"no MaxProcs in the header: the machine has its MaxNodes, {found:,} processors"
+    pairs = zip(trace.numbers[4], trace.numbers[7], strict=True)
+    largest = max((size_of(allocated, requested, options.size) for allocated, requested in pairs), default=0) or 1
+    return (
+        largest,
+        f"neither MaxProcs nor MaxNodes in the header: the machine is as large as the largest job, {largest:,}",
+    )
+
+
+def to_workload(
+    trace: SwfTrace, options: Options | None = None, selection: Selection | None = None
+) -> tuple[Workload, Report]:
+    """Make a workload of a log, or of the jobs of it that a selection keeps. About 15 µs a job, 2 µs if left out.
 
     Run times stay as they are, jobs come in order of submission, and every job keeps its number. Raises InputError for
-    a number given twice where that is not to be repaired.
+    a number given twice where that is not to be repaired, and for a selection that leaves nothing.
     """
-    making = _Making(trace, options or Options())
-    for row in trace:
-        making.take(row)
+    making = _Making(trace, options or Options(), selection or Selection())
+    for row in making.chosen():
+        making.make(row)
     return making.workload(), making.report
 
 
 class _Making:
     """One conversion under way."""
 
-    def __init__(self, trace: SwfTrace, options: Options) -> None:
+    def __init__(self, trace: SwfTrace, options: Options, selection: Selection) -> None:
         self.trace = trace
         self.options = options
+        self.selection = selection
         self.report = Report(n_read=len(trace) + trace.n_bad)
-        for rule, tally in trace.bad.items():
-            self.report.tallies[f"bad line, {rule}: dropped"] = tally
+        for tally in trace.bad.values():
+            told = replace(tally, rule=f"bad line, {tally.rule}: dropped")
+            self.report.tallies[told.rule] = told
         self._jobs: list[dict[str, Any]] = []
         self._profiles: dict[str, dict[str, Any]] = {}
         self._profile_names: dict[float, str] = {}
         self._line_of: dict[int, int] = {}
-        self._latest_at = 0.0
         numbers, status = trace.numbers[0], trace.numbers[10]
-        self._next_number = int(max(numbers, default=0)) + 1
-        self._whole: set[float] = set()
+        self._next_number = max(numbers, default=0) + 1
+        self._whole: set[int] = set()
         if not _PARTS.isdisjoint(status):
             self._whole = {number for number, code in zip(numbers, status, strict=True) if code not in _PARTS}
 
-    def take(self, row: SwfJob) -> None:
-        """Make a job of a line, or count why there is none."""
-        options, report = self.options, self.report
-        n_procs = size_of(row.allocated_procs, row.requested_procs, options.size)
-        refusal = self._refusal(row, n_procs)
-        if refusal is not None:
-            report.count("dropped", refusal, row.line)
-            return
-        run_s = row.run_s
-        if run_s <= 0:
-            assert options.min_runtime_s is not None
-            run_s = options.min_runtime_s
-            report.count("changed", RAISED, row.line)
-        if (row.allocated_procs if options.size == "allocated" else row.requested_procs) <= 0:
-            report.count("changed", OTHER_SIZE, row.line)
-        if row.submitted_at < self._latest_at:
-            report.count("changed", MOVED, row.line)
-        self._latest_at = max(self._latest_at, row.submitted_at)
-        times = options.walltimes.of(run_s, row.requested_s if row.requested_s > 0 else None)
-        if times.changed is not None:
-            report.count("changed", times.changed, row.line)
-        job = {
-            "id": self._number(row),
-            "subtime": plain(row.submitted_at),
-            "res": n_procs,
-            "profile": self._profile(run_s),
-        }
-        if times.walltime_s is not None:
-            job["walltime"] = times.walltime_s
-        if times.estimate_s is not None:
-            job["estimate"] = times.estimate_s
-        _add_known(job, row)
-        self._jobs.append(job)
+    def chosen(self) -> Iterator[SwfJob]:
+        """Give the lines that make jobs, in order of submission, and count why the others do not."""
+        kept: list[int] = []
+        moved: set[int] = set()
+        latest_at = 0.0
+        n_runnable = 0
+        for index, row in enumerate(self.trace):
+            n_procs = size_of(row.allocated_procs, row.requested_procs, self.options.size)
+            refusal = self._refusal(row, n_procs)
+            if refusal is None:
+                n_runnable += 1
+                refusal = self.selection.refusal(row.submitted_at, n_procs)
+            if refusal is not None:
+                self.report.count("dropped", refusal, row.line)
+                continue
+            if row.submitted_at < latest_at:
+                moved.add(index)
+            latest_at = max(latest_at, row.submitted_at)
+            kept.append(index)
+        if n_runnable and not kept:
+            raise self.selection.nothing_left(self.trace.source, self.trace.numbers[1])
+        kept.sort(key=self.trace.numbers[1].__getitem__)  # stable: equal times stay in the log's order
+        most = len(kept) if self.selection.max_jobs is None else self.selection.max_jobs
+        for index in sorted(kept[most:]):
+            self.report.count("dropped", TOO_MANY, self.trace.lines[index])
+        for index in sorted(moved.intersection(kept[:most])):
+            self.report.count("changed", MOVED, self.trace.lines[index])
+        return self.trace.rows(kept[:most])
 
     def _refusal(self, row: SwfJob, n_procs: int) -> str | None:
         """Give the one rule by which a line makes no job."""
@@ -151,6 +179,32 @@ class _Making:
         if row.run_s <= 0 and self.options.min_runtime_s is None:
             return NO_RUN_TIME
         return NO_SIZE if n_procs <= 0 else None
+
+    def make(self, row: SwfJob) -> None:
+        """Make a job of a line, and count what had to be changed."""
+        options, report = self.options, self.report
+        run_s = row.run_s
+        if run_s <= 0:
+            assert options.min_runtime_s is not None
+            run_s = options.min_runtime_s
+            report.count("changed", RAISED, row.line)
+        if (row.allocated_procs if options.size == "allocated" else row.requested_procs) <= 0:
+            report.count("changed", OTHER_SIZE, row.line)
+        times = options.walltimes.of(run_s, row.requested_s if row.requested_s > 0 else None)
+        if times.changed is not None:
+            report.count("changed", times.changed, row.line)
+        job = {
+            "id": self._number(row),
+            "subtime": plain(row.submitted_at),
+            "res": size_of(row.allocated_procs, row.requested_procs, options.size),
+            "profile": self._profile(run_s),
+        }
+        if times.walltime_s is not None:
+            job["walltime"] = times.walltime_s
+        if times.estimate_s is not None:
+            job["estimate"] = times.estimate_s
+        _add_known(job, row)
+        self._jobs.append(job)
 
     def _number(self, row: SwfJob) -> int:
         number = row.number
@@ -178,40 +232,28 @@ class _Making:
 
     def workload(self) -> Workload:
         """Put together what was made."""
-        jobs = sorted(self._jobs, key=lambda job: job["subtime"])  # stable: equal times stay in the log's order
+        jobs, report = self._jobs, self.report
+        n_procs, remark = machine_of(self.trace, self.options)
+        if remark is not None:
+            report.note(remark)
+        by_s = jobs[0]["subtime"] if jobs and self.selection.shifts else 0
         for job in jobs:
+            if by_s:
+                job["subtime"] = tidy(job["subtime"] - by_s)
             if "depends_on" in job and job["depends_on"] not in self._line_of:
-                self.report.count("changed", LOOSE, self._line_of[job["id"]])
+                report.count("changed", LOOSE, self._line_of[job["id"]])
                 del job["depends_on"]
                 job.pop("think_time", None)
-        n_procs = self._n_procs()
-        for job in jobs:
             if job["res"] > n_procs:
-                self.report.count("noted", TOO_LARGE, self._line_of[job["id"]])
-        self.report.n_kept = len(jobs)
-        about = {
-            "source": Path(self.trace.source).name,
-            "conversion": self.options.as_json(),
-            "report": self.report.as_json(),
-            "swf_header": self.trace.header,
-        }
+                report.count("noted", TOO_LARGE, self._line_of[job["id"]])
+        report.n_kept = len(jobs)
+        about: dict[str, Any] = {"source": Path(self.trace.source).name, "conversion": self.options.as_json()}
+        if chosen := self.selection.as_json():
+            about["selection"] = chosen
+        if by_s:
+            about["shifted_by"] = by_s
+        about |= {"report": report.as_json(), "swf_header": self.trace.header}
         return Workload(jobs, self._profiles, n_procs, self.trace.source, about)
-
-    def _n_procs(self) -> int:
-        if self.options.n_procs is not None:
-            return self.options.n_procs
-        found = self.trace.header_count("MaxProcs")
-        if found is not None:
-            return found
-        found = self.trace.header_count("MaxNodes")
-        if found is not None:
-            self.report.note(f"no MaxProcs in the header: the machine has its MaxNodes, {found:,} processors")
-            return found
-        largest: int = max((job["res"] for job in self._jobs), default=1)
-        self.report.note(
-            f"neither MaxProcs nor MaxNodes in the header: the machine is as large as the largest job, {largest:,}"
-        )
-        return largest
 
 
 def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, Any]:

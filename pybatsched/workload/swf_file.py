@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -69,7 +69,7 @@ FIELDS: Final = (
 _LABELS: Final = frozenset({11, 12, 13, 14, 15})
 _NUMBERS: Final = tuple(index for index in range(18) if index not in _LABELS)
 _WHOLE: Final = (0, 4, 7, 10, 16)
-_EXACT: Final = 1 << 53  # whole numbers beyond this are not kept by floating point
+_EXACT: Final = 1 << 53  # beyond this, floating point has holes between whole numbers; no log needs more
 
 #: Capital first, and no address: the rest of a comment that goes on is indented and often holds one.
 _HEADER: Final = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,40}?)\s*:(?!//)\s*(.*)")
@@ -99,6 +99,11 @@ class SwfTrace:
 
     def __iter__(self) -> Iterator[SwfJob]:
         return map(SwfJob._make, zip(*self._columns(), strict=True))
+
+    def rows(self, indices: Iterable[int]) -> Iterator[SwfJob]:
+        """Give the jobs at these places, one by one."""
+        columns = self._columns()
+        return (SwfJob._make([column[index] for column in columns]) for index in indices)
 
     def _columns(self) -> list[Sequence[Any]]:
         return [*(self.labels[i] if i in _LABELS else self.numbers[i] for i in range(18)), self.lines]
@@ -184,11 +189,9 @@ class _Reader:
         """Read the columns of numbers, or raise a ValueError if there is anything to say about one of them."""
         columns = {index: array("d", [float(row[index]) for row in rows]) for index in _NUMBERS}
         for index, column in columns.items():
-            if not math.isfinite(sum(column)):  # NaN or Infinity; or a sum too large, which does no harm
+            if column and not (math.isfinite(sum(column)) and max(map(abs, column)) < _EXACT):
                 raise ValueError(FIELDS[index])
-        for index in _WHOLE:
-            column = columns[index]
-            if column and not (all(map(float.is_integer, column)) and max(map(abs, column)) < _EXACT):
+            if index in _WHOLE and not all(map(float.is_integer, column)):
                 raise ValueError(FIELDS[index])
         return columns
 
@@ -198,12 +201,8 @@ class _Reader:
                 value = math.nan if b"_" in row[index] else float(row[index])
             except ValueError:
                 value = math.nan
-            expected = "a number"
-            if index in _WHOLE:
-                expected = "a whole number"
-                if not (value.is_integer() and abs(value) < _EXACT):
-                    value = math.nan
-            if not math.isfinite(value):
+            expected = "a whole number" if index in _WHOLE else "a number"
+            if not abs(value) < _EXACT or (index in _WHOLE and not value.is_integer()):
                 found = row[index][:40].decode("utf-8", "backslashreplace")
                 self._bad(line, f"field {index + 1} ({FIELDS[index]}): expected {expected}", f", found {found}")
                 return False

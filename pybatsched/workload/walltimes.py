@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import sys
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -35,11 +36,12 @@ _CUSTOMARY_S: Final = (
     *(3600 * hours for hours in (1, 1.5, 2, 3, 4, 6, 8, 10, 12, 15, 18, 20, 24, 30, 36, 48, 60, 72)),
 )
 _DAY_S: Final = 86_400
+_MOST: Final = 1e6
 
 
 def plain(value: float) -> int | float:
     """Give a whole number as one, and any other number as it is: 60.0 is written 60."""
-    return int(value) if value == int(value) else value
+    return int(value) if abs(value) < 1 << 53 and value == int(value) else value
 
 
 def tidy(seconds: float) -> int | float:
@@ -71,8 +73,10 @@ class Walltimes:
                 factor = float(value)
             except ValueError:
                 factor = math.nan
-            if not 0 < factor < math.inf:
-                raise InputError(f"walltimes {text}: expected a factor more than 0, found {value or 'nothing'}")
+            if not 0 < factor <= _MOST:
+                raise InputError(
+                    f"walltimes {text}: expected a factor above 0, at most {_MOST:g}, found {value or 'none'}"
+                )
             return cls("factor", factor)
         if colon or text not in RULES or text == "factor:F":
             raise InputError(f"walltimes: expected one of {', '.join(RULES)}, found {text}")
@@ -87,7 +91,7 @@ class Walltimes:
             return Times(None, None)
         if self.rule in {"requested", "requested-strict"}:
             return self._as_requested(run_s, requested_s)
-        estimate_s = run_s * self.factor if self.rule != "round" else rounded_up(run_s)
+        estimate_s = min(run_s * self.factor, sys.float_info.max) if self.rule != "round" else rounded_up(run_s)
         if estimate_s > run_s + 1:
             return Times(tidy(estimate_s), None)  # the estimate is the walltime where there is none
         return Times(tidy(run_s + 1), tidy(max(estimate_s, 1e-6)))

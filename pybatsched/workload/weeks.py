@@ -14,6 +14,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.swf import SwfTrace, size_of
 
 WEEK_S: Final = 7 * 24 * 3600
+_MOST_WEEKS: Final = 100_000  # two thousand years: a time in it is wrong
 
 
 class Week(NamedTuple):
@@ -46,6 +47,8 @@ def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Wee
         return []
     first_at = min(at for at in trace.numbers[1] if at >= 0)
     n_weeks = int((max(job[0] for job in jobs) - first_at) // WEEK_S) + 1
+    if n_weeks > _MOST_WEEKS:
+        raise InputError(f"{trace.source}: expected a log of at most {_MOST_WEEKS:,} weeks, found {n_weeks:,}")
     used = [0.0] * n_weeks
     submitted = [0] * n_weeks
     for submit, start, run, n in jobs:

@@ -57,7 +57,8 @@ def begins() -> Iterator[Callable[..., dict[str, Any] | None]]:
                     if process.poll() is not None:
                         return None
                     assert time.monotonic() < give_up_at, "Batsim neither speaks nor ends"
-                return json.loads(socket.recv())["events"][0]["data"]
+                data: dict[str, Any] = json.loads(socket.recv())["events"][0]["data"]
+                return data
             finally:
                 process.kill()
                 process.wait()

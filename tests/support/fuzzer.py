@@ -142,9 +142,7 @@ def _span(part: str) -> range:
 def random_workload(seed: int, n_jobs: int, n_procs: int) -> dict[str, Any]:
     """Make a workload of all kinds of profiles, with many coincidences. Times are sums of powers of two."""
     dice = random.Random(seed)
-    profiles: dict[str, Any] = {
-        f"d{i}": {"type": "delay", "delay": s} for i, s in enumerate([0.25, 1, 2, 3, 5, 8, 12])
-    }
+    profiles: dict[str, Any] = {f"d{i}": {"type": "delay", "delay": s} for i, s in enumerate([0.25, 1, 2, 3, 5, 8, 12])}
     profiles |= {f"p{s}": {"type": "parallel_homogeneous", "cpu": s * 1e9, "com": 0} for s in (1, 2, 4, 8)}
     profiles["total"] = {"type": "parallel_homogeneous_total", "cpu": 8e9, "com": 0}
     profiles["fails"] = {"type": "delay", "delay": 3, "ret": 7}

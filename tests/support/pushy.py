@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ from pybatsched.cluster import Cluster
 from pybatsched.intervals import IntervalSet
 from pybatsched.jobs import Job
 from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
-from pybatsched.policy import Need, Policy
+from pybatsched.policy import Need, Options, Policy
 from pybatsched_schedulers.easy import EasyScheduler
 
 
@@ -92,3 +93,30 @@ class Greedy(Policy):
     def decide(self, now: float) -> Iterable[d.Decision]:
         while self.jobs:
             yield d.ExecuteJob(self.jobs.pop(0).id, IntervalSet.span(0, 1))
+
+
+class Sleepy(LocalPolicy):
+    """EASY that takes its time, the real one."""
+
+    scheduler = EasyScheduler
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        time.sleep(0.02)
+        return super().decide(now)
+
+
+class GamblerOptions(Options):
+    """A seed."""
+
+    seed: int = 0
+
+
+class Gambler(LocalPolicy):
+    """EASY with an option that it does not use."""
+
+    Options = GamblerOptions
+    scheduler = EasyScheduler
+
+    def on_begin(self, cluster: Cluster) -> None:
+        self.local = self.scheduler(cluster.add_partition("all", cluster.procs), QueueOptions.model_validate({}))
+        self._urgent = []

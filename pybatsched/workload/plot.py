@@ -1,0 +1,145 @@
+"""One picture of a workload: when jobs come, how large they are, what load they make.
+
+Drawing needs matplotlib, an extra (`pip install 'pybatsched[plot]'`); nothing else of pybatsched does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, Final
+
+from pybatsched.errors import InputError
+from pybatsched.workload import stats
+from pybatsched.workload.stats import DAY_S, Sample
+
+FORMATS: Final = (".svg", ".png", ".pdf")
+
+_INK: Final = "#2b2b2b"
+_BLUE: Final = "#3b6ea8"
+_ORANGE: Final = "#d9822b"
+_PALE: Final = "#c9d7e8"
+
+
+def draw(of: Sample, path: str | Path) -> None:
+    """Draw four panels to a file: arrivals by hour of the day and over time, sizes, load. The same data, same bytes.
+
+    Raises InputError when matplotlib is missing, the format is unknown or the file cannot be written.
+    """
+    if Path(path).suffix.lower() not in FORMATS:
+        raise InputError(f"{path}: expected a name that ends in {', '.join(FORMATS)}")
+    if not of.size:
+        raise InputError(f"{of.source}: expected at least one job to draw, found none")
+    try:
+        matplotlib: Any = importlib.import_module("matplotlib")
+        figures: Any = importlib.import_module("matplotlib.figure")
+    except ImportError as error:
+        raise InputError(f"drawing needs matplotlib: pip install 'pybatsched[plot]' ({error})") from error
+    style = {
+        "svg.hashsalt": "pybatsched",  # else the names inside of a picture are new each time
+        "font.size": 9.5,
+        "axes.edgecolor": "#888888",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "text.color": _INK,
+    }
+    with matplotlib.rc_context(style):
+        figure = figures.Figure(figsize=(11, 7), layout="constrained")
+        figure.get_layout_engine().set(h_pad=0.09, hspace=0.04, wspace=0.03)
+        name = Path(of.source).name
+        figure.suptitle(
+            f"{name}: {len(of.size):,} jobs, {of.n_procs:,} processors, {of.span_s / DAY_S:,.1f} days",
+            fontsize=12.5,
+            parse_math=False,  # a name is a name, whatever dollars are in it
+        )
+        (hours, days), (sizes, load) = figure.subplots(2, 2)
+        _draw_hours(hours, of)
+        _draw_days(days, of)
+        _draw_sizes(sizes, of)
+        _draw_load(load, of)
+        for axes in (hours, days, sizes, load):
+            axes.grid(axis="y", color="#e4e4e4", linewidth=0.7)
+            axes.set_axisbelow(True)
+            axes.set_ylim(bottom=0)
+        try:
+            figure.savefig(path, dpi=130, metadata={"Date": None} if Path(path).suffix.lower() == ".svg" else None)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _thousands(axis: Any) -> None:
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def _draw_hours(axes: Any, of: Sample) -> None:
+    axes.bar([hour + 0.5 for hour in range(24)], stats.per_hour_of_day(of), width=0.86, color=_BLUE)
+    axes.set(title="Arrivals by hour of the day", xlabel=f"hour ({of.clock_name})", ylabel="jobs", xlim=(0, 24))
+    axes.set_xticks(range(0, 25, 3))
+    _thousands(axes.yaxis)
+
+
+def _over_time(axes: Any, of: Sample) -> list[float]:
+    """Label the axis of time, in days or hours, and give the borders of the periods on it."""
+    unit_s, unit = (DAY_S, "days") if of.span_s >= 2 * DAY_S else (3600, "hours")
+    borders = [index * of.period_s / unit_s for index in range(of.n_periods + 1)]
+    axes.set_xlabel(f"{unit} since the first submission")
+    axes.set_xlim(0, borders[-1])
+    return borders
+
+
+def _draw_days(axes: Any, of: Sample) -> None:
+    axes.stairs(stats.arrivals_over_time(of), _over_time(axes, of), fill=True, color=_BLUE)
+    axes.set(title=f"Arrivals each {of.period_name}", ylabel="jobs")
+    _thousands(axes.yaxis)
+
+
+def _draw_sizes(axes: Any, of: Sample) -> None:
+    bars = stats.sizes_by_power(of)
+    work = [0.0] * len(bars)
+    for run, size in zip(of.run_s, of.size, strict=True):
+        work[(size - 1).bit_length()] += run * size
+    total = sum(work)
+    places = range(len(bars))
+    axes.bar(
+        [place - 0.21 for place in places],
+        [100 * count / len(of.size) for _, count in bars],
+        width=0.4,
+        color=_BLUE,
+        label="of the jobs",
+    )
+    axes.bar(
+        [place + 0.21 for place in places],
+        [100 * amount / total for amount in work],
+        width=0.4,
+        color=_ORANGE,
+        label="of the work",
+    )
+    axes.set(title="Sizes", xlabel="processors (up to)", ylabel="share [%]")
+    steep = len(bars) > 9
+    axes.set_xticks(places, [_short(1 << place) for place in places], rotation=45 if steep else 0)
+    axes.legend(frameon=False)
+
+
+def _short(count: int) -> str:
+    """Write 131072 as 128k: the sizes of this panel are powers of two."""
+    return f"{count >> 10}k" if count >= 1024 else str(count)
+
+
+def _draw_load(axes: Any, of: Sample) -> None:
+    needed = [100 * share for share in stats.needed_over_time(of)]
+    used = [100 * share for share in stats.utilisation_over_time(of)]
+    borders = _over_time(axes, of)
+    axes.stairs(needed, borders, fill=True, color=_PALE, label="needed, if no job waited")
+    if used:
+        axes.stairs(used, borders, color=_ORANGE, linewidth=1.2, label="in use, by the log")
+    axes.axhline(100, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.set(title="Load", ylabel="share of the machine [%]")
+    # A day with weeks of work in it would press everything else flat; the title says what was cut.
+    top = max(1.25 * sorted(needed)[int(0.98 * (len(needed) - 1))], 1.1 * max(used, default=0), 110)
+    if max(needed) > top:
+        axes.set_title(f"Load (needed: up to {max(needed):,.0f} %)")
+    axes.set_ylim(0, 1.15 * top)  # with room for the legend
+    axes.legend(loc="upper left", ncols=2, framealpha=0.9, edgecolor="none", borderaxespad=0.2)

@@ -1,0 +1,85 @@
+"""Which jobs of a workload to keep: a time window, sizes, the first so many."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pybatsched.errors import InputError
+from pybatsched.workload.walltimes import tidy
+
+OUTSIDE: Final = "submitted outside of the window: dropped"
+TOO_SMALL: Final = "smaller than the least size: dropped"
+TOO_LARGE: Final = "larger than the greatest size: dropped"
+TOO_MANY: Final = "after the first so many jobs: dropped"
+
+
+_UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def seconds_of(text: str, what: str) -> float:
+    """Read a time as people write it: 86400, 90m, 12h, 3d, 2w. Raises InputError that begins with `what`."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?)([smhdw]?)", text.strip())
+    seconds = float(match[1]) * _UNITS_S[match[2]] if match else math.inf
+    if not math.isfinite(seconds):
+        raise InputError(f"{what}: expected seconds, or a number with m, h, d or w as in 12h, found {text}")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which jobs to keep. Times are those of the workload's own clock; a window includes its begin, not its end.
+
+    `shift` moves all times so that the first job kept is submitted at 0; None means: if there is a window.
+    """
+
+    from_at: float | None = None
+    to_at: float | None = None
+    min_size: int | None = None
+    max_size: int | None = None
+    max_jobs: int | None = None
+    shift: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.from_at is not None and self.to_at is not None and self.from_at >= self.to_at:
+            raise InputError(f"window: expected an end after {self.from_at:g} s, found {self.to_at:g} s")
+        for name in ("min_size", "max_size", "max_jobs"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name.replace('_', ' ')}: expected 1 or more, found {value}")
+        if self.min_size is not None and self.max_size is not None and self.min_size > self.max_size:
+            raise InputError(f"sizes: expected a greatest size of {self.min_size} or more, found {self.max_size}")
+
+    @property
+    def shifts(self) -> bool:
+        """Whether the first job kept is moved to 0."""
+        return (self.from_at is not None or self.to_at is not None) if self.shift is None else self.shift
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the limits that are set, for the file that is made with them."""
+        names = {"from_at": "from", "to_at": "to"}
+        return {
+            names.get(name, name): tidy(value)
+            for name in ("from_at", "to_at", "min_size", "max_size", "max_jobs")
+            if (value := getattr(self, name)) is not None
+        }
+
+    def refusal(self, submitted_at: float, size: int) -> str | None:
+        """Give the one rule by which a job is left out for itself, if any; `max_jobs` is for who counts the others."""
+        if self.from_at is not None and submitted_at < self.from_at:
+            return OUTSIDE
+        if self.to_at is not None and submitted_at >= self.to_at:
+            return OUTSIDE
+        if self.min_size is not None and size < self.min_size:
+            return TOO_SMALL
+        return TOO_LARGE if self.max_size is not None and size > self.max_size else None
+
+    def nothing_left(self, source: str, times: Sequence[float]) -> InputError:
+        """Make the error to raise when jobs submitted at these times were all left out."""
+        return InputError(
+            f"{source}: no job is left: {len(times):,} jobs were submitted from {min(times):g} s to {max(times):g} s, "
+            f"and the selection is {self.as_json()}"
+        )

@@ -1,0 +1,285 @@
+"""A workload in figures: how many jobs, how large, how long, how well estimated, when they come and what load they are.
+
+Works on logs and on Batsim files alike; what only a log knows (waits, requests) is left out where it is not known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from pathlib import Path
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from pybatsched.derive import delay_of
+from pybatsched.workload import batsim_json, files
+from pybatsched.workload.checks import is_number
+from pybatsched.workload.model import Workload
+from pybatsched.workload.swf import SwfTrace, read_swf, size_of
+
+DAY_S: Final = 86_400
+_PERIODS: Final[dict[float, str]] = {60: "minute", 600: "10 minutes", 3600: "hour", 21_600: "6 hours", DAY_S: "day"}
+_MANY_PERIODS: Final = 200
+_MOST_PERIODS: Final = 500  # of days, which are seen as a shape
+_PERCENTILES: Final = (5, 25, 50, 75, 95)
+
+
+@dataclass(slots=True)
+class Sample:
+    """The jobs of a workload, column by column, in order of submission; those that cannot run are only counted.
+
+    `request_s` is what a job asked for (NaN: unknown), `wait_s` its logged wait (None: not a log). `clock` tells the
+    time of day of an instant, and `clock_name` by which clock.
+    """
+
+    source: str
+    n_procs: int
+    submitted_at: list[float] = field(default_factory=list)
+    run_s: list[float] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    request_s: list[float] = field(default_factory=list)
+    wait_s: list[float] | None = None
+    users: Counter[Any] = field(default_factory=Counter)
+    n_left_out: int = 0
+    clock: Callable[[float], float] = float
+    clock_name: str = "time 0 is midnight"
+
+    @property
+    def span_s(self) -> float:
+        """From the first submission to the last."""
+        return self.submitted_at[-1] - self.submitted_at[0] if self.submitted_at else 0.0
+
+    @property
+    def period_s(self) -> float:
+        """By what time is divided where something is shown over time: minutes to days, as many as a picture takes."""
+        for period_s in _PERIODS:
+            if self.span_s <= (_MANY_PERIODS if period_s < DAY_S else _MOST_PERIODS) * period_s:
+                return period_s
+        return DAY_S * float(math.ceil(self.span_s / DAY_S / _MOST_PERIODS))
+
+    @property
+    def period_name(self) -> str:
+        """The period in words, as in "jobs each hour"."""
+        return _PERIODS.get(self.period_s) or f"{self.period_s / DAY_S:,.0f} days"
+
+    @property
+    def n_periods(self) -> int:
+        """Periods from the first submission to the one with the last."""
+        return int(self.span_s // self.period_s) + 1 if self.submitted_at else 0
+
+
+def sample(path: str | Path, n_procs: int | None = None) -> Sample:
+    """Read a workload file of either format for its figures. Raises InputError."""
+    if files.looks_like_json(path):
+        return sample_workload(batsim_json.read(path), n_procs)
+    return sample_trace(read_swf(path), n_procs)
+
+
+def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
+    """Take the figures of a log. O(n log n)."""
+    rows = []
+    users: Counter[Any] = Counter()
+    for job in trace:
+        n = size_of(job.allocated_procs, job.requested_procs)
+        if job.submitted_at >= 0 and job.run_s > 0 and n > 0:
+            request_s = job.requested_s if job.requested_s > 0 else math.nan
+            rows.append((job.submitted_at, job.run_s, n, request_s, max(job.wait_s, 0.0)))
+            if job.user != -1:
+                users[job.user] += 1
+    known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
+    made = _made(trace.source, rows, known, len(trace) - len(rows), users)
+    made.wait_s = [row[4] for row in rows] if any(wait >= 0 for wait in trace.numbers[2]) else None
+    made.clock, made.clock_name = _clock(trace.header, 0.0)
+    return made
+
+
+def sample_workload(workload: Workload, n_procs: int | None = None) -> Sample:
+    """Take the figures of a Batsim file; jobs whose run time the file does not tell are left out. O(n log n)."""
+    durations = {name: delay_of(profile, workload.profiles) for name, profile in workload.profiles.items()}
+    rows = []
+    users: Counter[Any] = Counter()
+    for job in workload.jobs:
+        run_s = durations[job["profile"]]
+        if run_s is not None and job["res"] > 0:
+            request_s = job.get("requested_time", job.get("estimate", job.get("walltime", -1)))
+            known_s = request_s if is_number(request_s) and request_s > 0 else math.nan
+            rows.append((job["subtime"], run_s, job["res"], known_s, 0.0))
+            if "user" in job:
+                users[str(job["user"])] += 1
+    n_left_out = len(workload.jobs) - len(rows)
+    made = _made(workload.source, rows, n_procs or workload.n_procs, n_left_out, users)
+    header, shift = workload.about.get("swf_header"), workload.about.get("shifted_by", 0)
+    if isinstance(header, dict):
+        made.clock, made.clock_name = _clock(header, shift if is_number(shift) else 0.0)
+    return made
+
+
+def _made(source: str, rows: list[Any], n_procs: int | None, n_left_out: int, users: Counter[Any]) -> Sample:
+    rows.sort(key=lambda row: row[0])
+    made = Sample(source, n_procs or max((row[2] for row in rows), default=1), users=users, n_left_out=n_left_out)
+    made.submitted_at = [row[0] for row in rows]
+    made.run_s = [row[1] for row in rows]
+    made.size = [row[2] for row in rows]
+    made.request_s = [row[3] for row in rows]
+    return made
+
+
+def _clock(header: dict[str, Any], shift_s: float) -> tuple[Callable[[float], float], str]:
+    """Find out what time of day an instant of a log was, by the time zone of its header."""
+    try:
+        began_at = float(str(header["UnixStartTime"]).split()[0]) + shift_s
+        datetime.fromtimestamp(began_at, UTC)
+    except (KeyError, ValueError, IndexError, OverflowError, OSError):
+        return float, "time 0 is midnight"
+    zone, name = _zone(header)
+    offsets: dict[int, float] = {}  # one look-up for each hour of the log: offsets change on the hour
+
+    def local(at: float) -> float:
+        hour = int((began_at + at) // 3600)
+        offset = offsets.get(hour)
+        if offset is None:
+            try:
+                there = datetime.fromtimestamp(hour * 3600, zone).utcoffset() or timedelta()
+            except (ValueError, OverflowError, OSError):  # beyond the calendar
+                there = timedelta()
+            offset = offsets[hour] = there.total_seconds()
+        return began_at + at + offset
+
+    return local, name
+
+
+def _zone(header: dict[str, Any]) -> tuple[tzinfo, str]:
+    name = str(header.get("TimeZoneString", "")).strip()
+    try:
+        if name:
+            return ZoneInfo(name), f"local time, {name}"
+    except (OSError, ValueError, KeyError):
+        pass  # no such zone, or no time zones on this machine: the offset will do
+    try:
+        return timezone(timedelta(seconds=int(str(header["TimeZone"]).split()[0]))), "local time, without summer time"
+    except (KeyError, ValueError, IndexError):
+        return UTC, "UTC"
+
+
+# ---------------------------------------------------------------------------------------------------------- summaries
+
+
+def percentiles(values: Iterable[float], wanted: Sequence[float] = _PERCENTILES) -> dict[str, float]:
+    """Give percentiles, between neighbours where they fall between, with least, mean and most. O(n log n)."""
+    ordered = sorted(values)
+    if not ordered:
+        return {}
+    made = {"min": ordered[0]}
+    for percent in wanted:
+        position = percent / 100 * (len(ordered) - 1)
+        low = int(position)
+        high = min(low + 1, len(ordered) - 1)
+        made[f"p{percent:g}"] = ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+    return {**made, "max": ordered[-1], "mean": math.fsum(ordered) / len(ordered)}
+
+
+def summary(of: Sample) -> dict[str, Any]:
+    """Give the figures of a sample, for people and machines alike. O(n log n)."""
+    n = len(of.size)
+    span_s = of.span_s
+    work = math.fsum(run * size for run, size in zip(of.run_s, of.size, strict=True))
+    asked = [(run, request) for run, request in zip(of.run_s, of.request_s, strict=True) if not math.isnan(request)]
+    made: dict[str, Any] = {
+        "version": 1,
+        "file": of.source,
+        "jobs": n,
+        "jobs_left_out": of.n_left_out,
+        "processors": of.n_procs,
+        "users": len(of.users),
+        "first_submission_s": of.submitted_at[0] if n else None,
+        "span_s": span_s,
+        "jobs_per_day": n / span_s * DAY_S if span_s else None,
+        "size": percentiles(of.size),
+        "serial_share": sum(size == 1 for size in of.size) / n if n else None,
+        "power_of_two_share": sum(size & (size - 1) == 0 for size in of.size) / n if n else None,
+        "run_time_s": percentiles(of.run_s),
+        "run_to_requested": percentiles(run / request for run, request in asked),
+        "overran_share": sum(run > request for run, request in asked) / len(asked) if asked else None,
+        "offered_load": work / (of.n_procs * span_s) if span_s else None,
+    }
+    if of.users:
+        made["busiest_user_share"] = of.users.most_common(1)[0][1] / n
+    if of.wait_s is not None:
+        made["wait_s"] = percentiles(of.wait_s)
+        made["logged_utilisation"] = _logged_utilisation(of)
+    return made
+
+
+def _logged_utilisation(of: Sample) -> float | None:
+    """Give the mean share of the machine in use, by the log, from the first submission to the last."""
+    if not of.span_s or of.wait_s is None:
+        return None
+    last_at = of.submitted_at[-1]
+    used = (
+        size * (min(at + wait + run, last_at) - at - wait)
+        for at, wait, run, size in zip(of.submitted_at, of.wait_s, of.run_s, of.size, strict=True)
+        if at + wait < last_at
+    )
+    return math.fsum(used) / (of.n_procs * of.span_s)
+
+
+def per_hour_of_day(of: Sample) -> list[int]:
+    """Count the arrivals in each hour of the day, by the sample's clock."""
+    counts = [0] * 24
+    for at in of.submitted_at:
+        counts[int(of.clock(at) % DAY_S // 3600)] += 1
+    return counts
+
+
+def arrivals_over_time(of: Sample) -> list[int]:
+    """Count the arrivals in each period from the first submission on."""
+    counts = [0] * of.n_periods
+    for at in of.submitted_at:
+        counts[int((at - of.submitted_at[0]) // of.period_s)] += 1
+    return counts
+
+
+def needed_over_time(of: Sample) -> list[float]:
+    """Give the share of the machine that would be in use in each period if no job ever waited; may pass 1."""
+    return _used_over_time(of, [0.0] * len(of.size))
+
+
+def utilisation_over_time(of: Sample) -> list[float]:
+    """Give the share of the machine in use, by the log, in each period up to the last submission; empty without one."""
+    return [] if of.wait_s is None else _used_over_time(of, of.wait_s)
+
+
+def _used_over_time(of: Sample, wait_s: Sequence[float]) -> list[float]:
+    n, period_s = of.n_periods, of.period_s
+    used = [0.0] * (n + 1)  # the last one is for all that comes after
+    for at, wait, run, size in zip(of.submitted_at, wait_s, of.run_s, of.size, strict=True):
+        start = at - of.submitted_at[0] + wait
+        end = start + run
+        first, last = min(int(start // period_s), n), min(int(end // period_s), n)
+        if first == last:
+            used[first] += size * run
+            continue
+        used[first] += size * ((first + 1) * period_s - start)
+        used[last] += size * (end - last * period_s)
+        for between in range(first + 1, last):
+            used[between] += size * period_s
+    return [amount / (of.n_procs * period_s) for amount in used[:n]]
+
+
+def sizes_by_power(of: Sample) -> list[tuple[str, int]]:
+    """Count the jobs of 1 processor, 2, 3-4, 5-8, and so on, up to the largest."""
+    counts = Counter((size - 1).bit_length() for size in of.size)
+    top = max(counts, default=-1)
+    names = [str(1 << k) if k < 2 else f"{(1 << k - 1) + 1}-{1 << k}" for k in range(top + 1)]
+    return [(name, counts[k]) for k, name in enumerate(names)]
+
+
+def run_times_by_scale(of: Sample) -> list[tuple[str, int]]:
+    """Count the jobs by the scale people think in: up to a minute, ten, an hour, four, twelve, a day, and more."""
+    steps = ((60, "to 1 min"), (600, "to 10 min"), (3600, "to 1 h"), (14_400, "to 4 h"), (43_200, "to 12 h"))
+    scales = (*steps, (DAY_S, "to 1 d"), (math.inf, "longer"))
+    counts = Counter(next(name for most, name in scales if run <= most) for run in of.run_s)
+    return [(name, counts[name]) for _, name in scales]

@@ -1,0 +1,336 @@
+"""`pybatsched simulate` as a user runs it: real files, real processes, real sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+from support.fuzzer import random_workload
+from support.process import Server, run_cli
+from support.simulated import rows
+
+from pybatsched.journal import JournalReader
+from pybatsched.replay import replay
+
+PUSHY = Path(__file__).parents[1] / "support" / "pushy.py"
+FIXTURE = Path(__file__).parents[1] / "conformance" / "recordings" / "v4" / "fuzz-11"
+OUTPUTS = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """Give a directory with a platform of eight hosts and a workload of forty jobs."""
+    (tmp_path / "platform.xml").write_text((FIXTURE / "platform.xml").read_text())
+    write_workload(tmp_path, random_workload(7, 40, 8))
+    return tmp_path
+
+
+def write_workload(directory: Path, content: Any, name: str = "w.json") -> None:
+    (directory / name).write_text(json.dumps(content))
+
+
+def jobs(*sizes: tuple[int, float], walltime: float = 60) -> dict[str, Any]:
+    """Make a workload of (processors, seconds) jobs, all at time 0."""
+    return {
+        "nb_res": 8,
+        "jobs": [
+            {"id": str(i), "subtime": 0, "res": n, "profile": f"d{i}", "walltime": walltime}
+            for i, (n, _) in enumerate(sizes)
+        ],
+        "profiles": {f"d{i}": {"type": "delay", "delay": s} for i, (_, s) in enumerate(sizes)},
+    }
+
+
+def simulate(directory: Path, *args: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+    return run_cli("simulate", "-p", "platform.xml", "-w", "w.json", *args, cwd=directory, timeout=timeout)
+
+
+def texts(directory: Path, prefix: str) -> dict[str, str]:
+    return {suffix: (directory / f"{prefix}{suffix}").read_text() for suffix in OUTPUTS}
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", f"{PUSHY}:Restarter"])
+def test_in_process_and_over_the_socket_are_the_same_byte_for_byte(policy: str, inputs: Path) -> None:
+    flags = ["--enable-dynamic-jobs", "--enable-profile-reuse"] if "pushy" in policy else []
+    inside = simulate(inputs, "--policy", policy, "-e", "in", *flags)
+    assert inside.returncode == 0, inside.stderr
+    with Server("--policy", policy) as server:
+        outside = simulate(inputs, "--external", "-s", server.wait_ready(), "-e", "out", *flags)
+        assert (outside.returncode, server.finish()) == (0, 0), outside.stderr + server.errors
+    assert texts(inputs, "in") == texts(inputs, "out")
+    assert len(rows(inputs / "in_jobs.csv")) >= 40
+    assert outside.stdout.splitlines()[:6] == inside.stdout.splitlines()[:6]
+
+
+def test_a_run_twice_gives_the_same_files_and_one_to_repeat_it_by(inputs: Path) -> None:
+    for prefix in ("a", "b"):
+        assert simulate(inputs, "--policy", "easy", "-o", "order=sjf", "-e", prefix).returncode == 0
+    assert texts(inputs, "a") == texts(inputs, "b")
+    assert (inputs / "a_summary.json").read_text() == (inputs / "b_summary.json").read_text()
+    summary = json.loads((inputs / "a_summary.json").read_text())
+    assert summary["policy"]["options"]["order"] == "sjf"
+    assert len(summary["inputs"]["workloads"][0]["sha256"]) == 64
+    assert summary["figures"]["n_jobs"] == 40
+    assert summary["finished"] is True
+
+
+def test_the_closing_table_is_right(inputs: Path) -> None:
+    write_workload(inputs, jobs((8, 100.0), (8, 50.0), (99, 1.0), (1, 70.0)))
+    done = simulate(inputs, "--policy", "fcfs", "-e", "t")
+    assert done.returncode == 0
+    table = dict(line.rsplit("  ", 1) for line in done.stdout.splitlines() if "  " in line)
+    table = {key.strip(): value.strip() for key, value in table.items()}
+    # job 0 reaches its walltime at 60; 1 runs 60-110; 3 reaches its walltime 110-170; 2 is too large
+    assert table["jobs completed"] == "1"
+    assert table["jobs walltime reached"] == "2"
+    assert table["jobs rejected"] == "1"
+    assert table["mean wait"] == f"{(0 + 60 + 110) / 3:.2f} s"
+    assert table["max wait"] == "110.00 s"
+    assert table["mean bounded slowdown (tau 60 s)"] == f"{(1 + 110 / 60 + 170 / 60) / 3:.3f}"
+    assert table["utilisation"] == f"{(8 * 60 + 8 * 50 + 60) / (8 * 170):.2%}"
+    assert table["makespan"] == "170.00 s"
+    assert "1 rejected, first reason: asks for 99 processors; the platform has 8" in done.stdout
+
+
+def test_jobs_left_waiting_are_named_with_the_reason(inputs: Path) -> None:
+    write_workload(inputs, jobs((2, 5.0), (3, 5.0)))
+    stuck = simulate(inputs, "--policy", f"{PUSHY}:Lazy", "-e", "stuck")
+    assert stuck.returncode == 5
+    assert "2 jobs unfinished" in stuck.stderr
+    assert "w0!1 (3 processors, submitted at 0)" in stuck.stderr
+    assert "jobs unfinished" in stuck.stdout
+    summary = json.loads((inputs / "stuck_summary.json").read_text())
+    assert [job["job"] for job in summary["unfinished"]] == ["w0!0", "w0!1"]
+    assert rows(inputs / "stuck_schedule.csv")[0]["nb_jobs_finished"] == "0"
+
+
+def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
+    write_workload(inputs, jobs((8, 5.0)))
+    event = {"type": "machine_unavailable", "timestamp": 0, "resources": "0-3"}
+    (inputs / "events.txt").write_text(json.dumps(event))
+    stuck = simulate(inputs, "--policy", f"{PUSHY}:Lazy", "--events", "events.txt")
+    assert stuck.returncode == 5
+    assert "it asks for 8 processors; 4 of 8 are unavailable or asleep for good" in stuck.stderr
+
+
+@pytest.mark.parametrize("farewell", [False, True])
+def test_a_deadlock_over_the_wire(farewell: bool, inputs: Path) -> None:
+    """Batsim stays silent then, so the scheduler sees its connection close; with --farewell it is told."""
+    write_workload(inputs, jobs((2, 5.0)))
+    with Server("--policy", f"{PUSHY}:Lazy") as server:
+        flags = ["--farewell"] if farewell else []
+        stuck = simulate(inputs, "--external", "-s", server.wait_ready(), *flags)
+        code = server.finish()
+    assert stuck.returncode == 5
+    assert "w0!0" in stuck.stderr
+    assert code == (5 if farewell else 4)
+
+
+class Rude:
+    """A REP socket that answers as a test says, once, and then is silent."""
+
+    def __init__(self, answer: bytes | None) -> None:
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.REP)
+        self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
+        self.answer = answer
+
+    def play(self, directory: Path, *args: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--external"]
+        command += ["-s", f"tcp://127.0.0.1:{self.port}", *args]
+        process = subprocess.Popen(command, cwd=directory, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            assert self.socket.poll(20_000)
+            self.socket.recv()
+            if self.answer is not None:
+                self.socket.send(self.answer)
+                time.sleep(0.3)
+            elif "--timeout" not in args:
+                self.socket.close(0)
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            process.communicate()
+            self.socket.close(0)
+            self.context.term()
+        return process.returncode, errors
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"hello", "message 1"),
+        (b'{"events":[]}', "now"),
+        (b'{"now":0,"events":[{"timestamp":5,"type":"NOTIFY","data":{"type":"x"}}]}', "after the reply's own time"),
+        (b'{"now":0,"events":[{"timestamp":0,"type":"DANCE","data":{}}]}', "DANCE"),
+        (
+            b'{"now":0,"events":[{"timestamp":0,"type":"EXECUTE_JOB","data":{"job_id":"w0!77","alloc":"0"}}]}',
+            "cannot execute job 'w0!77': it does not exist",
+        ),
+        (b'{"now":1e999,"events":[]}', "message 1"),
+    ],
+)
+def test_a_scheduler_that_breaks_the_protocol(answer: bytes, said: str, inputs: Path) -> None:
+    code, errors = Rude(answer).play(inputs)
+    assert code == 3
+    assert said in errors
+    assert "Traceback" not in errors
+
+
+def test_a_scheduler_that_vanishes(inputs: Path) -> None:
+    code, errors = Rude(None).play(inputs)
+    assert code == 4
+    assert "closed its connection" in errors
+
+
+def test_a_scheduler_that_falls_silent(inputs: Path) -> None:
+    code, errors = Rude(None).play(inputs, "--timeout", "1")
+    assert code == 4
+    assert "no answer to message 1" in errors
+
+
+def test_no_scheduler_at_all(inputs: Path) -> None:
+    done = simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5")
+    assert done.returncode == 4
+    assert "no scheduler at tcp://127.0.0.1:9" in done.stderr
+
+
+def test_a_refused_workload_leaves_earlier_results_alone(inputs: Path) -> None:
+    assert simulate(inputs, "--policy", "fcfs", "-e", "keep").returncode == 0
+    before = texts(inputs, "keep")
+    content = jobs((2, 5.0))
+    content["profiles"]["d0"] = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 1e6}
+    write_workload(inputs, content)
+    refused = simulate(inputs, "--policy", "fcfs", "-e", "keep")
+    assert refused.returncode == 2
+    assert "w.json: job 0: profile d0 (parallel_homogeneous)" in refused.stderr
+    assert "run it with Batsim" in refused.stderr
+    assert texts(inputs, "keep") == before
+
+
+def test_a_journal_of_a_simulation_can_be_replayed_and_explained(inputs: Path) -> None:
+    assert simulate(inputs, "--policy", "easy", "-e", "plain").returncode == 0
+    assert simulate(inputs, "--policy", "easy", "-e", "told", "--journal", "run.pbj").returncode == 0
+    assert texts(inputs, "plain") == texts(inputs, "told")
+    assert replay(JournalReader(str(inputs / "run.pbj"))).difference is None
+    story = run_cli("explain", "run.pbj", "w0!3", cwd=inputs)
+    assert story.returncode == 0
+    assert "submitted" in story.stdout
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_what_was_written_stays(signum: int, inputs: Path) -> None:
+    write_workload(inputs, random_workload(3, 3000, 8))
+    command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
+    process = subprocess.Popen([*command, f"{PUSHY}:Sleepy", "-e", "cut"], cwd=inputs, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 20
+    while not (inputs / "cut_jobs.csv").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signum)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 128 + signum
+    assert b"Traceback" not in errors
+    assert (inputs / "cut_jobs.csv").read_text().startswith("job_id,")
+
+
+def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
+    write_workload(inputs, random_workload(3, 4000, 8))
+    quiet = simulate(inputs, "--policy", "easy")
+    assert quiet.returncode == 0
+    assert "jobs/s" not in quiet.stderr
+    main, terminal = pty.openpty()
+    command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy", "easy"]
+    process = subprocess.Popen(command, cwd=inputs, stderr=terminal, stdout=subprocess.DEVNULL)
+    os.close(terminal)
+    seen = b""
+    while True:
+        try:
+            part = os.read(main, 4096)
+        except OSError:
+            break
+        if not part:
+            break
+        seen += part
+    os.close(main)
+    assert process.wait(timeout=20) == 0
+    assert b"of 4,000 jobs, simulated" in seen
+    assert seen.endswith(b"\r\x1b[K")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([], "give either --policy NAME or --external"),
+        (["--policy", "easy", "--external"], "give either --policy NAME or --external"),
+        (["--policy", "nobody"], "there is no policy 'nobody'"),
+        (["--policy", "easy", "--procs", "4"], "give either -p PLATFORM.xml or --procs N"),
+        (["--policy", "easy", "--mmax", "99"], "cannot keep 99 compute hosts"),
+        (["--policy", "easy", "-w", "absent.json"], "absent.json"),
+        (["--policy", "easy", "--events", "absent.txt"], "cannot read absent.txt"),
+        (["--policy", "easy", "-E"], "wattage_per_state"),
+        (["--policy", "easy", "-e", "w.json/x"], "cannot write"),
+        (["--external", "-o", "a=1"], "are for --policy"),
+        (["--external", "-s", "nonsense"], "cannot connect to nonsense"),
+        (["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"], "not both"),
+        (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
+    ],
+)
+def test_usage_errors_name_the_culprit(args: list[str], said: str, inputs: Path) -> None:
+    done = simulate(inputs, *args)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2: expected a JSON object"),
+        ("[]", "line 2: expected a JSON object"),
+        ('{"timestamp": 1}', "line 2: field type"),
+        ('{"type": "machine_available", "timestamp": -1, "resources": "0"}', "field timestamp"),
+        ('{"type": "machine_unavailable", "timestamp": 1, "resources": "8"}', "there are no processors 8"),
+        ('{"type": "machine_unavailable", "timestamp": 1, "resources": "x"}', "field resources"),
+        ('{"type": "machine_available", "timestamp": 5, "resources": "3"}', "3 become available at 5 but were not"),
+        ('{"type": "machine_unavailable", "timestamp": 5, "resources": "1"}', "1 become unavailable at 5 but are"),
+        ('{"type": "party", "timestamp": 5}', "other events need --forward-unknown-events"),
+    ],
+)
+def test_bad_events_name_file_and_line(line: str, said: str, inputs: Path) -> None:
+    first = '{"type": "machine_unavailable", "timestamp": 0, "resources": "1"}'
+    (inputs / "events.txt").write_text(f"{first}\n{line}\n")
+    done = simulate(inputs, "--policy", "easy", "--events", "events.txt")
+    assert done.returncode == 2
+    assert "events.txt" in done.stderr
+    assert said in done.stderr
+
+
+def test_swf_is_read_directly(tmp_path: Path) -> None:
+    line = "{} {} -1 {} {} -1 -1 {} {} -1 1 7 3 -1 2 -1 -1 -1\n"
+    text = "; MaxProcs: 4\n" + line.format(1, 10, 60, 2, 2, 100) + line.format(2, 20, 30, 4, 4, 100)
+    (tmp_path / "log.swf").write_text(text)
+    done = run_cli("simulate", "--procs", "4", "-w", "log.swf", "--policy", "fcfs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = rows(tmp_path / "out_jobs.csv")
+    assert [(row["job_id"], row["starting_time"], row["execution_time"]) for row in table] == [
+        ("1", "10.000000", "60.000000"),
+        ("2", "70.000000", "30.000000"),
+    ]
+
+
+def test_the_seed_goes_to_policies_that_have_one(inputs: Path) -> None:
+    done = simulate(inputs, "--policy", f"{PUSHY}:Gambler", "--seed", "11", "-e", "seeded")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((inputs / "seeded_summary.json").read_text())
+    assert summary["policy"]["options"] == {"seed": 11}
+    assert simulate(inputs, "--policy", "easy", "--seed", "11").returncode == 0

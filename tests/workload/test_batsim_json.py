@@ -1,0 +1,318 @@
+"""Batsim's workload files: what Batsim loads is loaded, what it refuses is refused with the culprit's name."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim_json
+from pybatsched.workload.model import Workload
+from workload.logs import GOLDEN, ROOT
+
+GOOD: dict[str, Any] = {
+    "nb_res": 4,
+    "jobs": [{"id": "a", "subtime": 0, "res": 2, "profile": "d"}, {"id": 7, "subtime": 1.5, "res": 1, "profile": "c"}],
+    "profiles": {
+        "d": {"type": "delay", "delay": 5},
+        "p": {"type": "parallel", "cpu": [1e9, 0], "com": [0, 1, 2, 0]},
+        "h": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0, "ret": 3},
+        "t": {"type": "parallel_homogeneous_total", "cpu": 1e9, "com": 5.5},
+        "c": {"type": "composed", "seq": ["d", "inner"], "repeat": 2},
+        "inner": {"type": "composed", "seq": ["h", "d"]},
+    },
+}
+
+
+def written(path: Path, content: Any) -> Path:
+    file = path / "w.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+def changed(*keys: Any, value: Any) -> dict[str, Any]:
+    """Give the good workload with one value replaced, or left out (value `...`)."""
+    content = copy.deepcopy(GOOD)
+    place: Any = content
+    for key in keys[:-1]:
+        place = place[key]
+    if value is ...:
+        del place[keys[-1]]
+    else:
+        place[keys[-1]] = value
+    return content
+
+
+def refusal(path: Path, content: Any) -> str:
+    file = written(path, content)
+    with pytest.raises(InputError) as caught:
+        batsim_json.read(file)
+    text = str(caught.value)
+    assert text.startswith(f"{file}: "), text
+    return text.removeprefix(f"{file}: ")
+
+
+def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
+    file = written(tmp_path, {**GOOD, "version": 3, "command": "make"})
+    assert batsim_json.read(file) == Workload(
+        GOOD["jobs"], GOOD["profiles"], 4, str(file), {"version": 3, "command": "make"}
+    )
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="the recordings are not at hand (PYBATSCHED_GOLDEN)")
+def test_all_that_batsim_loaded_is_loaded() -> None:
+    paths = sorted((GOLDEN / "v4").glob("*/workload*.json"))
+    assert len(paths) > 100
+    for path in paths:
+        content = json.loads(path.read_text())
+        read = batsim_json.read(path)
+        assert (read.n_procs, read.jobs, read.profiles) == (content["nb_res"], content["jobs"], content["profiles"])
+
+
+def test_the_example_is_loaded() -> None:
+    assert len(batsim_json.read(ROOT / "examples" / "workload.json").jobs) == 30
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "told"),
+    [
+        (("nb_res",), ..., "member nb_res: expected a whole number of processors, more than 0, found nothing"),
+        (("nb_res",), 0, "member nb_res: expected a whole number of processors, more than 0, found 0"),
+        (("nb_res",), 4.0, "member nb_res: expected a whole number of processors, more than 0, found 4.0"),
+        (("nb_res",), True, "member nb_res: expected a whole number of processors, more than 0, found true"),
+        (("jobs",), ..., "member jobs: expected an array of jobs, found nothing"),
+        (("jobs",), {}, "member jobs: expected an array of jobs, found {}"),
+        (("profiles",), [], "member profiles: expected an object of profiles by name, found []"),
+        (("jobs", 0), 3, "jobs[0]: expected an object, found 3"),
+        (("jobs", 0, "id"), ..., "jobs[0].id: expected a text or an integer, found nothing"),
+        (("jobs", 0, "id"), 1.5, "jobs[0].id: expected a text that is not empty, or an integer, found 1.5"),
+        (("jobs", 0, "id"), "", 'jobs[0].id: expected a text that is not empty, or an integer, found ""'),
+        (("jobs", 0, "id"), False, "jobs[0].id: expected a text that is not empty, or an integer, found false"),
+        (("jobs", 0, "subtime"), ..., 'job "a", field subtime: expected a number of seconds, 0 or more, found nothing'),
+        (("jobs", 0, "subtime"), -1, 'job "a", field subtime: expected a number of seconds, 0 or more, found -1'),
+        (("jobs", 0, "subtime"), "0", 'job "a", field subtime: expected a number of seconds, 0 or more, found "0"'),
+        (("jobs", 0, "subtime"), 10**400, 'job "a", field subtime: expected a number of seconds, 0 or more'),
+        (("jobs", 0, "res"), 2.0, 'job "a", field res: expected a whole number of processors, 0 or more, found 2.0'),
+        (("jobs", 0, "res"), -2, 'job "a", field res: expected a whole number of processors, 0 or more, found -2'),
+        (("jobs", 0, "res"), 1 << 31, 'job "a", field res: expected a whole number of processors'),
+        (("jobs", 0, "walltime"), 0, 'job "a", field walltime: expected more than 0 seconds, or -1 for none, found 0'),
+        (
+            ("jobs", 0, "walltime"),
+            -2,
+            'job "a", field walltime: expected more than 0 seconds, or -1 for none, found -2',
+        ),
+        (("jobs", 0, "walltime"), None, 'job "a", field walltime: expected more than 0 seconds'),
+        (("jobs", 0, "profile"), ..., 'job "a", field profile: expected the name of a profile, found nothing'),
+        (("jobs", 0, "profile"), ["d"], 'job "a", field profile: expected the name of a profile, found ["d"]'),
+        (("jobs", 0, "profile"), "z", 'job "a", field profile: expected one of the file\'s 6 profiles, found "z"'),
+        (("jobs", 1, "profile"), "p", 'job 7, field res: expected 2 processors, as the profile "p" has, found 1'),
+        (
+            ("jobs", 1, "id"),
+            "a",
+            'job "a", field id: expected an id of its own, found that of jobs[0] again in jobs[1]',
+        ),
+        (
+            ("jobs", 0, "smpi_ranks_to_hosts_mapping"),
+            [0, 2],
+            'job "a", field smpi_ranks_to_hosts_mapping: expected an array of whole numbers from 0 to 1, found [0, 2]',
+        ),
+        (("profiles", "d"), 5, 'profile "d": expected an object, found 5'),
+        (("profiles", "d", "type"), ..., 'profile "d", field type: expected one of delay, parallel'),
+        (("profiles", "d", "type"), "dealy", 'recv, found "dealy"'),
+        (("profiles", "d", "type"), ["delay"], 'recv, found ["delay"]'),
+        (("profiles", "d", "delay"), 0, 'profile "d", field delay: expected more than 0 seconds, found 0'),
+        (("profiles", "d", "delay"), ..., 'profile "d", field delay: expected more than 0 seconds, found nothing'),
+        (("profiles", "d", "ret"), -1, 'profile "d", field ret: expected a whole number, 0 or more, found -1'),
+        (("profiles", "d", "ret"), 1.0, 'profile "d", field ret: expected a whole number, 0 or more, found 1.0'),
+        (("profiles", "p", "cpu"), 1, 'profile "p", field cpu: expected an array of amounts, one a processor, found 1'),
+        (
+            ("profiles", "p", "cpu"),
+            [],
+            'profile "p", field cpu: expected an array of amounts, one a processor, found []',
+        ),
+        (("profiles", "p", "cpu"), [1, -1], 'profile "p", field cpu[1]: expected a number, 0 or more, found -1'),
+        (("profiles", "p", "com"), [0, 0], 'profile "p", field com: expected an array of 4 amounts, 2 rows of 2'),
+        (("profiles", "h", "cpu"), [1], 'profile "h", field cpu: expected a number, 0 or more, found [1]'),
+        (("profiles", "h", "com"), ..., 'profile "h", field com: expected a number, 0 or more, found nothing'),
+        (("profiles", "t", "cpu"), -1, 'profile "t", field cpu: expected a number, 0 or more, found -1'),
+        (
+            ("profiles", "c", "seq"),
+            [],
+            'profile "c", field seq: expected an array of at least one profile name, found []',
+        ),
+        (("profiles", "c", "seq"), ..., 'profile "c", field seq: expected an array of at least one profile name'),
+        (
+            ("profiles", "c", "seq"),
+            ["d", "z"],
+            'profile "c", field seq[1]: expected the name of a profile of this file',
+        ),
+        (("profiles", "c", "repeat"), 0, 'profile "c", field repeat: expected a whole number, 1 or more, found 0'),
+        (("profiles", "inner", "seq"), ["c"], 'profile "inner", field seq: expected no circle, found c → inner → c'),
+        (
+            ("profiles", "inner", "seq"),
+            ["inner"],
+            'profile "inner", field seq: expected no circle, found inner → inner',
+        ),
+    ],
+)
+def test_what_batsim_refuses_is_refused(tmp_path: Path, keys: tuple[Any, ...], value: Any, told: str) -> None:
+    assert told in refusal(tmp_path, changed(*keys, value=value))
+
+
+@pytest.mark.parametrize("walltime", [-1, -1.0, 0.5, 3600])
+def test_walltimes_that_batsim_takes(tmp_path: Path, walltime: float) -> None:
+    batsim_json.read(written(tmp_path, changed("jobs", 0, "walltime", value=walltime)))
+
+
+@pytest.mark.parametrize("kind", ["parallel_homogeneous_pfs", "data_staging", "smpi", "usage_trace", "send", "recv"])
+def test_other_types_are_the_simulators_matter(tmp_path: Path, kind: str) -> None:
+    batsim_json.read(written(tmp_path, changed("profiles", "other", value={"type": kind})))
+
+
+def test_an_id_is_the_same_as_number_and_as_text(tmp_path: Path) -> None:
+    assert "expected an id of its own" in refusal(tmp_path, changed("jobs", 0, "id", value="7"))
+
+
+def test_a_part_used_twice_is_no_circle(tmp_path: Path) -> None:
+    batsim_json.read(written(tmp_path, changed("profiles", "c", "seq", value=["inner", "d", "inner", "d"])))
+
+
+def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
+    n = 5 * sys.getrecursionlimit()
+    content = copy.deepcopy(GOOD)
+    content["profiles"] |= {f"x{k}": {"type": "composed", "seq": [f"x{k + 1}"]} for k in range(n)}
+    content["profiles"][f"x{n}"] = {"type": "delay", "delay": 1}
+    batsim_json.read(written(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "expected a JSON object, found an empty file"),
+        (" \n\t\n", "expected a JSON object, found an empty file"),
+        ('{"nb_res": 4,\n "jobs": [,]}', "line 2:11: broken JSON"),
+        ('{"nb_res": 4, "jobs": []', "line 1:25: broken JSON"),
+        ("[1, 2]", "expected an object with nb_res, jobs and profiles, found [1, 2]"),
+        ('{"nb_res": 4,\n"jobs": [{"id": "}", "res": 1, "res": 2}]}', 'line 2:40: the key "res" is given twice'),
+        ('{"nb_res": 4, "nb_res": 4}', 'line 1:26: the key "nb_res" is given twice'),
+        ('{"id": "NaN",\n "nb_res": NaN}', "line 2:12: expected a number, found NaN"),
+        ('{"nb_res": -Infinity}', "line 1:12: expected a number, found -Infinity"),
+        ('{"nb_res": 1e999}', "line 1:12: expected a number that a computer can hold, found 1e999"),
+        ('{"nb_res": ' + "9" * 5000 + "}", "found one of thousands of digits"),
+        ("[" * 200_000, "too many levels of brackets"),
+    ],
+    ids=range(12),
+)
+def test_broken_text_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    assert told in refusal(tmp_path, text)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="w: expected a workload file, found a directory"):
+        (tmp_path / "w").mkdir()
+        batsim_json.read(tmp_path / "w")
+    with pytest.raises(InputError, match=re.escape("no.json: cannot be read: No such file or directory")):
+        batsim_json.read(tmp_path / "no.json")
+    (tmp_path / "b.json").write_bytes(b'{"nb_res":\n \xff\x00}')
+    with pytest.raises(InputError, match="line 2: expected JSON in UTF-8"):
+        batsim_json.read(tmp_path / "b.json")
+
+
+def test_gzip_is_known_by_its_content(tmp_path: Path) -> None:
+    packed = gzip.compress(json.dumps(GOOD).encode())
+    (tmp_path / "w.json").write_bytes(packed)
+    assert batsim_json.read(tmp_path / "w.json").n_procs == 4
+    for cut in (len(packed) - 9, len(packed) // 2, 5):
+        (tmp_path / "cut.json.gz").write_bytes(packed[:cut])
+        with pytest.raises(InputError, match="cut.json.gz: the gzip data is truncated or damaged"):
+            batsim_json.read(tmp_path / "cut.json.gz")
+    damaged = bytearray(packed)
+    damaged[len(packed) // 2] ^= 0xFF
+    (tmp_path / "cut.json.gz").write_bytes(damaged)
+    with pytest.raises(InputError, match="truncated or damaged"):
+        batsim_json.read(tmp_path / "cut.json.gz")
+
+
+def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "w.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode())
+    assert batsim_json.read(tmp_path / "w.json").n_procs == 4
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+
+def test_a_job_a_line_and_the_same_bytes_each_time(tmp_path: Path) -> None:
+    workload = Workload(GOOD["jobs"], {"d": GOOD["profiles"]["d"]}, 4, "x", {"note": "é"})
+    batsim_json.write(workload, tmp_path / "w.json")
+    assert (tmp_path / "w.json").read_text().splitlines() == [
+        '{"nb_res": 4,',
+        '"note": "\\u00e9",',
+        '"jobs": [',
+        '{"id": "a", "subtime": 0, "res": 2, "profile": "d"},',
+        '{"id": 7, "subtime": 1.5, "res": 1, "profile": "c"}',
+        "],",
+        '"profiles": {',
+        '"d": {"type": "delay", "delay": 5}',
+        "}}",
+    ]
+    for name in ("a.json.gz", "b.json.gz"):
+        batsim_json.write(workload, tmp_path / name)
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()) == (tmp_path / "w.json").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json.gz", "b.json.gz", "w.json"]
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    workload = Workload([], {}, 1)
+    with pytest.raises(InputError, match="cannot be written: No such file or directory"):
+        batsim_json.write(workload, tmp_path / "no" / "w.json")
+    with pytest.raises(InputError, match="cannot be written: it is a directory"):
+        batsim_json.write(workload, tmp_path)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    durations = draw(st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=4, unique=True))
+    profiles = {f"p{k}": {"type": "delay", "delay": delay, "app": draw(VALUES)} for k, delay in enumerate(durations)}
+    own = ("id", "subtime", "res", "profile", "walltime", "smpi_ranks_to_hosts_mapping")
+    jobs = [
+        {
+            "id": name,
+            "subtime": draw(st.floats(0, 1e9) | st.integers(0, 10**9)),
+            "res": draw(st.integers(0, 100)),
+            "profile": draw(st.sampled_from(sorted(profiles))),
+            **draw(st.dictionaries(st.text().filter(lambda key: key not in own), VALUES, max_size=3)),
+        }
+        for name in draw(st.lists(st.integers() | st.text(min_size=1), max_size=6, unique_by=str))
+    ]
+    about = draw(st.dictionaries(st.text().filter(lambda key: key not in ("nb_res", "jobs", "profiles")), VALUES))
+    return Workload(jobs, profiles, draw(st.integers(1, 1000)), "", about)
+
+
+@given(workloads(), st.sampled_from(["w.json", "w.json.gz"]))
+def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, workload: Workload, name: str) -> None:
+    file = tmp_path_factory.getbasetemp() / name
+    batsim_json.write(workload, file)
+    read = batsim_json.read(file)
+    assert (read.jobs, read.profiles, read.n_procs, read.about) == (
+        workload.jobs,
+        workload.profiles,
+        workload.n_procs,
+        workload.about,
+    )

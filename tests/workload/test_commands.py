@@ -1,0 +1,332 @@
+"""`pybatsched workload …` as people use it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pybatsched.cli import workload as command
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim_json, load
+from pybatsched.workload.weeks import WEEK_S
+from workload.logs import line, log, real
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command; gives exit code and output."""
+
+    def run_it(*args: object) -> tuple[int, str]:
+        parser = argparse.ArgumentParser(prog="pybatsched workload", epilog=command.EPILOG)
+        command.add_arguments(parser)
+        code = command.run(parser.parse_args([str(arg) for arg in args]))
+        return code, capsys.readouterr().out
+
+    return run_it
+
+
+def jobs(path: Path) -> list[Any]:
+    return batsim_json.read(path).jobs
+
+
+# ------------------------------------------------------------------------------------------------------------- convert
+
+
+def test_convert_says_what_it_did(run: Run, tmp_path: Path) -> None:
+    file, out = log(tmp_path, line(1, 5), line(2, run=0), line(3, 9, requested_s=10)), tmp_path / "w.json"
+    code, said = run("convert", file, out, "--walltimes", "exact")
+    assert code == 0
+    assert said.splitlines() == [
+        "3 jobs read, 2 kept, 1 dropped",
+        "dropped:",
+        "        1  run time of 0 or unknown: dropped (line 4)",
+        f"wrote {out}: 2 jobs for 8 processors, submitted from 5 s to 9 s",
+    ]
+    assert [(job["id"], job["walltime"], job["estimate"]) for job in jobs(out)] == [(1, 61, 60), (3, 61, 60)]
+
+
+def test_convert_is_the_same_each_time(run: Run, tmp_path: Path) -> None:
+    file = log(tmp_path, line(1, 5), line(2, 7.5))
+    for name in ("a.json.gz", "b.json.gz"):
+        run("convert", file, tmp_path / name)
+    assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
+    assert str(tmp_path).encode() not in (tmp_path / "a.json.gz").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], [(1, 0, 1), (2, 100, 2), (3, 86_400, 4), (4, 90_000, 8)]),
+        (["--shift-to-zero", "--min-size", "2"], [(2, 0, 2), (3, 86_300, 4), (4, 89_900, 8)]),
+        (["--from", "1d"], [(3, 0, 4), (4, 3600, 8)]),
+        (["--from", "100", "--to", "24h", "--no-shift"], [(2, 100, 2)]),
+        (["--max-size", "4", "--max-jobs", "2"], [(1, 0, 1), (2, 100, 2)]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["log", "Batsim"])
+def test_windows_sizes_and_counts(
+    run: Run, tmp_path: Path, kind: str, options: list[str], expected: list[tuple[int, float, int]]
+) -> None:
+    file = log(
+        tmp_path, *(line(k, at, allocated=n) for k, at, n in [(1, 0, 1), (2, 100, 2), (3, 86400, 4), (4, 90000, 8)])
+    )
+    if kind == "Batsim":
+        run("convert", file, tmp_path / "whole.json")
+        file = tmp_path / "whole.json"
+    run("convert", file, tmp_path / "cut.json", *options)
+    assert [(job["id"], job["subtime"], job["res"]) for job in jobs(tmp_path / "cut.json")] == expected
+
+
+def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
+    file = log(tmp_path, line(1, run=0, requested=4, requested_s=30), "bad", line(1, run=7, requested=3))
+    out = tmp_path / "w.json"
+    options = ["--lenient", "--size", "requested", "--min-runtime", 2, "--profile", "parallel", "--speed", "1e6"]
+    code, said = run("convert", file, out, *options, "--procs", 16, "--walltimes", "factor:3")
+    assert code == 0
+    workload = batsim_json.read(out)
+    assert workload.n_procs == 16
+    assert workload.profiles == {
+        "2": {"type": "parallel_homogeneous", "cpu": 2_000_000, "com": 0},
+        "7": {"type": "parallel_homogeneous", "cpu": 7_000_000, "com": 0},
+    }
+    assert [(job["id"], job["res"], job["walltime"]) for job in workload.jobs] == [(1, 4, 6), (2, 3, 21)]
+    assert "bad line, expected 18 fields, found 1: dropped (line 4)" in said
+    assert "job number given before: renumbered (line 5)" in said
+    assert workload.about["conversion"] == {
+        "walltimes": "factor:3",
+        "size": "requested",
+        "duplicates": "renumber",
+        "min_runtime": 2,
+        "profile": "parallel",
+        "speed": 1e6,
+    }
+    with pytest.raises(InputError, match="found 1 again"):
+        run("convert", file, out, "--lenient", "--min-runtime", 1, "--duplicates", "error")
+
+
+def weekly(path: Path) -> Path:
+    """Four weeks on 8 processors: 100 % in use, 75 %, 25 %, 100 %."""
+    sizes = (8, 6, 2, 8)
+    return log(path, *(line(k + 1, 50 + k * WEEK_S, 0, WEEK_S, n) for k, n in enumerate(sizes)))
+
+
+def test_weeks(run: Run, tmp_path: Path) -> None:
+    file = weekly(tmp_path)
+    code, said = run("convert", file, tmp_path / "w.json.gz", "--weeks")
+    assert code == 0
+    assert "week 2 of 4: logged utilisation 75.0%" in said
+    assert sorted(path.name for path in tmp_path.glob("w*")) == ["w-week02.json.gz"]
+    week = batsim_json.read(tmp_path / "w-week02.json.gz")
+    assert [(job["id"], job["subtime"]) for job in week.jobs] == [(2, 0)]
+    assert week.about["week"] == {"number": 2, "logged_utilisation": 0.75}
+    assert week.about["report"]["read"] == 4
+    run("convert", file, tmp_path / "v.json", "--weeks", "--keep-ends", "--utilisation", "0.2:0.9")
+    assert sorted(path.name for path in tmp_path.glob("v*")) == ["v-week02.json", "v-week03.json"]
+    run("convert", file, tmp_path / "u.json", "--weeks", "--keep-ends", "--max-weeks", 1)
+    assert [path.name for path in tmp_path.glob("u*")] == ["u-week01.json"]
+
+
+def test_one_week(run: Run, tmp_path: Path) -> None:
+    run("convert", weekly(tmp_path), tmp_path / "w.json", "--week", 3, "--no-shift")
+    assert [(job["id"], job["subtime"]) for job in jobs(tmp_path / "w.json")] == [(3, 50 + 2 * WEEK_S)]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--week", 5], "--week 5: expected 1 to 4"),
+        (
+            ["--weeks", "--utilisation", "0.1:0.2"],
+            r"no week has a logged utilisation of 0.1 to 0.2: 100%, 75%, 25%, 100%",
+        ),
+        (["--utilisation", "0.7:"], "expected together with --weeks"),
+        (["--weeks", "--from", "3d"], "expected without --weeks"),
+        (["--weeks", "--utilisation", "x"], "expected a range"),
+        (["--walltimes", "exakt"], "walltimes: expected one of exact, requested"),
+        (["--from", "yesterday"], "^--from: expected seconds"),
+        (["--from", "9w"], "no job is left"),
+        (["--speed", "1e9"], "--speed: expected together with --profile parallel"),
+        (["--speed", "0", "--profile", "parallel"], "speed: expected more than 0"),
+        (["--walltimes", "factor:1e300"], "at most 1e.06"),
+        (["--min-runtime", "-3"], "minimum run time: expected more than 0 seconds"),
+    ],
+)
+def test_what_convert_refuses(run: Run, tmp_path: Path, options: list[object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        run("convert", weekly(tmp_path), tmp_path / "w.json", *options)
+    assert not list(tmp_path.glob("w*"))
+
+
+def test_convert_refuses_other_names_and_options_of_logs_for_batsim_files(run: Run, tmp_path: Path) -> None:
+    file = log(tmp_path, line())
+    with pytest.raises(InputError, match="expected a file name that ends in .json or .json.gz"):
+        run("convert", file, tmp_path / "w.swf")
+    run("convert", file, tmp_path / "w.json")
+    for option in (
+        ["--weeks"],
+        ["--size", "requested"],
+        ["--min-runtime", 0],
+        ["--speed", 0],
+        ["--lenient"],
+        ["--week", 1],
+    ):
+        with pytest.raises(InputError, match=f"^{option[0]}: expected a log in SWF, found a Batsim file"):
+            run("convert", tmp_path / "w.json", tmp_path / "v.json", *option)
+
+
+def test_a_batsim_file_with_other_walltimes_and_machine(run: Run, tmp_path: Path) -> None:
+    run("convert", log(tmp_path, line(requested_s=500)), tmp_path / "w.json")
+    run("convert", tmp_path / "w.json", tmp_path / "v.json", "--walltimes", "exact", "--procs", 32)
+    made = batsim_json.read(tmp_path / "v.json")
+    assert (made.n_procs, made.jobs[0]["walltime"], made.jobs[0]["estimate"]) == (32, 61, 60)
+    run("convert", tmp_path / "w.json", tmp_path / "same.json")
+    assert jobs(tmp_path / "same.json") == jobs(tmp_path / "w.json")
+
+
+# ---------------------------------------------------------------------------------------------------------------- lint
+
+
+def test_lint(run: Run, tmp_path: Path) -> None:
+    file = log(tmp_path, *(line(k, run=0) for k in range(1, 8)))
+    code, said = run("lint", file)
+    assert code == 0
+    assert said.splitlines()[:5] == [
+        f"{file}: SWF, 7 jobs, 8 processors",
+        "odd:",
+        "        7  run time 0",
+        "           lines 3, 4, 5, 6, 7, ...",
+        "           convert: dropped (or --min-runtime S)",
+    ]
+    assert run("lint", file, "--strict")[0] == 7
+    found = json.loads(run("lint", file, "--json", "--procs", "1")[1])
+    assert (found["version"], found["odd"], found["processors"]) == (1, True, 1)
+    assert found["findings"][0] == {
+        "level": "odd",
+        "what": "run time 0",
+        "count": 7,
+        "first_lines": [3, 4, 5, 6, 7],
+        "remedy": "dropped (or --min-runtime S)",
+    }
+
+
+def test_lint_of_a_clean_file(run: Run, tmp_path: Path) -> None:
+    run("generate", "poisson", "--jobs", 5, "--procs", 4, "--output", tmp_path / "w.json")
+    code, said = run("lint", tmp_path / "w.json", "--strict")
+    assert (code, said.splitlines()[1:]) == (0, ["nothing odd"])
+
+
+# ------------------------------------------------------------------------------------------------------ generate, stats
+
+
+def test_generate(run: Run, tmp_path: Path) -> None:
+    options = ["--jobs", 200, "--procs", 32, "--seed", 5, "--load", 0.8, "--walltimes", "round", "--users", 3]
+    for name in ("a.json", "b.json"):
+        code, said = run("generate", "lublin", *options, "--output", tmp_path / name)
+        assert code == 0
+    assert said.startswith("lublin, seed 5: offered load 0.8")
+    assert f"wrote {tmp_path / 'b.json'}: 200 jobs for 32 processors" in said
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    made = load(tmp_path / "a.json")
+    assert made.about["generated"] == {"model": "lublin", "seed": 5, "walltimes": "round", "jobs": 200, "load": 0.8}
+    assert {job["walltime"] % 60 for job in made.jobs} == {0}
+
+
+def test_generate_poisson(run: Run, tmp_path: Path) -> None:
+    options = ["--days", 1, "--procs", 8, "--gap", 600, "--runtimes", "fixed:60", "--sizes", "fixed:2"]
+    run("generate", "poisson", *options, "--output", tmp_path / "w.json")
+    made = load(tmp_path / "w.json")
+    assert {(job["res"], job["profile"]) for job in made.jobs} == {(2, "60")}
+    assert 100 < len(made.jobs) < 190
+    with pytest.raises(InputError, match="^--sizes: expected the model poisson"):
+        run("generate", "lublin", "--jobs", 1, "--procs", 1, "--sizes", "power2", "--output", tmp_path / "w.json")
+
+
+def test_stats(run: Run, tmp_path: Path) -> None:
+    file = log(tmp_path, line(1), line(2, 86_400))
+    code, said = run("stats", file)
+    assert code == 0
+    assert said.startswith("log.swf\n  jobs               2\n  processors         8\n")
+    assert json.loads(run("stats", file, "--json", "--procs", 4)[1])["processors"] == 4
+    pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
+    assert run("stats", file, "--plot", tmp_path / "w.svg")[1].endswith(f"drew {tmp_path / 'w.svg'}\n")
+    assert (tmp_path / "w.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["lint"],
+        ["lint", "x", "--procs", "0"],
+        ["convert", "x"],
+        ["convert", "x", "y.json", "--max-jobs", "many"],
+        ["convert", "x", "y.json", "--weeks", "--week", "1"],
+        ["generate", "lublin", "--procs", "4", "--output", "x.json"],
+        ["generate", "lublin", "--jobs", "4", "--days", "2", "--procs", "4", "--output", "x.json"],
+        ["generate", "gauss", "--jobs", "4", "--procs", "4", "--output", "x.json"],
+        ["stats"],
+    ],
+)
+def test_usage_errors(run: Run, args: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(*args)
+    assert caught.value.code == 2
+
+
+@pytest.mark.parametrize("name", ["lint", "convert", "generate", "stats"])
+def test_help(run: Run, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run(name, "--help")
+    assert caught.value.code == 0
+    assert "usage: pybatsched workload" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["lint", "stats"])
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08", b"{", b"\0" * 100, b"no log at all\n"])
+def test_files_that_cannot_be_read(run: Run, tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / "w").write_bytes(content)
+    with pytest.raises(InputError, match=str(tmp_path / "w")) as caught:
+        run(name, tmp_path / "w")
+    assert caught.value.exit_code == 2
+
+
+def test_the_package_is_light_to_import() -> None:
+    """`simulate` loads it at each start: nothing that draws, and no arrays of others."""
+    code = "import sys, pybatsched.cli.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
+    alone = code.replace("pybatsched.cli.workload", "pybatsched.workload")
+    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# ----------------------------------------------------------------------------------------------------------- real logs
+
+
+@pytest.mark.parametrize(
+    ("name", "n_read", "n_kept", "n_procs"),
+    [
+        ("SDSC-DS-2004-2.1-cln.swf.gz", 96_069, 84_893, 1664),
+        ("ANL-Intrepid-2009-1.first1200.swf.gz", 1200, 1200, 163_840),
+        ("DWD-SXO-2020-urgentq.swf.gz", 13_806, 13_806, 8),
+    ],
+)
+def test_real_logs(run: Run, tmp_path: Path, name: str, n_read: int, n_kept: int, n_procs: int) -> None:
+    """The counts of jobs are those of the studies (84,893 of SDSC-DS), and every kept job runs as long as logged."""
+    out = tmp_path / "w.json.gz"
+    code, said = run("convert", real(name), out, "--walltimes", "exact")
+    assert code == 0
+    assert said.startswith(f"{n_read:,} jobs read, {n_kept:,} kept, {n_read - n_kept:,} dropped\n")
+    made = batsim_json.read(out)
+    assert (len(made.jobs), made.n_procs) == (n_kept, n_procs)
+    delays = {name: profile["delay"] for name, profile in made.profiles.items()}
+    assert all(job["estimate"] == delays[job["profile"]] == job["walltime"] - 1 for job in made.jobs)
+    if name.startswith("DWD"):
+        assert sum(job["queue"] == "sx_rout" for job in made.jobs) == 8313

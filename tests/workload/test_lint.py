@@ -1,0 +1,138 @@
+"""Oddities: each with its count, its first places and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pybatsched.errors import InputError
+from pybatsched.workload.lint import Linted, lint
+from workload.logs import line, log
+
+CLEAN = {"requested": 2, "requested_s": 100, "cpu": "5", "used_kb": 1, "requested_kb": 1, "user": 1, "group": 1}
+CLEAN |= {"application": 1, "queue": 1, "partition": 1}
+
+
+def good(*args: Any, **fields: Any) -> str:
+    return line(*args, **{**CLEAN, **fields})
+
+
+def odd(found: Linted) -> dict[str, tuple[int, list[int | str]]]:
+    return {f.what: (f.count, f.places) for f in found.findings.values() if f.level == "odd"}
+
+
+def notes(found: Linted) -> dict[str, tuple[int, list[int | str]]]:
+    return {f.what: (f.count, f.places) for f in found.findings.values() if f.level == "note"}
+
+
+def test_nothing_odd(tmp_path: Path) -> None:
+    found = lint(log(tmp_path, good(1), good(2, 5, preceding=1)))
+    assert (found.format, found.n_jobs, found.n_procs, found.findings, found.is_odd) == ("SWF", 2, 8, {}, False)
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([good(1, -1)], {"submit time unknown or negative": (1, [3])}),
+        ([good(1, run=0), good(2, run=-1)], {"run time 0": (1, [3]), "run time unknown or negative": (1, [4])}),
+        ([good(1, run=101)], {"ran longer than requested": (1, [3])}),
+        ([good(1, requested_s=0)], {"requested time unknown, 0 or negative": (1, [3])}),
+        ([good(1, 9), good(2, 5), good(3, 9)], {"submitted before the job above it": (1, [4])}),
+        ([good(1, allocated=9, requested=9, wait=-1)], {"larger than the machine of 8": (1, [3])}),
+        ([good(1, allocated=4)], {"allocated other processors than requested": (1, [3])}),
+        ([good(1, allocated=-1)], {"allocated processors unknown, 0 or negative": (1, [3])}),
+        (
+            [good(1, allocated=0, requested=-1)],
+            {"no processors, neither allocated nor requested": (1, [3])},
+        ),
+        ([good(1), good(2), good(1), good(1)], {"job number given before": (2, [5, 6])}),
+        ([good(1), good(1, status=2)], {"a part of a job (status 2, 3 or 4)": (1, [4])}),
+        ([good(1, preceding=7)], {"depends on a job that is not in the log": (1, [3])}),
+        ([good(1, preceding=2), good(2)], {"depends on a job that comes later": (1, [3])}),
+        ([good(1, preceding=1)], {"depends on itself": (1, [3])}),
+        ([good(1, cpu="-7")], {"field 6 (average CPU time) negative": (1, [3])}),
+        (["1 2 3", good(1)], {"bad line: expected 18 fields, found 3": (1, [3])}),
+        (
+            [good(k, wait=k, allocated=3, requested=3) for k in range(1, 6)],
+            {"started while the log has more than the machine in use (up to 15 of 8: 188%)": (3, [5, 6, 7])},
+        ),
+    ],
+)
+def test_what_is_odd_in_a_log(tmp_path: Path, lines: list[str], told: dict[str, Any]) -> None:
+    found = lint(log(tmp_path, *lines))
+    assert odd(found) == told
+    assert found.is_odd
+    assert all(finding.remedy for finding in found.findings.values())
+
+
+def test_ends_make_room_before_starts(tmp_path: Path) -> None:
+    lines = [good(1, 0, run=50, allocated=8, requested=8), good(2, 20, wait=30, allocated=8, requested=8)]
+    assert not odd(lint(log(tmp_path, *lines)))
+    assert odd(lint(log(tmp_path, *lines), n_procs=7)).keys() == {
+        "larger than the machine of 7",
+        "started while the log has more than the machine in use (up to 8 of 7: 114%)",
+    }
+
+
+def test_what_is_worth_a_note(tmp_path: Path) -> None:
+    header = "; MaxRecords: 9\n"
+    lines = [good(k, 60 * k, status=5, user="pat", group=-1, requested_s=60) for k in range(1, 8)]
+    found = lint(log(tmp_path, *lines, good(8, 600, requested=-1), header=header))
+    assert not found.is_odd
+    assert notes(found) == {
+        "header: no MaxProcs or MaxNodes": (1, [1]),
+        "header: MaxRecords is 9, the file has 8 jobs": (1, [1]),
+        "ran exactly as long as requested": (7, [2, 3, 4, 5, 6]),
+        "cancelled (status 5)": (7, [2, 3, 4, 5, 6]),
+        "requested processors unknown, 0 or negative": (1, [9]),
+        "field 12 (user) is a name, not a number": (7, [2, 3, 4, 5, 6]),
+        "field 13 (group) unknown": (7, [2, 3, 4, 5, 6]),
+    }
+
+
+def test_a_file_with_no_job_in_it_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "readme").write_text("This is\nnot a log.\n")
+    with pytest.raises(InputError, match="line 1: expected 18 fields, found 2; no line of the file is a job"):
+        lint(tmp_path / "readme")
+
+
+def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
+    full = [{"id": k, "subtime": 0, "res": 1, "profile": "five", "walltime": 9, **job} for k, job in enumerate(jobs, 1)]
+    content = {"nb_res": 4, "jobs": full, "profiles": {"five": {"type": "delay", "delay": 5}, **profiles}}
+    (path / "w.json").write_text(json.dumps(content))
+    return path / "w.json"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "told"),
+    [
+        ([{"subtime": 5}, {"subtime": 4}], {"submitted before the job above it": (1, [2])}),
+        ([{"res": 5}, {"res": 0}], {"larger than the machine of 4": (1, [1]), "no processors": (1, [2])}),
+        ([{"walltime": -1}], {"neither walltime nor estimate": (1, [1])}),
+        ([{"walltime": -1, "estimate": 5}], {}),
+        ([{"walltime": 5}], {"runs at least as long as its walltime": (1, [1])}),
+        ([{"estimate": 10}], {"estimate above the walltime": (1, [1])}),
+        ([{"estimate": 0}, {"estimate": "x"}], {"estimate is not a number above 0": (2, [1, 2])}),
+        ([{"depends_on": [2]}, {"depends_on": 9}], {"depends on a job that is not in the file": (1, [2])}),
+        ([{"id": "w0!a"}], {"an id with a !, which divides workload and job on the wire": (1, ["w0!a"])}),
+        ([{"deadline": 5, "max_stay": 5}], {"both deadline and max_stay": (1, [1])}),
+    ],
+)
+def test_what_is_odd_in_a_batsim_file(tmp_path: Path, jobs: list[dict[str, Any]], told: dict[str, Any]) -> None:
+    found = lint(workload(tmp_path, *jobs))
+    assert found.format == "Batsim JSON"
+    assert odd(found) == told
+    assert not notes(found)
+
+
+def test_profiles_nobody_uses(tmp_path: Path) -> None:
+    found = lint(workload(tmp_path, {}, six={"type": "delay", "delay": 6}))
+    assert notes(found) == {"a profile no job uses": (1, ["profile six"])}
+
+
+def test_a_broken_batsim_file_cannot_be_linted(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="field res: expected"):
+        lint(workload(tmp_path, {"res": -1}))

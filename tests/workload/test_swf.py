@@ -1,0 +1,400 @@
+"""From a log to a workload: one rule at a time, and every job accounted for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim_json, load
+from pybatsched.workload.report import Report
+from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_MANY, TOO_SMALL, Selection
+from pybatsched.workload.swf import (
+    LOOSE,
+    MOVED,
+    NO_RUN_TIME,
+    NO_SIZE,
+    NO_SUBMISSION,
+    OTHER_SIZE,
+    PART,
+    RAISED,
+    RENUMBERED,
+    Options,
+    read_swf,
+    to_workload,
+)
+from pybatsched.workload.swf import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
+from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
+from workload.logs import line, log, trace
+
+EXACT = Walltimes("exact")
+
+
+def counts(report: Report) -> dict[str, tuple[int, list[int | str]]]:
+    return {rule: (tally.count, tally.places) for rule, tally in report.tallies.items()}
+
+
+def test_a_whole_job(tmp_path: Path) -> None:
+    text = line(
+        5,
+        10,
+        3,
+        60,
+        4,
+        requested=8,
+        requested_s=120,
+        used_kb=1000,
+        requested_kb=2_500_000,
+        user=7,
+        group=8,
+        application=9,
+        queue=10,
+        partition=11,
+    )
+    follower = line(6, 11, 0, 60.5, 1, requested_s=90, preceding=5, think=30, queue="night")
+    workload, report = to_workload(trace(tmp_path, text, follower))
+    assert workload.jobs == [
+        {
+            "id": 5,
+            "subtime": 10,
+            "res": 4,
+            "profile": "60",
+            "walltime": 120,
+            "user": 7,
+            "group": 8,
+            "queue": 10,
+            "status": 1,
+            "memory_gb": 2.5,
+            "requested_procs": 8,
+            "requested_time": 120,
+        },
+        {
+            "id": 6,
+            "subtime": 11,
+            "res": 1,
+            "profile": "60.5",
+            "walltime": 90,
+            "queue": "night",
+            "status": 1,
+            "requested_time": 90,
+            "depends_on": 5,
+            "think_time": 30,
+        },
+    ]
+    assert workload.profiles == {"60": {"type": "delay", "delay": 60}, "60.5": {"type": "delay", "delay": 60.5}}
+    assert workload.n_procs == 8
+    assert (report.n_read, report.n_kept, report.tallies) == (2, 2, {})
+    assert workload.about == {
+        "source": "log.swf",
+        "conversion": {"walltimes": "requested", "size": "allocated", "duplicates": "renumber"},
+        "report": {"read": 2, "kept": 2, "dropped": 0, "rules": {}},
+        "swf_header": {"Version": "2.2", "MaxProcs": "8"},
+    }
+
+
+def test_unknown_members_are_left_out(tmp_path: Path) -> None:
+    workload, _ = to_workload(trace(tmp_path, line(status=-1, preceding=0, think=0)), Options(Walltimes("none")))
+    assert workload.jobs == [{"id": 1, "subtime": 0, "res": 2, "profile": "60"}]
+
+
+def test_memory_is_the_requested_else_the_used(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1, used_kb=500_000), line(2, used_kb=500_000, requested_kb=1_000_000), line(3))
+    jobs = to_workload(made)[0].jobs
+    assert [job.get("memory_gb") for job in jobs] == [0.5, 1, None]
+
+
+def test_what_is_dropped_is_counted(tmp_path: Path) -> None:
+    made = trace(
+        tmp_path,
+        line(1, run=0),
+        line(2, run=-1),
+        line(3, allocated=-1),
+        line(4, allocated=0, requested=0),
+        line(5, submit=-1),
+        line(6),
+        line(7, run=0, allocated=-1),
+    )
+    workload, report = to_workload(made, Options(EXACT))
+    assert [job["id"] for job in workload.jobs] == [6]
+    assert counts(report) == {NO_RUN_TIME: (3, [3, 4, 9]), NO_SIZE: (2, [5, 6]), NO_SUBMISSION: (1, [7])}
+    assert (report.n_read, report.n_kept, report.n_dropped) == (7, 1, 6)
+    assert workload.about["report"]["rules"][NO_SIZE] == {"fate": "dropped", "count": 2, "first_lines": [5, 6]}
+
+
+def test_a_minimum_run_time_keeps_jobs_that_did_not_run_and_no_other_changes(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1, run=0), line(2, run=-1), line(3, run=5), line(4, run=0, allocated=-1))
+    workload, report = to_workload(made, Options(EXACT, min_runtime_s=10))
+    assert [(job["id"], job["profile"]) for job in workload.jobs] == [(1, "10"), (2, "10"), (3, "5")]
+    assert counts(report) == {RAISED: (2, [3, 4]), NO_SIZE: (1, [6])}
+
+
+def test_sizes(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1, allocated=4, requested=2), line(2, allocated=-1, requested=3), line(3, allocated=5))
+    for size, expected, places in (("allocated", [4, 3, 5], [4]), ("requested", [2, 3, 5], [5])):
+        workload, report = to_workload(made, Options(EXACT, size=size))  # type: ignore[arg-type]
+        assert [job["res"] for job in workload.jobs] == expected
+        assert counts(report) == {OTHER_SIZE: (1, places)}
+
+
+def test_requests_that_are_missing_or_were_overrun(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1), line(2, requested_s=60), line(3, requested_s=61), line(4, requested_s=10))
+    workload, report = to_workload(made)
+    assert [(job["walltime"], job.get("estimate")) for job in workload.jobs] == [
+        (61, 60),
+        (61, 60),
+        (61, None),
+        (61, 10),
+    ]
+    assert counts(report) == {UNREQUESTED: (1, [3]), OVERRAN: (2, [4, 6])}
+    assert {job["profile"] for job in workload.jobs} == {"60"}
+
+
+def test_numbers_given_twice(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(3, 0), line(9, 1), line(3, 2), line(9, 3), line(10, 4, preceding=9))
+    workload, report = to_workload(made, Options(EXACT))
+    assert [job["id"] for job in workload.jobs] == [3, 9, 11, 12, 10]
+    assert counts(report) == {RENUMBERED: (2, [5, 6])}
+    with pytest.raises(InputError) as caught:
+        to_workload(made, Options(EXACT, duplicates="error"))
+    told = "line 5, field 1 (job number): expected a number of its own, found 3 again, which is on line 3"
+    assert str(caught.value) == f"{made.source}: {told}"
+
+
+def test_parts_of_a_job_give_way_to_the_whole(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1, status=1), line(1, status=2), line(1, status=3), line(2, status=2))
+    workload, report = to_workload(made, Options(EXACT))
+    assert [job["id"] for job in workload.jobs] == [1, 2]
+    assert counts(report) == {PART: (2, [4, 5])}
+
+
+def test_order_of_submission(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1, 5), line(2, 9), line(3, 5), line(4, 9), line(5, 1))
+    workload, report = to_workload(made, Options(EXACT))
+    assert [job["id"] for job in workload.jobs] == [5, 1, 3, 2, 4]
+    assert counts(report) == {MOVED: (2, [5, 7])}
+
+
+def test_dependencies_on_jobs_that_are_not_there(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1, run=0), line(2, preceding=1, think=5), line(3, preceding=2), line(4, preceding=99))
+    workload, report = to_workload(made, Options(EXACT))
+    assert [(job["id"], job.get("depends_on"), job.get("think_time")) for job in workload.jobs] == [
+        (2, None, None),
+        (3, 2, None),
+        (4, None, None),
+    ]
+    assert counts(report)[LOOSE] == (2, [4, 6])
+
+
+@pytest.mark.parametrize(
+    ("header", "n_procs", "given", "noted"),
+    [
+        ("; MaxProcs: 8\n; MaxNodes: 4\n", None, 8, None),
+        ("; MaxProcs: 8\n", 16, 16, None),
+        (
+            "; MaxNodes: 4 (thin)\n; MaxProcs: -1\n",
+            None,
+            4,
+            "no MaxProcs in the header: the machine has its MaxNodes, 4",
+        ),
+        ("; Version: 2\n", None, 3, "the machine is as large as the largest job, 3"),
+    ],
+)
+def test_the_machine(tmp_path: Path, header: str, n_procs: int | None, given: int, noted: str | None) -> None:
+    made = trace(tmp_path, line(1, allocated=3), line(2, allocated=1), header=header)
+    workload, report = to_workload(made, Options(EXACT, n_procs=n_procs))
+    assert workload.n_procs == given
+    assert [noted in rule for rule in report.tallies if noted] == ([True] if noted else [])
+    assert bool(report.tallies) == bool(noted)
+
+
+def test_jobs_larger_than_the_machine_stay(tmp_path: Path) -> None:
+    workload, report = to_workload(trace(tmp_path, line(1, allocated=9)), Options(EXACT))
+    assert workload.jobs[0]["res"] == 9
+    assert counts(report) == {TOO_LARGE_FOR_THE_MACHINE: (1, [3])}
+    assert report.n_kept == 1
+
+
+def test_parallel_tasks_take_as_long(tmp_path: Path) -> None:
+    workload, _ = to_workload(trace(tmp_path, line(run=2.5)), Options(EXACT, profile="parallel", speed_flops=4e9))
+    assert workload.profiles == {"2.5": {"type": "parallel_homogeneous", "cpu": 10_000_000_000, "com": 0}}
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_procs": 0}, {"min_runtime_s": 0}, {"min_runtime_s": float("nan")}, {"speed_flops": -1}]
+)
+def test_impossible_options(options: Any) -> None:
+    with pytest.raises(InputError, match="expected"):
+        Options(**options)
+
+
+def test_bad_lines_are_in_the_report(tmp_path: Path) -> None:
+    made = read_swf(log(tmp_path, line(1), "x y", line(2)), lenient=True)
+    workload, report = to_workload(made, Options(EXACT))
+    assert (report.n_read, report.n_kept, report.n_dropped) == (3, 2, 1)
+    assert counts(report) == {"bad line, expected 18 fields, found 2: dropped": (1, [4])}
+    assert len(workload.jobs) == 2
+
+
+def test_the_report_as_text(tmp_path: Path) -> None:
+    lines = [line(k, run=0 if k < 8 else 60) for k in range(1, 10)]
+    assert to_workload(trace(tmp_path, *lines, line(10, allocated=20)), Options(EXACT))[1].lines() == [
+        "10 jobs read, 3 kept, 7 dropped",
+        "dropped:",
+        f"        7  {NO_RUN_TIME} (lines 3, 4, 5, 6, 7, ...)",
+        "noted:",
+        f"        1  {TOO_LARGE_FOR_THE_MACHINE} (line 12)",
+    ]
+
+
+# ----------------------------------------------------------------------------------------------------------- selection
+
+
+def test_windows_include_their_begin_and_shift_to_zero(tmp_path: Path) -> None:
+    made = trace(tmp_path, *(line(k, 10 * k) for k in range(1, 7)))
+    workload, report = to_workload(made, Options(EXACT), Selection(from_at=20, to_at=50))
+    assert [(job["id"], job["subtime"]) for job in workload.jobs] == [(2, 0), (3, 10), (4, 20)]
+    assert counts(report) == {OUTSIDE: (3, [3, 7, 8])}
+    assert workload.about["selection"] == {"from": 20, "to": 50}
+    assert workload.about["shifted_by"] == 20
+    kept, _ = to_workload(made, Options(EXACT), Selection(from_at=20, to_at=50, shift=False))
+    assert [job["subtime"] for job in kept.jobs] == [20, 30, 40]
+    shifted, _ = to_workload(made, Options(EXACT), Selection(shift=True))
+    assert [job["subtime"] for job in shifted.jobs] == [0, 10, 20, 30, 40, 50]
+
+
+def test_sizes_and_the_first_jobs_by_submission(tmp_path: Path) -> None:
+    made = trace(
+        tmp_path, line(1, 9, allocated=1), line(2, 5, allocated=4), line(3, 1, allocated=8), line(4, 3), line(5, 2)
+    )
+    workload, report = to_workload(made, Options(EXACT), Selection(min_size=2, max_size=4, max_jobs=2))
+    assert [job["id"] for job in workload.jobs] == [5, 4]
+    assert counts(report) == {TOO_SMALL: (1, [3]), TOO_LARGE: (1, [5]), TOO_MANY: (1, [4]), MOVED: (2, [6, 7])}
+
+
+def test_what_is_changed_is_counted_for_kept_jobs_only(tmp_path: Path) -> None:
+    made = trace(tmp_path, line(1, 0, requested_s=1), line(2, 5, requested_s=1))
+    report = to_workload(made, Options(), Selection(from_at=5))[1]
+    assert counts(report) == {OUTSIDE: (1, [3]), OVERRAN: (1, [4])}
+
+
+def test_a_selection_of_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no job is left: 1 jobs were submitted from 0 s to 0 s"):
+        to_workload(trace(tmp_path, line()), Options(), Selection(from_at=100))
+
+
+def test_a_log_without_jobs_is_a_workload_without_jobs(tmp_path: Path) -> None:
+    workload, report = to_workload(trace(tmp_path), Options(), Selection(from_at=100))
+    assert (workload.jobs, workload.n_procs, report.n_read) == ([], 8, 0)
+
+
+# -------------------------------------------------------------------------------------------------------- properties
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 12),  # few numbers, so that some come twice
+        st.integers(-1, 40),
+        st.sampled_from([-1, 0, 1, 7, 60, 2.5]),
+        st.sampled_from([-1, 0, 1, 2, 9]),
+        st.sampled_from([-1, 0, 1, 4]),
+        st.sampled_from([-1, 1, 60, 100]),
+        st.sampled_from([-1, 0, 1, 2, 3, 5]),
+        st.integers(-1, 12),
+    ),
+    max_size=25,
+)
+SELECTIONS = st.builds(
+    Selection,
+    from_at=st.none() | st.integers(0, 15),
+    to_at=st.none() | st.integers(16, 40),
+    min_size=st.none() | st.just(2),
+    max_size=st.none() | st.integers(2, 9),
+    max_jobs=st.none() | st.integers(1, 9),
+    shift=st.none() | st.booleans(),
+)
+
+
+@given(
+    ROWS,
+    SELECTIONS,
+    st.sampled_from(["exact", "requested", "requested-strict", "factor:2", "none"]),
+    st.none() | st.just(3.0),
+    st.booleans(),
+)
+def test_every_job_is_accounted_for(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[Any, ...]],
+    selection: Selection,
+    rule: str,
+    min_runtime_s: float | None,
+    by_request: bool,
+) -> None:
+    lines = [
+        line(number, at, run=run, allocated=n, requested=asked, requested_s=request, status=status, preceding=before)
+        for number, at, run, n, asked, request, status, before in rows
+    ]
+    made = trace(tmp_path_factory.getbasetemp(), *lines)
+    options = Options(
+        Walltimes.parse(rule), size="requested" if by_request else "allocated", min_runtime_s=min_runtime_s
+    )
+    try:
+        workload, report = to_workload(made, options, selection)
+    except InputError as error:
+        assert "no job is left" in str(error)
+        return
+    assert report.n_read == len(rows) == report.n_kept + report.n_dropped
+    assert report.n_kept == len(workload.jobs)
+    times = [job["subtime"] for job in workload.jobs]
+    assert times == sorted(times)
+    # Every kept job has the duration of a line of its size and time, whatever walltimes are asked for.
+    by = workload.about.get("shifted_by", 0)
+    logged = {
+        (at, size, run if run > 0 else min_runtime_s)
+        for _, at, run, n, asked, *_ in rows
+        for size in (n, asked)
+        if size > 0
+    }
+    for job in workload.jobs:
+        assert (job["subtime"] + by, job["res"], workload.profiles[job["profile"]]["delay"]) in logged
+        if rule != "none" and rule != "requested-strict":
+            assert job["walltime"] > workload.profiles[job["profile"]]["delay"]
+    # And what was made is a workload by Batsim's rules.
+    file = tmp_path_factory.getbasetemp() / "made.json"
+    batsim_json.write(workload, file)
+    assert batsim_json.read(file).jobs == workload.jobs
+
+
+# ----------------------------------------------------------------------------------------------------------------- load
+
+
+def test_load_takes_either_format_by_its_content(tmp_path: Path) -> None:
+    file = log(tmp_path, line(1, requested_s=100)).rename(tmp_path / "w.json")
+    workload = load(file)
+    assert workload.jobs[0]["walltime"] == 100
+    assert load(file, walltimes="exact", n_procs=5).n_procs == 5
+    batsim_json.write(workload, tmp_path / "w.swf")
+    assert load(tmp_path / "w.swf").jobs == workload.jobs
+    assert load(tmp_path / "w.swf", walltimes="exact").jobs[0]["walltime"] == 61
+    with pytest.raises(InputError, match="expected one of exact"):
+        load(tmp_path / "w.swf", walltimes="exakt")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"\x00\x01", b"hello\n", b"<xml/>", b"\x1f\x8b"])
+def test_load_refuses_what_is_neither(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "w"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=str(file)):
+        load(file)
+
+
+def test_load_wants_a_file(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="expected a file, which can be read twice, found a pipe"):
+        load(tmp_path / "pipe")
+    with pytest.raises(InputError, match="found a directory"):
+        load(tmp_path)
