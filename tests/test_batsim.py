@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.process import Server
 from support.recordings import GOLDEN, Recording, recordings
+from support.simulated import embed, same_jobs
 
 from pybatsched.journal import JournalReader
 from pybatsched.replay import replay
@@ -25,6 +26,11 @@ NOT_RUN = {
     "sched-config": "its --sched-cfg holds an option that no policy has (tested below)",
 }
 INPUTS = [r for r in recordings() if r.name not in NOT_RUN]
+
+#: Refused by the embedded simulator, or known to show the clock noise of SimGrid (docs/conformance.md).
+NOT_EMBEDDED = {"clock-noise", "very-short", "storage", "com-free-network"} | {
+    r.name for r in INPUTS if r.name.startswith("com-wired")
+}
 
 
 def batsim(directory: Path, args: list[str], endpoint: str, prefix: Path) -> subprocess.Popen[str]:
@@ -86,6 +92,9 @@ def test_all_jobs_end_as_they_should(policy: str, recording: Recording, tmp_path
         else:
             assert state in expected_states(job, profile)
             assert float(ended[job_id]["starting_time"]) >= float(ended[job_id]["submission_time"])
+    if recording.name not in NOT_EMBEDDED:
+        mine = embed(recording.directory, recording.args, policy, tmp_path / "mine")
+        same_jobs(mine, tmp_path / "out_jobs.csv")
 
 
 @pytest.mark.parametrize("directory", SCHEDULES, ids=lambda d: d.name)
@@ -99,6 +108,7 @@ def test_schedules_are_those_of_the_counting_rules(policy: str, directory: Path,
     else:
         expected = {row["job_id"]: row["start"] for row in rows(directory / f"counted_{policy}_starts.csv")}
     assert mine == expected
+    same_jobs(embed(directory, args, policy, tmp_path / "mine"), tmp_path / "out_jobs.csv")
 
 
 def write_input(directory: Path) -> list[str]:

@@ -1,8 +1,10 @@
-"""The embedded simulator beside the real Batsim: the same messages, the same files, job by job."""
+"""The embedded simulator beside the real Batsim: the same messages to random schedulers, the same files.
+
+That policies get the same jobs from both, on all recorded inputs, is checked in test_batsim.py.
+"""
 
 from __future__ import annotations
 
-import csv
 import json
 import random
 import subprocess
@@ -14,39 +16,14 @@ from typing import Any
 import pytest
 import zmq
 from support.fuzzer import Fuzzer, random_workload
-from support.process import Server, run_cli
-from support.recordings import GOLDEN, Recording, recordings
-from support.simulated import rows
+from support.process import Server
+from support.simulated import embed, rows, same_jobs
 
 pytestmark = pytest.mark.batsim
 
 PUSHY = Path(__file__).parent / "support" / "pushy.py"
 PLATFORM = Path(__file__).parent / "conformance" / "recordings" / "v4" / "fuzz-11" / "platform.xml"
-SCHEDULES = sorted(path.parent for path in (GOLDEN / "schedules").glob("*/workload.json"))
 SIMULATE = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", "60", "--quiet"]
-
-#: Inputs that the simulator refuses, that these policies cannot run, or that show SimGrid's clock noise.
-NOT_RUN = {"job-messages", "sched-config", "clock-noise", "very-short", "storage", "com-free-network"}
-INPUTS = [r for r in recordings() if r.name not in NOT_RUN and not r.name.startswith("com-wired")]
-
-
-def same_rows(mine: Path, theirs: Path) -> None:
-    """Compare two ``_jobs.csv`` text by text; the order is part of it."""
-    assert mine.read_text() == theirs.read_text()
-
-
-@pytest.mark.parametrize("recording", INPUTS, ids=lambda r: r.name)
-@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
-def test_policies_get_the_same_jobs_from_both(policy: str, recording: Recording, tmp_path: Path) -> None:
-    with Server("--policy", policy) as server:
-        command = ["batsim", *recording.args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
-        batsim = subprocess.run(command, cwd=recording.directory, capture_output=True, timeout=60, check=False)
-        assert (batsim.returncode, server.finish()) == (0, 0), server.errors
-    mine = run_cli(
-        "simulate", *recording.args, "--policy", policy, "-e", str(tmp_path / "mine"), cwd=recording.directory
-    )
-    assert mine.returncode == 0, mine.stderr
-    same_rows(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
 
 
 def serve(socket: zmq.Socket[bytes], fuzzer: Fuzzer) -> None:
@@ -103,7 +80,7 @@ def test_random_schedulers_hear_the_same_from_both(seed: int, tmp_path: Path) ->
             for row in rows(tmp_path / "theirs_jobs.csv")
         )
         if not killed_at_zero:  # there Batsim's 1e-300 s hops show
-            same_rows(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+            same_jobs(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
 
 
 def machine_events(dice: random.Random) -> str:
@@ -128,21 +105,6 @@ def test_requeued_and_replaced_jobs_are_the_same(policy: str, tmp_path: Path) ->
         command = ["batsim", *args, "-s", server.wait_ready(), "-e", "theirs", "-q"]
         batsim = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
         assert (batsim.returncode, server.finish()) == (0, 0), server.errors
-    mine = run_cli("simulate", *args, "--policy", f"{PUSHY}:{policy}", "-e", "mine", cwd=tmp_path)
-    assert mine.returncode == 0, mine.stderr
-    same_rows(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
-    with (tmp_path / "mine_jobs.csv").open() as file:
-        assert any("parent=" in row["metadata"] for row in csv.DictReader(file))
-
-
-@pytest.mark.parametrize("directory", SCHEDULES, ids=lambda d: d.name)
-@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
-def test_long_schedules_are_the_same(policy: str, directory: Path, tmp_path: Path) -> None:
-    args = ["-p", "platform.xml", "-w", "workload.json"]
-    with Server("--policy", policy) as server:
-        command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
-        batsim = subprocess.run(command, cwd=directory, capture_output=True, timeout=120, check=False)
-        assert (batsim.returncode, server.finish()) == (0, 0), server.errors
-    mine = run_cli("simulate", *args, "--policy", policy, "-e", str(tmp_path / "mine"), cwd=directory)
-    assert mine.returncode == 0, mine.stderr
-    same_rows(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+    mine = embed(tmp_path, args, f"{PUSHY}:{policy}", tmp_path / "mine")
+    same_jobs(mine, tmp_path / "theirs_jobs.csv")
+    assert any("parent=" in row["metadata"] for row in rows(mine))

@@ -12,8 +12,8 @@ Theory of operation (Batsim's own, and why messages are cut where they are)
 One server takes notices from one first-in-first-out mailbox, one a step. In a step the oldest notice is delivered
 (`handle`), the server looks whether it has something to say (`look`), and only then does the notice's sender go on: so
 what the sender posts next is not in the mailbox when the server looks. Processes that the server has started in this
-step begin last. When the mailbox is empty the clock moves to the next instant at which somebody wakes; all who wake then
-do so in the order in which their waits began, and post in that order before anything is delivered.
+step begin last. When the mailbox is empty the clock moves to the next instant at which somebody wakes; all who wake
+then do so in the order in which their waits began, and post in that order before anything is delivered.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 from pybatsched import decisions as d
 from pybatsched import events as e
-from pybatsched.cli import build_parser
+from pybatsched.cli import build_parser, main
 from pybatsched.cli.simulate import read_scenario
 from pybatsched.errors import PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
@@ -79,6 +79,22 @@ def first_difference(recording: Recording, played: Played) -> str:
     if len(played.messages) != len(expected):
         return f"{len(played.messages)} messages; Batsim sent {len(expected)}: {played.refusal}"
     return ""
+
+
+def embed(directory: Path, args: list[str], policy: str, prefix: Path) -> Path:
+    """Run a policy on the embedded simulator, in this process, with Batsim's own options. Gives its ``_jobs.csv``."""
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        assert main(["simulate", *args, "--policy", policy, "-e", str(prefix), "--quiet"]) == 0
+    finally:
+        os.chdir(before)
+    return prefix.with_name(f"{prefix.name}_jobs.csv")
+
+
+def same_jobs(mine: Path, theirs: Path) -> None:
+    """Compare two ``_jobs.csv`` text by text, order included; but a wait of -0.000000 is clock noise of Batsim's."""
+    assert mine.read_text() == theirs.read_text().replace(",-0.000000,", ",0.000000,")
 
 
 def rows(path: Path) -> list[dict[str, str]]:
