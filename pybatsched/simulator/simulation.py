@@ -40,7 +40,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, scheduler: Scheduler, outputs: Outputs | None = None) -> None:
         self.scenario = scenario
         self.options = scenario.options
-        self.loop = Loop(_deliver, self._look)
+        self.loop = Loop(self._look)
         self.outputs = outputs or Outputs(None)
         self.jobs: dict[str, SimJob] = {}  # those that Batsim would still know
         self.met: set[str] = set()
@@ -59,6 +59,7 @@ class Simulation:
         self._forget: list[SimJob] = []
         self._ready = False
         self._ending = False
+        self._stamp = self._stamped_at = 0.0
         self._n_submitters = len(scenario.workloads)
         self._n_event_lists = len(scenario.event_lists)
         platform = scenario.platform
@@ -138,7 +139,7 @@ class Simulation:
         )
         n = platform.n_procs
         profiles = {
-            name: {work.name: j.rounded(dict(work.described)) for work in table.works.values() if work is not None}
+            name: {work.name: j.rounded(work.described) for work in table.works.values() if work is not None}
             for name, table in self.works.items()
         }
         return e.SimulationBegins(
@@ -198,8 +199,8 @@ class Simulation:
 
     def _exchange(self, events: list[e.Event]) -> Process:
         """Tell the scheduler, and carry out its decisions in order, each not before its time."""
-        reply_now, decisions = self._scheduler(round(self.now, 6), events)
-        orders = self._orders
+        reply_now, decisions = self._scheduler(self.stamp(), events)
+        orders, loop = self._orders, self.loop
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp
             if stamp is None or stamp > reply_now:
@@ -208,10 +209,10 @@ class Simulation:
                     field=f"events[{index}].timestamp",
                 )
             order = orders.prepare(decision)
-            if stamp > self.loop.now:
+            if stamp > loop.now:
                 yield float(stamp)
             yield order, decision
-        if reply_now > self.loop.now:
+        if reply_now > loop.now:
             yield float(reply_now)
         yield self._on_ready, None
 
@@ -219,7 +220,7 @@ class Simulation:
         """Live a job's life: from its start to the notice of its end."""
         job.started_at = self.loop.now
         self.execution.started(job)
-        code = yield from self.execution.execute(job, job.work)
+        code = yield from self.execution.execute(job, job.work, [job.walltime])
         job.return_code = code
         if code == 0:
             job.state = e.COMPLETED_SUCCESSFULLY
@@ -257,12 +258,16 @@ class Simulation:
         self._outbox.append(event)
 
     def stamp(self) -> float:
-        """Give the clock as it is written on the wire."""
-        return round(self.loop.now, 6)
+        """Give the clock as it is written on the wire. Rounding is dear, and an instant has several stamps."""
+        now = self.loop.now
+        if now != self._stamped_at:
+            self._stamped_at = now
+            self._stamp = round(now, 6)
+        return self._stamp
 
     def _look(self) -> None:
-        """After each notice: is there something to say, or is all over?"""
-        if not self._ready or not self.loop.mailbox_is_empty or self._ending:
+        """After the last notice in the mailbox: is there something to say, or is all over?"""
+        if not self._ready or self._ending:
             return
         if self._outbox:
             events, self._outbox = self._outbox, []
@@ -311,8 +316,8 @@ class Simulation:
 
     def tell_submitted(self, job: SimJob) -> None:
         """Say JOB_SUBMITTED."""
-        profile = j.rounded(dict(job.work.described)) if self.options.forward_profiles else None
-        self._outbox.append(e.JobSubmitted(job.id, j.as_told(job.fields, job.id), profile, timestamp=self.stamp()))
+        profile = j.rounded(job.work.described) if self.options.forward_profiles else None
+        self.say(e.JobSubmitted(job.id, j.as_told(job.fields, job.id), profile, timestamp=self.stamp()))
 
     def _on_occurred(self, events: list[ExternalEvent]) -> None:
         now = self.stamp()
@@ -385,7 +390,3 @@ class Simulation:
         )
         self.outputs.schedule(figures)
         self.outputs.close()
-
-
-def _deliver(notice: tuple[Callable[[Any], None], Any]) -> None:
-    notice[0](notice[1])
