@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from pybatsched import decisions as d
 from pybatsched.instants import TICK
@@ -73,7 +73,7 @@ class Actions:
             changes["timestamp"] = self.now
         else:
             self.latest_stamp = max(self.latest_stamp, decision.timestamp)
-        self.out.append(structs.replace(decision, **changes))
+        self.out.append(replace(decision, **changes))
 
     # --- what happens to jobs -----------------------------------------------------------------------------------
 

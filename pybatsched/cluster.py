@@ -6,10 +6,9 @@ when a job ends or a machine returns. Policies and local schedulers only read th
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
-
-from sortedcontainers import SortedList
 
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.intervals import EMPTY, IntervalSet
@@ -30,32 +29,24 @@ class Partition:
     def __init__(self, name: str, procs: IntervalSet) -> None:
         self.name = name
         self.procs = procs
+        self.n_procs = len(procs)  # absent ones included
         self.free = procs
         self.n_free = len(procs)
         self.away = EMPTY
-        self.running: SortedList[tuple[float, int, Job]] = SortedList()
+        self.running: list[tuple[float, int, Job]] = []
         self.n_kills_pending = 0
         self.machines_settled = False
 
     @property
-    def n_procs(self) -> int:
-        """How many processors the partition has, absent ones included."""
-        return len(self.procs)
-
-    @property
     def n_possible(self) -> int:
         """How many processors a job can ever hope for: all, until it is known that no absent one comes back."""
-        return len(self.procs) - (len(self.away) if self.machines_settled else 0)
+        return self.n_procs - len(self.away) if self.machines_settled else self.n_procs
 
     def n_returned_by(self, job: Job) -> int:
         """How many processors become free when this running job ends."""
         if self.away and job.procs is not None:
             return len(job.procs - self.away)
         return job.n_procs if job.procs is None else len(job.procs)
-
-    def _set_free(self, free: IntervalSet) -> None:
-        self.free = free
-        self.n_free = len(free)
 
     def __repr__(self) -> str:
         return f"<Partition {self.name}: {self.n_free} of {self.n_procs} free, {len(self.running)} jobs running>"
@@ -64,7 +55,7 @@ class Partition:
 class Cluster:
     """All processors and what Batsim said about them.
 
-    `procs` are the compute hosts; `storage` hosts belong to no partition. `resources[i]` describes host i.
+    `procs` are the `n_procs` compute hosts; `storage` hosts belong to no partition. `resources[i]` describes host i.
     """
 
     def __init__(
@@ -78,6 +69,7 @@ class Cluster:
         profiles: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.procs = procs
+        self.n_procs = len(procs)
         self.storage = storage
         self.resources: Mapping[int, Resource] = {resource.id: resource for resource in resources}
         self.allow_sharing = allow_sharing
@@ -132,11 +124,6 @@ class Cluster:
         return frozenset(part.split(":")[0].strip() for part in text.split(",") if part)
 
     @property
-    def n_procs(self) -> int:
-        """How many compute processors there are."""
-        return len(self.procs)
-
-    @property
     def sched_config(self) -> str:
         """The text the user gave to Batsim's ``--sched-cfg``, or nothing."""
         text = self.config.get("sched-config")
@@ -179,15 +166,19 @@ class Cluster:
         partition = job.partition
         assert partition is not None
         assert job.procs is not None
-        partition._set_free(partition.free - job.procs)  # noqa: SLF001  the cluster keeps its partitions
-        partition.running.add((job.expected_end_at, job.seq, job))
+        partition.free = partition.free - job.procs
+        if self.allow_sharing:  # some may not have been free
+            partition.n_free = len(partition.free)
+        else:
+            partition.n_free -= len(job.procs)
+        insort(partition.running, (job.expected_end_at, job.seq, job))
 
     def vacate(self, job: Job) -> None:
         """Give back what a job held, but for absent machines and those that other jobs share. O(k + log running)."""
         partition = job.partition
         assert partition is not None
         assert job.procs is not None
-        partition.running.remove((job.expected_end_at, job.seq, job))
+        del partition.running[bisect_left(partition.running, (job.expected_end_at, job.seq, job))]
         back = job.procs
         if partition.away:
             back = back - partition.away
@@ -195,7 +186,8 @@ class Cluster:
             for _, _, other in partition.running:
                 assert other.procs is not None
                 back = back - other.procs
-        partition._set_free(partition.free | back)  # noqa: SLF001
+        partition.free = partition.free | back
+        partition.n_free += len(back)
 
     def change_machines(
         self,
@@ -219,7 +211,8 @@ class Cluster:
                 for _, _, job in partition.running:
                     assert job.procs is not None
                     returned = returned - job.procs
-            partition._set_free(free | returned)  # noqa: SLF001
+            partition.free = free | returned
+            partition.n_free = len(partition.free)
 
     def check(self) -> None:
         """Assert that free, running and absent processors fit together; for tests. O(running * k)."""

@@ -94,8 +94,9 @@ class Engine:
 
     def step(self, now: float, events: Sequence[e.Event]) -> Reply:
         """Take in one message and give the reply. Cost: the policy's, plus a few set operations per event."""
+        self._check_time(now, events)
         try:
-            return self._step(now, events)
+            return self._step(events)
         except Violation as violation:
             raise PolicyError(
                 violation.text,
@@ -105,8 +106,7 @@ class Engine:
                 story=violation.story,
             ) from None
 
-    def _step(self, now: float, events: Sequence[e.Event]) -> Reply:
-        self._check_time(now, events)
+    def _step(self, events: Sequence[e.Event]) -> Reply:
         if self.began:
             self._actions.begin_reply(self.now)
         for event in sorted(events, key=_rank) if len(events) > 1 else events:
@@ -119,7 +119,8 @@ class Engine:
         if self.ended:
             return Reply(self.now, ())
         self._ask()
-        self._finish_registration()
+        if self._referee.dynamic_jobs:
+            self._finish_registration()
         reply_now = self._reply_now()
         if self._checked:
             self.cluster.check()
@@ -130,13 +131,14 @@ class Engine:
     def _check_time(self, now: float, events: Sequence[e.Event]) -> None:
         if self.ended:
             raise RemoteProtocolError("a message after SIMULATION_ENDS; expected none")
-        if now < self.now - TICK or not math.isfinite(now):
+        if not self.now - TICK <= now < math.inf:
             raise RemoteProtocolError(f"time goes back: {now} after {self.now}", field="now")
         if not self.began and (not events or type(events[0]) is not e.SimulationBegins):
             first = type(events[0]).__name__ if events else "nothing"
             raise RemoteProtocolError(f"expected SIMULATION_BEGINS first, got {first}", field="events[0].type")
-        for index, event in enumerate(events):
+        for event in events:
             if event.timestamp > now + TICK:
+                index = next(i for i, other in enumerate(events) if other is event)
                 raise RemoteProtocolError(
                     f"the event happened at {event.timestamp}, after the message's now, {now}",
                     field=f"events[{index}].timestamp",
@@ -214,15 +216,13 @@ class Engine:
             raise RemoteProtocolError(text, field="job_id")
         if job.state is not JobState.RUNNING:
             raise RemoteProtocolError(f"job {job.id} completes but was not started: {job.story()}", field="job_id")
-        if event.final_state == e.COMPLETED_KILLED and self._services.kill_pending(event.job_id):
-            self._actions.stop_job(job)
+        final_state = event.final_state
+        killed = final_state == e.COMPLETED_KILLED
+        self._actions.stop_job(job)
+        if killed and self._services.kill_pending(event.job_id):
             self._services.stopped(job, event.timestamp)  # JOB_KILLED, which follows, ends the matter
             return
-        self._actions.stop_job(job)
-        killed = event.final_state == e.COMPLETED_KILLED
-        self._actions.end_job(
-            job, JobState.KILLED if killed else JobState.COMPLETED, event.final_state, event.timestamp
-        )
+        self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
         self._tell("on_job_ended", job, self.now)
 
     def _on_killed(self, event: e.JobKilled) -> None:
@@ -312,7 +312,7 @@ class Engine:
     def _finish_registration(self) -> None:
         """Say when nothing can be registered any more, else Batsim would wait for ever."""
         actions = self._actions
-        if actions.registration_finished or self.policy.manages_registration or not self._referee.dynamic_jobs:
+        if actions.registration_finished or self.policy.manages_registration:
             return
         never = Need.DYNAMIC_JOBS not in self.policy.needs
         over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending

@@ -31,7 +31,7 @@ class IntervalSet:
     (7, IntervalSet('0-3 5'), IntervalSet('0 8-9'))
     """
 
-    __slots__ = ("_bounds", "_n")
+    __slots__ = ("_bounds", "_n", "_text")
 
     def __init__(self, members: Iterable[int] = ()) -> None:
         """Make a set of single processors. O(n log n); for runs use `span` or `parse`."""
@@ -45,13 +45,15 @@ class IntervalSet:
                 bounds += (i, i + 1)
         self._bounds = bounds
         self._n = -1
+        self._text: str | None = None
 
     @classmethod
-    def _of(cls, bounds: list[int]) -> IntervalSet:
-        """Wrap sorted bounds that nobody will change any more. O(1)."""
+    def _of(cls, bounds: list[int], n: int = -1) -> IntervalSet:
+        """Wrap sorted bounds that nobody will change any more, and their number of members if it is known. O(1)."""
         self = cls.__new__(cls)
         self._bounds = bounds
-        self._n = -1
+        self._n = n
+        self._text = None
         return self
 
     @classmethod
@@ -117,7 +119,7 @@ class IntervalSet:
             if size >= left:
                 taken = bounds[: i + 2]
                 taken[i + 1] = bounds[i] + left
-                return IntervalSet._of(taken)
+                return IntervalSet._of(taken, n)
             left -= size
         raise ValueError(f"asked for the first {n} of {len(self)} processors")
 
@@ -129,14 +131,27 @@ class IntervalSet:
         if len(small) > _MANY:
             return IntervalSet._of(_merged(small, large))
         bounds = large.copy()
-        for i in range(0, len(small), 2):
-            _insert(bounds, small[i], small[i + 1])
+        for k in range(0, len(small), 2):
+            start, stop = small[k], small[k + 1]
+            i = bisect_left(bounds, start)
+            j = bisect_right(bounds, stop, i)
+            if i == j and not i & 1:  # a run of its own, the most frequent
+                bounds[i:i] = (start, stop)
+            else:
+                _join(bounds, start, stop, i, j)
         return IntervalSet._of(bounds)
 
     def __sub__(self, other: IntervalSet) -> IntervalSet:
-        """Give what is in self and not in other. One slice per interval of other."""
-        bounds = self._bounds.copy()
+        """Give what is in self and not in other. One slice per interval of other, or one for all lowest members."""
         gone = other._bounds
+        if _are_lowest(gone, self._bounds):
+            rest = self._bounds[len(gone) - 1 :]
+            if rest[0] == gone[-1]:
+                del rest[0]
+            else:
+                rest.insert(0, gone[-1])
+            return IntervalSet._of(rest)
+        bounds = self._bounds.copy()
         if len(gone) > _MANY and bounds:
             return self & IntervalSet._of([0, *gone, max(bounds[-1], gone[-1])])  # all the others
         for k in range(0, len(gone), 2):
@@ -165,6 +180,8 @@ class IntervalSet:
     def issubset(self, other: IntervalSet) -> bool:
         """Tell whether every member is in other too. O(k log k)."""
         mine, theirs = self._bounds, other._bounds
+        if _are_lowest(mine, theirs):
+            return True
         for k in range(0, len(mine), 2):
             i = bisect_right(theirs, mine[k])
             if not i & 1 or mine[k + 1] > theirs[i]:
@@ -198,12 +215,10 @@ class IntervalSet:
         return hash(tuple(self._bounds))
 
     def __str__(self) -> str:
-        """Write Batsim's canonical form, ``0-3 5``. O(k)."""
-        bounds = self._bounds
-        if len(bounds) == 2:  # by far the most frequent
-            a, b = bounds
-            return f"{a}-{b - 1}" if b - a > 1 else str(a)
-        return " ".join(f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in self.intervals())
+        """Write Batsim's canonical form, ``0-3 5``. O(k) the first time, then O(1)."""
+        if self._text is None:
+            self._text = " ".join([f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in self.intervals()])
+        return self._text
 
     def __repr__(self) -> str:
         return f"IntervalSet({str(self)!r})"
@@ -220,10 +235,19 @@ def _merged(a: list[int], b: list[int]) -> list[int]:
     return bounds
 
 
+def _are_lowest(some: list[int], bounds: list[int]) -> bool:
+    """Tell whether some are the lowest members of a set, as `first` gives them and schedulers take them. O(k), in C."""
+    last = len(some) - 1
+    return 0 < last < len(bounds) and some[last] <= bounds[last] and some[:last] == bounds[:last]
+
+
 def _insert(bounds: list[int], start: int, stop: int) -> None:
     """Add one run in place, merging with neighbours it touches."""
-    i = bisect_left(bounds, start)
-    j = bisect_right(bounds, stop)
+    _join(bounds, start, stop, bisect_left(bounds, start), bisect_right(bounds, stop))
+
+
+def _join(bounds: list[int], start: int, stop: int, i: int, j: int) -> None:
+    """Add one run in place of the bounds i to j that it covers or touches."""
     bounds[i:j] = ([] if i & 1 else [start]) + ([] if j & 1 else [stop])
 
 

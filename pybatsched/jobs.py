@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 class JobState(enum.Enum):
     """Where a job is in its life."""
 
+    __hash__ = object.__hash__  # members are singletons, and Enum's own hash is a Python function
+
     WAITING = "waiting"
     RUNNING = "running"
     COMPLETED = "completed"
@@ -243,9 +245,10 @@ class JobTable:
         """Forget a job that is over, but for its last word."""
         del self.alive[job.id]
         del self.by_wire_id[job.wire_id]
+        last_word = job.final_state or job.state.value
         self.n_over[job.state] += 1
-        self.n_final[job.final_state or job.state.value] += 1
-        self._over[job.id] = (job.final_state or job.state.value, job.ended_at)
+        self.n_final[last_word] += 1
+        self._over[job.id] = (last_word, job.ended_at)
         if job.wire_id != job.id:
             self._over[job.wire_id] = self._over[job.id]
 
@@ -264,8 +267,10 @@ class JobTable:
 def _seconds(value: Any) -> float | None:
     if value is None:
         return None
+    if type(value) is float and math.isfinite(value):
+        return value
     try:
-        if type(value) in {int, float} and math.isfinite(value):
+        if type(value) is int and math.isfinite(value):
             return float(value)
     except OverflowError:
         pass  # an integer larger than any float

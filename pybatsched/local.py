@@ -9,11 +9,11 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
-from sortedcontainers import SortedList
 
 from pybatsched.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
 from pybatsched.instants import TICK, instant
@@ -62,8 +62,8 @@ HEAD: Final = "head of the queue"
 class LocalScheduler(ABC):
     """A queue of waiting jobs and a rule that starts them on one partition.
 
-    Entries of `queue` are (rank, arrival, job): ties are broken by arrival in *this* queue, so a requeued job goes
-    to the back of its equals unless it is put in front.
+    Entries of `queue`, a sorted list, are (rank, arrival, job): ties are broken by arrival in *this* queue, so a
+    requeued job goes to the back of its equals unless it is put in front.
     """
 
     #: Whether the rule promises every job a time, and so cannot plan with an endless one.
@@ -73,7 +73,7 @@ class LocalScheduler(ABC):
         options = options or QueueOptions.model_validate({})
         self.partition = partition
         self.assume_walltime = options.assume_walltime
-        self.queue: SortedList[tuple[float, int, Job]] = SortedList()
+        self.queue: list[tuple[float, int, Job]] = []
         self._rank = _RANKS[options.order]
         self._entries: dict[str, tuple[float, int, Job]] = {}
         self._n_arrivals = 0
@@ -105,11 +105,11 @@ class LocalScheduler(ABC):
         arrival = -self._n_arrivals if front else self._n_arrivals
         entry = (self._rank(job.n_procs, self.span_s(job)), arrival, job)
         self._entries[job.id] = entry
-        self.queue.add(entry)
+        insort(self.queue, entry)
 
     def withdraw(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Take a waiting job out of the queue again, as it came. O(log queue)."""
-        self.queue.remove(self._entries.pop(job.id))
+        del self.queue[bisect_left(self.queue, self._entries.pop(job.id))]
         if job.id in self._assumed:
             self._assumed.remove(job.id)
             job.estimate = None
@@ -176,9 +176,10 @@ class LocalScheduler(ABC):
     def start(self, entry: tuple[float, int, Job], reason: Reason) -> ExecuteJob:
         """Take a job out of the queue and start it on the lowest free processors. O(k + log queue)."""
         job = entry[2]
-        self.queue.remove(entry)
         del self._entries[job.id]
-        self._assumed.discard(job.id)
+        del self.queue[bisect_left(self.queue, entry)]
+        if self._assumed:
+            self._assumed.discard(job.id)
         return ExecuteJob(job.id, self.partition.free.first(job.n_procs), reason=reason)
 
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
@@ -191,7 +192,7 @@ class LocalScheduler(ABC):
         head = self.queue[0][2]
         if head is job:
             return "head of the queue: needs {} processors, {} are free", job.n_procs, self.partition.n_free
-        ahead = self.queue.index(entry)
+        ahead = bisect_left(self.queue, entry)
         return (
             "{} ahead of it in the queue; the first, {}, needs {} processors, {} are free",
             ahead,

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import astuple
+
 from pybatsched import decisions as d
 from pybatsched.derive import is_any_size
 from pybatsched.intervals import IntervalSet
@@ -39,6 +41,7 @@ class Referee:
         self.cluster = cluster
         self.now = 0.0
         self.dynamic_jobs = bool(cluster.config.get("dynamic-jobs-enabled"))
+        self._well_formed: set[tuple[type, ...]] = set()
         self._checks: dict[type[d.Decision], Callable[[Any], None]] = {
             d.ExecuteJob: self._execute,
             d.RejectJob: self._reject,
@@ -63,6 +66,16 @@ class Referee:
         if check is None:
             kind = type(decision).__name__
             raise Violation("known decision", f"{kind} is no decision that Batsim understands: {decision!r:.200}")
+        # Only types matter here, so a decision is well-formed if one with the same types in its fields was.
+        kinds = (type(decision), *map(type, astuple(decision)))
+        if kinds not in self._well_formed:
+            self._check_fields(decision)
+            self._well_formed.add(kinds)
+        if decision.timestamp is not None and not math.isfinite(decision.timestamp):
+            raise Violation("finite numbers", f"the time stamp {decision.timestamp} is no instant")
+        check(decision)
+
+    def _check_fields(self, decision: d.Decision) -> None:
         for name, types in _FIELD_TYPES[type(decision)]:
             value = getattr(decision, name)
             if not isinstance(value, types):
@@ -70,9 +83,6 @@ class Referee:
                 raise Violation(
                     "well-formed", f"{type(decision).__name__}.{name} is a {type(value).__name__}: {value!r:.80}{hint}"
                 )
-        if decision.timestamp is not None and not math.isfinite(decision.timestamp):
-            raise Violation("finite numbers", f"the time stamp {decision.timestamp} is no instant")
-        check(decision)
 
     # --- jobs ---
 
@@ -100,8 +110,12 @@ class Referee:
 
     def _execute(self, decision: d.ExecuteJob) -> None:
         job = self._waiting(decision.job_id, "start")
-        options = (decision.mapping, decision.storage_mapping, decision.additional_io_job)
-        if sum(option is not None for option in options) > 1:
+        n_options = (
+            (decision.mapping is not None)
+            + (decision.storage_mapping is not None)
+            + (decision.additional_io_job is not None)
+        )
+        if n_options > 1:
             raise Violation("one option", "only one of mapping, storage_mapping and additional_io_job", job=job)
         n = len(decision.procs)
         if decision.mapping is not None:

@@ -79,12 +79,8 @@ class Execution:
 
     # --- work ---
 
-    def execute(self, job: SimJob, work: Work) -> Steps:
-        """Run a profile to its end, or to the end of the job's walltime."""
-        left = job.walltime
-        return (yield from self._execute(job, work, [left]))
-
-    def _execute(self, job: SimJob, work: Work, left: list[float]) -> Steps:
+    def execute(self, job: SimJob, work: Work, left: list[float]) -> Steps:
+        """Run a profile to its end, or to the end of what is left of the walltime (one number, which goes down)."""
         kind = work.kind
         frame = Frame(work, self._loop.now)
         job.trail.append(frame)
@@ -122,7 +118,7 @@ class Execution:
             for part in work.parts:
                 frame.index = index
                 index += 1
-                code = yield from self._execute(job, part, left)
+                code = yield from self.execute(job, part, left)
                 if code:
                     return code
         return 0
@@ -194,7 +190,7 @@ class Execution:
         part = self._simulation.works[job.workload].get(chosen)
         assert part is not None
         frame.index = 0
-        return (yield from self._execute(job, part, left))
+        return (yield from self.execute(job, part, left))
 
     # --- energy ---
 

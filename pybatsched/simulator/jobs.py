@@ -93,8 +93,11 @@ def as_told(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:
 
 def rounded(value: Any) -> Any:
     """Give a JSON value with floats of six decimals, as they are on the wire."""
-    if type(value) is float:
+    kind = type(value)
+    if kind is float:
         return round(value, 6)
+    if kind is str or kind is int:  # the most frequent, and a question of the types below is slow
+        return value
     if isinstance(value, Mapping):
         return {key: rounded(part) for key, part in value.items()}
     if isinstance(value, list):

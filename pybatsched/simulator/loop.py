@@ -4,16 +4,18 @@ Rules
 -----
 * Nothing but this module moves the clock or decides who goes on next.
 * A process is a generator. It yields a float to sleep until that instant, None to sleep until somebody wakes it
-  (`wake_at`), or anything else to post it as a notice and to go on once the notice has been handled. An instant that is
-  not in the future does not make it wait.
+  (`wake_at`), or a notice, which is posted, and goes on once the notice has been handled. An instant that is not in the
+  future does not make it wait.
+* A notice is a pair: the function that handles it, and what that is called with.
 
 Theory of operation (Batsim's own, and why messages are cut where they are)
 ---------------------------------------------------------------------------
-One server takes notices from one first-in-first-out mailbox, one a step. In a step the oldest notice is delivered
-(`handle`), the server looks whether it has something to say (`look`), and only then does the notice's sender go on: so
-what the sender posts next is not in the mailbox when the server looks. Processes that the server has started in this
-step begin last. When the mailbox is empty the clock moves to the next instant at which somebody wakes; all who wake
-then do so in the order in which their waits began, and post in that order before anything is delivered.
+One server takes notices from one first-in-first-out mailbox, one a step. In a step the oldest notice is handled, the
+server looks whether it has something to say (`look`; with more notices waiting it says nothing), and only then does the
+notice's sender go on: so what the sender posts next is not in the mailbox when the server looks. Processes that the
+server has started in this step begin last. When the mailbox is empty the clock moves to the next instant at which
+somebody wakes; all who wake then do so in the order in which their waits began, and post in that order before anything
+is handled.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
-Notice: TypeAlias = Any
+Notice: TypeAlias = tuple[Callable[[Any], None], Any]
 Process: TypeAlias = Generator[Any, None, None]
 
 #: Two instants closer than this are one, as for the engine under Batsim (its timing precision).
@@ -33,21 +35,15 @@ SAME_INSTANT_S: Final = 1e-9
 class Loop:
     """Runs processes until nobody waits and no notice is left. O(log waits) per sleep, O(1) per notice."""
 
-    __slots__ = ("_begin", "_handle", "_look", "_mailbox", "_n_waits", "_waits", "now")
+    __slots__ = ("_begin", "_look", "_mailbox", "_n_waits", "_waits", "now")
 
-    def __init__(self, handle: Callable[[Notice], None], look: Callable[[], None]) -> None:
+    def __init__(self, look: Callable[[], None]) -> None:
         self.now = 0.0
-        self._handle = handle
         self._look = look
         self._mailbox: deque[tuple[Notice, Process]] = deque()
         self._waits: list[tuple[float, int, Process]] = []
         self._n_waits = 0
         self._begin: list[Process] = []
-
-    @property
-    def mailbox_is_empty(self) -> bool:
-        """Whether no notice waits to be delivered."""
-        return not self._mailbox
 
     def spawn(self, process: Process) -> None:
         """Start a process, once the sender of the notice that is being handled has gone on."""
@@ -69,12 +65,13 @@ class Loop:
     def run(self) -> None:
         """Run until nothing can happen any more."""
         mailbox, waits, begin = self._mailbox, self._waits, self._begin
-        handle, look, go_on = self._handle, self._look, self._go_on
+        look, go_on = self._look, self._go_on
         while True:
             while mailbox:
-                notice, sender = mailbox.popleft()
-                handle(notice)
-                look()
+                (handle, what), sender = mailbox.popleft()
+                handle(what)
+                if not mailbox:
+                    look()
                 go_on(sender)
                 if begin:
                     self._let_begin()

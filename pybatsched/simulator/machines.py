@@ -39,8 +39,8 @@ SHOWN_STATES: Final = (
 
 _USABLE: Final = frozenset({HostState.IDLE, HostState.COMPUTING})
 _DOES_NOT_EXIST: Final = "does not exist"
-_COMPUTES: Final = "is currently computing jobs ({}), and sharing is off"
 _MANY_CHANGES: Final = 4096
+_COMPUTES: Final = "is currently computing jobs ({}), and sharing is off"
 
 
 class Book(Protocol):
@@ -89,7 +89,7 @@ class CountingBook:
         self._computing_us += n * (now_us - self._running.pop(job)[0])
         self._changes.append((now_us, procs))
         if len(self._changes) > self._n_keep:
-            self._changes = _visible(self._changes)
+            self._changes = _visible(self._changes, self._n_procs)
             self._n_keep = max(_MANY_CHANGES, 2 * len(self._changes))
 
     def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
@@ -109,23 +109,27 @@ class CountingBook:
 
     def times_s(self) -> dict[HostState, float]:
         """Give the host-seconds spent in each state: all time up to a host's last change that it did not compute."""
-        last = _visible(self._changes + sorted(self._running.values(), key=lambda change: change[0]))
-        closed_us = sum(now_us * len(procs) for now_us, procs in last)
+        changes = self._changes + sorted(self._running.values(), key=lambda change: change[0])
+        closed_us = sum(now_us * len(procs) for now_us, procs in _visible(changes, self._n_procs))
         times = dict.fromkeys(HostState, 0.0)
         times[HostState.COMPUTING] = self._computing_us / 1e6
         times[HostState.IDLE] = (closed_us - self._computing_us) / 1e6
         return times
 
 
-def _visible(changes: list[tuple[int, IntervalSet]]) -> list[tuple[int, IntervalSet]]:
-    """Keep of each change the processors that have not changed again since. O(changes)."""
+def _visible(changes: list[tuple[int, IntervalSet]], n_procs: int) -> list[tuple[int, IntervalSet]]:
+    """Keep of each change the processors that have not changed again since. O(changes), less on a busy machine."""
     kept: list[tuple[int, IntervalSet]] = []
     covered = EMPTY
+    n_hidden = n_procs
     for now_us, procs in reversed(changes):
         seen = procs - covered
         if seen:
             kept.append((now_us, seen))
             covered = covered | seen
+            n_hidden -= len(seen)
+            if not n_hidden:
+                break  # whatever came before is covered
     kept.reverse()
     return kept
 

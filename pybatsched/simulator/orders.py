@@ -61,8 +61,9 @@ class Orders:
         if order is None:
             name = getattr(decision, "type", kind.__name__)
             raise Refusal(f"Batsim knows no decision {name!r}")
-        if kind in self._at_once:
-            self._at_once[kind](decision)
+        at_once = self._at_once.get(kind)
+        if at_once is not None:
+            at_once(decision)
         return order
 
     def _job(self, job_id: str, what: str) -> SimJob:
@@ -76,8 +77,10 @@ class Orders:
 
     def _look_up(self, decision: d.ExecuteJob) -> None:
         self._job(decision.job_id, "execute")
-        n_options = sum(
-            option is not None for option in (decision.mapping, decision.storage_mapping, decision.additional_io_job)
+        n_options = (
+            (decision.mapping is not None)
+            + (decision.storage_mapping is not None)
+            + (decision.additional_io_job is not None)
         )
         if n_options + len(decision.extra) > 1:
             raise Refusal(f"EXECUTE_JOB of {decision.job_id} has more than three members")

@@ -41,6 +41,11 @@ JOB_COLUMNS: Final = (
     "metadata",
 )
 
+# Rows as %-templates: twice as fast as f-strings where floats are many.
+_HEAD: Final = "%s,%s,%s,%.6f,%d,%.6f,%s,%s,"
+_REJECTED_ROW: Final = _HEAD + ',,,,,,,,"%s"\n'
+_ROW: Final = _HEAD + '%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%s,%.6f,"%s"\n'
+
 #: The Batsim whose behaviour and files these are.
 BATSIM_VERSION: Final = "4.2.1"
 
@@ -70,11 +75,10 @@ class Totals:
         finish = job.started_at + job.runtime_s
         wait = job.started_at - job.subtime
         turnaround = wait + job.runtime_s  # small numbers first: Batsim computes with more digits than a double has
-        figures = (wait, turnaround, _stretch(wait, turnaround, job.runtime_s))
         sums, maxima = self.sums, self.maxima
-        for i in range(3):
-            sums[i] += figures[i]
-            maxima[i] = max(maxima[i], figures[i])
+        for i, figure in enumerate((wait, turnaround, _stretch(wait, turnaround, job.runtime_s))):
+            sums[i] += figure
+            maxima[i] = max(maxima[i], figure)
         self.makespan = max(self.makespan, finish)
 
 
@@ -128,26 +132,22 @@ class Outputs:
         self.tally.add(
             Outcome(job.id, job.state, job.subtime, job.started_at, job.runtime_s, len(job.alloc), job.metadata)
         )
-        head = (
-            f"{job.name},{job.workload},{job.work.name},{job.subtime:.6f},{job.res},{job.walltime:.6f},"
-            f"{'1' if job.state == COMPLETED_SUCCESSFULLY else '0'},{job.state},"
-        )
-        if job.state == REJECTED:
-            self._jobs.write(f'{head},,,,,,,,"{job.metadata}"\n')
+        state, sub = job.state, job.subtime
+        success = "1" if state == COMPLETED_SUCCESSFULLY else "0"
+        head = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, success, state)
+        if state == REJECTED:
+            self._jobs.write(_REJECTED_ROW % (*head, job.metadata))
             return
-        start, runtime, sub = job.started_at, job.runtime_s, job.subtime
-        finish = start + runtime
+        start, runtime = job.started_at, job.runtime_s
         wait = start - sub
         turnaround = wait + runtime
-        self._jobs.write(
-            f"{head}{start:.6f},{runtime:.6f},{finish:.6f},{wait:.6f},{turnaround:.6f},"
-            f'{_stretch(wait, turnaround, runtime):.6f},{job.alloc},{job.energy_j:.6f},"{job.metadata}"\n'
-        )
+        times = (start, runtime, start + runtime, wait, turnaround, _stretch(wait, turnaround, runtime))
+        self._jobs.write(_ROW % (*head, *times, job.alloc, job.energy_j, job.metadata))
 
     def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
         """Write how many hosts do what from now on."""
-        asleep, on, off, idle, computing = counts
-        self._states.write(f"{now:g},{asleep},{on},{off},{idle},{computing}\n")
+        n_sleeping, n_on, n_off, n_idle, n_computing = counts
+        self._states.write(f"{now:g},{n_sleeping},{n_on},{n_off},{n_idle},{n_computing}\n")
 
     def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
         """Write what has been consumed so far; `kind` is s, e or p: a start, an end, a change of pstate."""

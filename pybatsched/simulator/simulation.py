@@ -40,7 +40,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, scheduler: Scheduler, outputs: Outputs | None = None) -> None:
         self.scenario = scenario
         self.options = scenario.options
-        self.loop = Loop(_deliver, self._look)
+        self.loop = Loop(self._look)
         self.outputs = outputs or Outputs(None)
         self.jobs: dict[str, SimJob] = {}  # those that Batsim would still know
         self.met: set[str] = set()
@@ -60,6 +60,7 @@ class Simulation:
         self._forget: list[SimJob] = []
         self._ready = False
         self._ending = False
+        self._stamp = self._stamped_at = 0.0
         self._n_submitters = len(scenario.workloads)
         self._n_event_lists = len(scenario.event_lists)
         platform = scenario.platform
@@ -217,8 +218,8 @@ class Simulation:
     def _exchange(self, events: list[e.Event]) -> Process:
         """Tell the scheduler, and carry out its decisions in order, each not before its time."""
         self.n_messages += 1
-        reply_now, decisions = self._scheduler(round(self.loop.now, 6), events)
-        orders = self._orders
+        reply_now, decisions = self._scheduler(self.stamp(), events)
+        orders, loop = self._orders, self.loop
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp
             if stamp is None or stamp > reply_now:
@@ -227,10 +228,10 @@ class Simulation:
                     field=f"events[{index}].timestamp",
                 )
             order = orders.prepare(decision)
-            if stamp > self.loop.now:
+            if stamp > loop.now:
                 yield float(stamp)
             yield order, decision
-        if reply_now > self.loop.now:
+        if reply_now > loop.now:
             yield float(reply_now)
         yield self._on_ready, None
 
@@ -238,7 +239,7 @@ class Simulation:
         """Live a job's life: from its start to the notice of its end."""
         job.started_at = self.loop.now
         self.execution.started(job)
-        code = yield from self.execution.execute(job, job.work)
+        code = yield from self.execution.execute(job, job.work, [job.walltime])
         job.return_code = code
         if code == 0:
             job.state = e.COMPLETED_SUCCESSFULLY
@@ -276,12 +277,16 @@ class Simulation:
         self._outbox.append(event)
 
     def stamp(self) -> float:
-        """Give the clock as it is written on the wire."""
-        return round(self.loop.now, 6)
+        """Give the clock as it is written on the wire. Rounding is dear, and an instant has several stamps."""
+        now = self.loop.now
+        if now != self._stamped_at:
+            self._stamped_at = now
+            self._stamp = round(now, 6)
+        return self._stamp
 
     def _look(self) -> None:
-        """Look, after each notice, whether there is something to say, or all is over."""
-        if not self._ready or not self.loop.mailbox_is_empty or self._ending:
+        """Look, after the last notice in the mailbox, whether there is something to say, or all is over."""
+        if not self._ready or self._ending:
             return
         if self._outbox:
             events, self._outbox = self._outbox, []
@@ -330,8 +335,8 @@ class Simulation:
 
     def tell_submitted(self, job: SimJob) -> None:
         """Say JOB_SUBMITTED."""
-        profile = j.rounded(dict(job.work.described)) if self.options.forward_profiles else None
-        self._outbox.append(e.JobSubmitted(job.id, j.as_told(job.fields, job.id), profile, timestamp=self.stamp()))
+        profile = j.rounded(job.work.described) if self.options.forward_profiles else None
+        self.say(e.JobSubmitted(job.id, j.as_told(job.fields, job.id), profile, timestamp=self.stamp()))
 
     def _on_occurred(self, events: list[ExternalEvent]) -> None:
         now = self.stamp()
@@ -403,7 +408,3 @@ class Simulation:
             n_switches=self.execution.n_switches,
         )
         self.outputs.schedule(figures)
-
-
-def _deliver(notice: tuple[Callable[[Any], None], Any]) -> None:
-    notice[0](notice[1])

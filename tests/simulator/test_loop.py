@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from pybatsched.simulator.loop import SAME_INSTANT_S, Loop
+from pybatsched.simulator.loop import SAME_INSTANT_S, Loop, Process
 
 
 class Stage:
@@ -13,8 +12,8 @@ class Stage:
 
     def __init__(self) -> None:
         self.heard: list[Any] = []
-        self.looks: list[tuple[Any, bool]] = []
-        self.loop = Loop(self.handle, self.look)
+        self.looks: list[Any] = []
+        self.loop = Loop(self.look)
 
     def handle(self, notice: Any) -> None:
         self.heard.append((self.loop.now, notice))
@@ -22,59 +21,60 @@ class Stage:
             notice()
 
     def look(self) -> None:
-        self.looks.append((self.heard[-1][1], self.loop.mailbox_is_empty))
+        self.looks.append(self.heard[-1][1])
 
-    def run(self, *processes: Iterator[Any]) -> list[Any]:
+    def says(self, *words: Any) -> Process:
+        """Sleep until floats, post anything else."""
+        for word in words:
+            yield word if isinstance(word, float) else (self.handle, word)
+
+    def run(self, *processes: Process) -> list[Any]:
         for process in processes:
-            self.loop.spawn(process)  # type: ignore[arg-type]
+            self.loop.spawn(process)
         self.loop.run()
         return [notice for _, notice in self.heard]
 
 
-def says(*words: Any) -> Iterator[Any]:
-    yield from words
-
-
 def test_notices_are_delivered_first_in_first_out() -> None:
-    assert Stage().run(says("a1", "a2"), says("b1", "b2")) == ["a1", "b1", "a2", "b2"]
+    stage = Stage()
+    assert stage.run(stage.says("a1", "a2"), stage.says("b1", "b2")) == ["a1", "b1", "a2", "b2"]
 
 
 def test_what_a_sender_posts_next_is_not_seen_when_the_server_looks() -> None:
+    """It looks when the mailbox is empty: between two notices of one sender, not between those of two."""
     stage = Stage()
-    stage.run(says("first", "second"))
-    assert stage.looks == [("first", True), ("second", True)]
+    stage.run(stage.says("first", "second"))
+    assert stage.looks == ["first", "second"]
     stage = Stage()
-    stage.run(says("first"), says("other"))
-    assert stage.looks == [("first", False), ("other", True)]
+    stage.run(stage.says("first"), stage.says("other"))
+    assert stage.looks == ["other"]
 
 
 def test_equal_instants_wake_in_the_order_in_which_waits_began() -> None:
-    assert Stage().run(says(1.0, 3.0, "early"), says(3.0, "first"), says(2.0, 3.0, "late")) == [
-        "first",
-        "early",
-        "late",
-    ]
+    stage = Stage()
+    processes = stage.says(1.0, 3.0, "early"), stage.says(3.0, "first"), stage.says(2.0, 3.0, "late")
+    assert stage.run(*processes) == ["first", "early", "late"]
 
 
 def test_all_who_wake_post_before_anything_is_delivered() -> None:
     stage = Stage()
-    stage.run(says(5.0, "a"), says(5.0, "b"))
-    assert stage.looks == [("a", False), ("b", True)]
+    stage.run(stage.says(5.0, "a"), stage.says(5.0, "b"))
+    assert stage.looks == ["b"]
     assert [now for now, _ in stage.heard] == [5.0, 5.0]
 
 
 def test_instants_a_rounding_error_apart_are_one() -> None:
     stage = Stage()
-    stage.run(says(0.1 + 0.2, "sum"), says(0.3, "decimal"))
+    stage.run(stage.says(0.1 + 0.2, "sum"), stage.says(0.3, "decimal"))
     assert stage.heard == [(0.3, "sum"), (0.3, "decimal")]
     stage = Stage()
-    stage.run(says(1.0 + 2 * SAME_INSTANT_S, "later"), says(1.0, "sooner"))
+    stage.run(stage.says(1.0 + 2 * SAME_INSTANT_S, "later"), stage.says(1.0, "sooner"))
     assert [notice for _, notice in stage.heard] == ["sooner", "later"]
 
 
 def test_an_instant_that_is_not_in_the_future_does_not_make_one_wait() -> None:
     stage = Stage()
-    stage.run(says(4.0, 2.0, 4.0, "now"))
+    stage.run(stage.says(4.0, 2.0, 4.0, "now"))
     assert stage.heard == [(4.0, "now")]
 
 
@@ -83,9 +83,9 @@ def test_the_sender_goes_on_before_what_its_notice_started() -> None:
     stage = Stage()
 
     def start() -> None:
-        stage.loop.spawn(says("child"))  # type: ignore[arg-type]
+        stage.loop.spawn(stage.says("child"))
 
-    assert stage.run(says(start, "next"))[1:] == ["next", "child"]
+    assert stage.run(stage.says(start, "next"))[1:] == ["next", "child"]
 
 
 def test_sleepers_are_woken_by_others_and_look_for_themselves() -> None:
@@ -93,17 +93,17 @@ def test_sleepers_are_woken_by_others_and_look_for_themselves() -> None:
     loop = stage.loop
     state = {"go": False}
 
-    def sleeper() -> Iterator[Any]:
+    def sleeper() -> Process:
         while not state["go"]:
             yield None
-        yield "awake"
+        yield stage.handle, "awake"
 
     process = sleeper()
     seq = loop.begin_wait()
-    loop.wake_at(process, 1.0, seq)  # type: ignore[arg-type]
-    loop.wake_at(process, 2.0, seq)  # type: ignore[arg-type]
+    loop.wake_at(process, 1.0, seq)
+    loop.wake_at(process, 2.0, seq)
 
-    def permit() -> Iterator[Any]:
+    def permit() -> Process:
         yield 1.5
         state["go"] = True
 
@@ -113,12 +113,12 @@ def test_sleepers_are_woken_by_others_and_look_for_themselves() -> None:
 
 def test_a_closed_process_does_nothing_any_more() -> None:
     stage = Stage()
-    victim = says(3.0, "never")
+    victim = stage.says(3.0, "never")
 
-    def killer() -> Iterator[Any]:
+    def killer() -> Process:
         yield 1.0
-        victim.close()  # type: ignore[attr-defined]
-        yield "killed"
+        victim.close()
+        yield stage.handle, "killed"
 
     assert stage.run(victim, killer()) == ["killed"]
     assert stage.loop.now == 3.0
