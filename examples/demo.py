@@ -1,90 +1,83 @@
-"""The main job in miniature: a scheduler process, a simulator on the other end of a real socket, and the result.
+"""The main job in miniature: a generated week of jobs on the embedded simulator, under three policies.
 
-Until the embedded simulator exists, the simulator is the project's own fake Batsim (pybatsched.testing).
+    python examples/demo.py [--procs 128] [--load 0.8] [--seed 2026]
 
-    python examples/demo.py [--policy easy]
+Files go to out/: the workload, Batsim's outputs of each run, and a journal of the last one for `explain`.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
-import subprocess
-import sys
+import csv
 from pathlib import Path
 
-import zmq
+from pybatsched import registry
+from pybatsched.explain import explain
+from pybatsched.journal import JournalReader, JournalWriter
+from pybatsched.metrics import Figures
+from pybatsched.platform.model import uniform
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.run import run_policy
+from pybatsched.workload import batsim_json
+from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.walltimes import Walltimes
 
-from pybatsched.testing import FakeBatsim, Workload
-
-N_PROCS = 32
-WIDTH = 72
-
-
-def workload() -> Workload:
-    """Make thirty jobs of all sizes, always the same ones."""
-    rng = random.Random(2026)
-    jobs = Workload()
-    at = 0.0
-    for index in range(30):
-        at = round(at + rng.expovariate(1 / 60), 1)
-        run = round(rng.uniform(60, 900), 1)
-        jobs.job(f"{index:02}", n=2 ** rng.randint(0, 5), s=run, at=at, walltime=round(run * rng.uniform(1.1, 2), 1))
-    return jobs
+OUT = Path("out")
+POLICIES = ("fcfs", "easy", "conservative")
 
 
 def main() -> int:
-    """Serve a policy, simulate, show the schedule and explain one job."""
+    """Generate, simulate, compare, and explain one job."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policy", default="easy")
-    policy = parser.parse_args().policy
-    out = Path("out")
-    out.mkdir(exist_ok=True)
-    journal = str(out / "demo.pbj")
-    pybatsched = [sys.executable, "-m", "pybatsched"]
-    command = [*pybatsched, "--policy", policy, "--endpoint", "tcp://127.0.0.1:*", "--journal", journal]
-    print(f"$ pybatsched --policy {policy} --journal {journal}", flush=True)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as scheduler:
-        assert scheduler.stderr is not None
-        first = scheduler.stderr.readline()
-        print(first, end="", flush=True)
-        if scheduler.poll() is not None or "waiting for Batsim at" not in first:
-            return scheduler.wait()
-        context = zmq.Context()
-        socket = context.socket(zmq.REQ)
-        socket.connect(first.split()[-1])
-
-        def ask(raw: bytes) -> bytes:
-            socket.send(raw)
-            return socket.recv()
-
-        run = FakeBatsim(workload(), N_PROCS).run(ask)
-        print(scheduler.stderr.read(), end="", flush=True)
-        socket.close()
-        context.term()
-    if scheduler.returncode:
-        return scheduler.returncode
-    show(run)
-    late = max(run.jobs.values(), key=lambda job: (job.started_at or 0.0) - job.fields["subtime"])
-    for arguments in (["replay", journal], ["explain", journal, late.id]):
-        print(f"\n$ pybatsched {' '.join(arguments)}", flush=True)
-        subprocess.run([*pybatsched, *arguments], check=True)
+    parser.add_argument("--procs", type=int, default=128)
+    parser.add_argument("--load", type=float, default=0.8)
+    parser.add_argument("--seed", type=int, default=2026)
+    args = parser.parse_args()
+    OUT.mkdir(exist_ok=True)
+    recipe = Recipe(
+        "lublin", args.procs, seed=args.seed, days=7, load=args.load, walltimes=Walltimes.parse("factor:2"), n_users=20
+    )
+    week = generate(recipe)
+    batsim_json.write(week, OUT / "demo_week.json")
+    print(
+        f"a week of {len(week.jobs):,} jobs on {args.procs} processors, "
+        f"offered load {args.load:.0%} (out/demo_week.json)"
+    )
+    print(f"{'policy':<14}{'mean wait':>12}{'max wait':>12}{'mean b. slowdown':>18}{'utilisation':>13}{'makespan':>12}")
+    for policy in POLICIES:
+        journal = OUT / f"demo_{policy}.pbj"
+        result = run_policy(
+            Scenario(uniform(args.procs), {"w0": week}),
+            registry.PolicyPlan(registry.find(policy)),
+            Outputs(str(OUT / f"demo_{policy}")),
+            journal=JournalWriter(str(journal)),
+        )
+        print(row(policy, result.figures))
+    longest = longest_wait(OUT / "demo_conservative_jobs.csv")
+    print(f"\nthe story of {longest} under conservative, the job that waited longest:")
+    for at, text in explain(JournalReader(str(OUT / "demo_conservative.pbj")), longest)[:8]:
+        print(f"  {at:>12,.2f}  {text}")
+    print("\nBatsim's outputs and journals are in out/; the same from the command line:")
+    print(f"  pybatsched simulate --procs {args.procs} -w out/demo_week.json --policy easy -e out/easy")
     return 0
 
 
-def show(run: FakeBatsim) -> None:
-    """Draw the schedule, one line a job: dots while it waits, a bar while it runs."""
-    end = max(job.ended_at or 0.0 for job in run.jobs.values())
-    print(f"\n{'job':>6} {'procs':>6} {'wait s':>8}  0 s {'':.<{WIDTH - 14}} {end:.0f} s")
-    for job in sorted(run.jobs.values(), key=lambda job: job.fields["subtime"]):
-        assert job.started_at is not None
-        assert job.ended_at is not None
-        a, b, c = (round(at / end * WIDTH) for at in (job.fields["subtime"], job.started_at, job.ended_at))
-        line = " " * a + "." * (b - a) + "=" * max(c - b, 1)
-        print(f"{job.id:>6} {len(job.procs):>6} {job.started_at - job.fields['subtime']:>8.1f}  {line}")
-    waits = [(job.started_at or 0.0) - job.fields["subtime"] for job in run.jobs.values()]
-    print(f"{len(waits)} jobs on {N_PROCS} processors, mean wait {sum(waits) / len(waits):.1f} s")
+def row(policy: str, figures: Figures) -> str:
+    """Write the line of a policy."""
+    wait, longest = figures.mean_wait_s or 0.0, figures.max_wait_s or 0.0
+    return (
+        f"{policy:<14}{wait:>10,.0f} s{longest:>10,.0f} s{figures.mean_bounded_slowdown or 1.0:>18,.2f}"
+        f"{figures.utilisation or 0.0:>13.1%}{figures.makespan_s or 0.0:>10,.0f} s"
+    )
+
+
+def longest_wait(path: Path) -> str:
+    """Find the job that waited longest."""
+    with path.open() as file:
+        job = max(csv.DictReader(file), key=lambda job: float(job["waiting_time"] or 0))
+    return f"{job['workload_name']}!{job['job_id']}"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

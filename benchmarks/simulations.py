@@ -1,0 +1,156 @@
+"""Jobs per second of whole simulations with the embedded simulator, beside a lean loop as the floor, in one run.
+
+    python benchmarks/simulations.py [--quick] [--traces DIR]
+
+Each case runs in a process of its own, which reports the CPU and wall time of the simulation alone, outputs included
+and start-up (imports, reading inputs) aside, and its peak memory. The lean loop is EASY on counts in one function: no
+messages, no checks, no processor sets, no files. It is what CPython can do at all on this machine at this moment.
+Prints tables, never a verdict. Traces are looked for in --traces, PYBATSCHED_TRACES or ../shared/traces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from pybatsched import registry
+from pybatsched.platform.model import uniform
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.run import run_policy
+from pybatsched.workload import Workload, load
+from pybatsched.workload.generate import Recipe, generate
+
+ROOT = Path(__file__).parents[1]
+N_PROCS = 1024
+
+
+def generated(n_jobs: int) -> Workload:
+    """Make jobs of exponential run times and sizes of powers of two, at load 0.9."""
+    return generate(Recipe("poisson", N_PROCS, seed=1, n_jobs=n_jobs, load=0.9))
+
+
+def lean_easy(workload: Workload, n_procs: int) -> float:
+    """Simulate EASY on counts, as lean as Python can. Gives the mean wait."""
+    jobs = sorted(
+        (job["subtime"], index, job["res"], workload.profiles[job["profile"]]["delay"])
+        for index, job in enumerate(workload.jobs)
+    )
+    running: list[tuple[float, int]] = []
+    queue: list[tuple[float, int, int, float]] = []
+    free, i, waited = n_procs, 0, 0.0
+    while i < len(jobs) or queue:
+        now = min(jobs[i][0] if i < len(jobs) else float("inf"), running[0][0] if running else float("inf"))
+        while running and running[0][0] <= now:
+            free += heapq.heappop(running)[1]
+        while i < len(jobs) and jobs[i][0] <= now:
+            queue.append(jobs[i])
+            i += 1
+        while queue and queue[0][2] <= free:
+            at, _, n, run = queue.pop(0)
+            free -= n
+            waited += now - at
+            heapq.heappush(running, (now + run, n))
+        if queue and free:
+            extra, shadow = free, now
+            for end, n in sorted(running):
+                extra += n
+                shadow = end
+                if extra >= queue[0][2]:
+                    break
+            extra -= queue[0][2]
+            kept = [queue[0]]
+            for job in queue[1:]:
+                at, _, n, run = job
+                if n <= free and (now + run <= shadow or n <= extra):
+                    if now + run > shadow:
+                        extra -= n
+                    free -= n
+                    waited += now - at
+                    heapq.heappush(running, (now + run, n))
+                else:
+                    kept.append(job)
+            queue = kept
+    return waited / len(jobs)
+
+
+def case(what: dict[str, Any]) -> dict[str, Any]:
+    """Run one case in this process."""
+    workload = load(what["trace"], walltimes="exact") if "trace" in what else generated(what["n_jobs"])
+    n_procs = what.get("n_procs", N_PROCS)
+    with tempfile.TemporaryDirectory() as directory:
+        cpu, wall = time.process_time(), time.perf_counter()
+        if what["policy"] == "lean loop":
+            mean_wait = lean_easy(workload, n_procs)
+        else:
+            plan = registry.PolicyPlan(registry.find(what["policy"]))
+            outputs = Outputs(str(Path(directory) / "out"))
+            cpu, wall = time.process_time(), time.perf_counter()
+            result = run_policy(Scenario(uniform(n_procs), {"w0": workload}), plan, outputs)
+            mean_wait = result.figures.mean_wait_s or 0.0
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"n_jobs": len(workload.jobs), "cpu_s": cpu, "wall_s": wall, "peak_mb": peak, "mean_wait_s": mean_wait}
+
+
+def measured(**what: Any) -> dict[str, Any]:
+    """Run one case in a process of its own."""
+    command = [sys.executable, __file__, "--case", json.dumps(what)]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return found
+
+
+def show(name: str, row: dict[str, Any], floor: dict[str, Any] | None = None) -> None:
+    rate = row["n_jobs"] / row["cpu_s"]
+    ratio = f"{row['cpu_s'] / row['n_jobs'] * floor['n_jobs'] / floor['cpu_s']:8.2f}x" if floor else " " * 9
+    print(
+        f"{name:<34}{row['n_jobs']:>9,}{row['cpu_s']:>9.2f} s{row['wall_s']:>9.2f} s{rate:>12,.0f}/s{ratio}"
+        f"{row['peak_mb']:>9,.0f} MB{row['mean_wait_s']:>14,.1f} s",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="generated jobs only, up to 30,000")
+    parser.add_argument("--traces", default=os.environ.get("PYBATSCHED_TRACES", ROOT.parent / "shared" / "traces"))
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.case:
+        print(json.dumps(case(json.loads(args.case))))
+        return
+    head = f"{'':<34}{'jobs':>9}{'CPU':>11}{'wall':>11}{'rate':>14}{'/ lean':>9}{'peak':>12}{'mean wait':>16}"
+    print(f"generated jobs, {N_PROCS:,} processors, load 0.9\n{head}")
+    floor = measured(policy="lean loop", n_jobs=10_000)
+    show("lean loop (EASY on counts)", floor)
+    for policy in ("fcfs", "easy", "conservative"):
+        show(policy, measured(policy=policy, n_jobs=10_000), floor)
+    for n_jobs in (30_000,) if args.quick else (30_000, 100_000, 300_000):
+        show(f"easy, {n_jobs:,}", measured(policy="easy", n_jobs=n_jobs), floor)
+    if args.quick:
+        return
+    print(f"\nreal logs, exact estimates\n{head}")
+    for name, policy, n_procs in (
+        ("CEA-Curie-2011-2.1-cln.swf.gz", "fcfs", 93_312),
+        ("CEA-Curie-2011-2.1-cln.swf.gz", "easy", 93_312),
+        ("SDSC-BLUE-2000-4.2-cln.swf.gz", "conservative", 1_152),
+    ):
+        trace = Path(args.traces) / name
+        if trace.exists():
+            row = measured(policy=policy, trace=str(trace), n_procs=n_procs)
+            show(f"{name.partition('-2')[0]}, {policy}", row, floor)
+        else:
+            print(f"{name}: not in {args.traces}")
+
+
+if __name__ == "__main__":
+    main()
