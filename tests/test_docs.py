@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from support.process import Peer, Server, run_cli
 
-from pybatsched import testing
+from pybatsched import metrics, testing
+from pybatsched.cli import progress
+from pybatsched.simulator import jobs as sim_jobs
+from pybatsched.simulator import tasks
 from pybatsched.testing import FakeBatsim, Workload
 
 ROOT = Path(__file__).parents[1]
@@ -79,16 +82,21 @@ def test_the_demo_runs(tmp_path: Path) -> None:
         [sys.executable, str(ROOT / "examples" / "demo.py")], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "30 jobs on 32 processors" in done.stdout
-    assert "identical: 62 messages answered as recorded" in done.stdout
+    assert "a week of 2,951 jobs on 128 processors" in done.stdout
+    table = [line.split() for line in done.stdout.splitlines() if line.startswith(("fcfs", "easy", "conservative"))]
+    waits = {words[0]: float(words[1].replace(",", "")) for words in table}
+    assert waits["fcfs"] > waits["easy"] > 0
+    assert waits["fcfs"] > waits["conservative"] > 0
+    assert "the job that waited longest" in done.stdout
 
 
-def test_examples_of_the_testing_module() -> None:
+def test_examples_in_docstrings() -> None:
     import doctest
 
-    result = doctest.testmod(testing)
-    assert result.attempted
-    assert not result.failed
+    for module in (testing, metrics, tasks, sim_jobs, progress):
+        result = doctest.testmod(module)
+        assert result.attempted, module
+        assert not result.failed, module
 
 
 def test_every_rule_is_documented() -> None:
