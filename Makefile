@@ -3,8 +3,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+FOREIGN := build/foreign
 # Everything that is installed is pinned, what builds our own packages included.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit wheel bench clean
 
@@ -24,7 +26,7 @@ types: $(VENV)/ready
 	MYPYPATH=build/typing $(BIN)/mypy -p pybatsched -p pybatsched_schedulers
 	MYPYPATH=build/typing:tests $(BIN)/mypy tests benchmarks examples
 
-unit: $(VENV)/ready
+unit: $(VENV)/ready $(FOREIGN)/ready
 	$(BIN)/python -m pytest -n auto
 
 # The wheel is built, installed where nothing else is, and asked who it is.
@@ -38,12 +40,20 @@ wheel: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/exchanges.py
+	$(BIN)/python benchmarks/simulations.py
 
 # Installed anew whenever the project's own description or the pins have changed.
 $(VENV)/ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	mkdir -p build
 	$(PIP_INSTALL) --editable '.[dev]'
+	touch $@
+
+# Programs of others that the tests run against ours, away from our own environment. Compiled when used: it is faster.
+$(FOREIGN)/ready: constraints.txt tests/foreign/requirements.txt
+	test -x $(FOREIGN)/bin/python || $(PYTHON) -m venv $(FOREIGN)
+	$(FOREIGN_INSTALL) --requirement tests/foreign/requirements.txt
+	$(FOREIGN_INSTALL) --no-deps pybatsim
 	touch $@
 
 clean:

@@ -73,7 +73,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class FakeJob:
-    """What became of a job, by Batsim's words. `final_state` may be REJECTED too; it is empty if the job is not over."""
+    """What became of a job, by Batsim's words. `final_state` may be REJECTED too; it is empty until the job is over."""
 
     id: str
     fields: Mapping[str, Any]

@@ -4,8 +4,8 @@ Rules
 -----
 * Nothing but this module moves the clock or decides who goes on next.
 * A process is a generator. It yields a float to sleep until that instant, None to sleep until somebody wakes it
-  (`wake_at`), or a notice, which is posted, and goes on once the notice has been handled. An instant that is not in the
-  future does not make it wait.
+  (`wake_at`), `SOON` to let all others of this instant go first, or a notice, which is posted, and goes on once the
+  notice has been handled. An instant that is not in the future does not make it wait.
 * A notice is a pair: the function that handles it, and what that is called with.
 
 Theory of operation (Batsim's own, and why messages are cut where they are)
@@ -30,6 +30,10 @@ Process: TypeAlias = Generator[Any, None, None]
 
 #: Two instants closer than this are one, as for the engine under Batsim (its timing precision).
 SAME_INSTANT_S: Final = 1e-9
+
+
+#: Yielded by a process that lets the others go first who wake or begin with it.
+SOON: Final = object()
 
 
 class Loop:
@@ -92,6 +96,8 @@ class Loop:
             woken.sort(key=_by_wait)
             for _, process in woken:
                 go_on(process)
+            if begin:
+                self._let_begin()
 
     def _let_begin(self) -> None:
         """Start the new processes, and those that these start."""
@@ -109,6 +115,9 @@ class Loop:
                     heappush(self._waits, (wanted, self._n_waits, process))
                     return
             elif wanted is None:
+                return
+            elif wanted is SOON:
+                self._begin.append(process)
                 return
             else:
                 self._mailbox.append((wanted, process))

@@ -16,7 +16,7 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from pybatsched.simulator.jobs import SimJob
-from pybatsched.simulator.loop import Loop, Process
+from pybatsched.simulator.loop import SOON, Loop, Process
 from pybatsched.simulator.machines import Book, CountingBook, HostBook, HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.orders import Orders
@@ -246,6 +246,8 @@ class Simulation:
         else:
             job.state = e.COMPLETED_FAILED if code > 0 else e.COMPLETED_WALLTIME_REACHED
         self.execution.ended(job)
+        if self.options.energy:
+            yield SOON  # Batsim reads the energy meters first, and who wakes with it is quicker
         yield self._on_done, job
 
     def call(self, at: float) -> Process:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pybatsched import events as e
+from pybatsched.simulator.loop import SOON
 from pybatsched.simulator.machines import HostState
 from pybatsched.simulator.power import WAY_DOWN, WAY_UP, Power
 from pybatsched.simulator.refusal import Refusal
@@ -71,6 +72,7 @@ def _on_the_way(simulation: Simulation, power: Power, host: int, pstate: int) ->
     power.set_pstate(host, pstate, simulation.now)
     power.set_load(host, 0.0, simulation.now)
     book.change(host, HostState.SLEEPING if down else HostState.IDLE, simulation.now)
+    yield SOON  # as for jobs with energy
     yield _on_switched, (simulation, power, host, pstate)
 
 

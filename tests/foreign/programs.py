@@ -1,0 +1,120 @@
+"""Foreign programs: where they are, and how two of them are run against each other with an end to every wait."""
+
+from __future__ import annotations
+
+import csv
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support.recordings import ROOT
+
+ENVIRONMENT = ROOT / "build" / "foreign"
+PYTHON = ENVIRONMENT / "bin" / "python"
+PYBATSIM = ENVIRONMENT / "bin" / "pybatsim"
+
+needs_environment = pytest.mark.skipif(
+    not (ENVIRONMENT / "ready").exists(), reason="no build/foreign; `make build/foreign/ready` makes it"
+)
+
+#: How long a pair may take, how long one waits for the other's word, and how long one may outlive the other; seconds.
+DEADLINE_S = 90
+PATIENCE_S = 45
+GRACE_S = 20
+
+
+def free_port() -> int:
+    """Give a port on which nobody listens, below those that the system gives away by itself."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 28_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How two processes ended, and what each said."""
+
+    scheduler_code: int
+    simulator_code: int
+    scheduler_said: str
+    simulator_said: str
+
+    @property
+    def codes(self) -> tuple[int, int]:
+        """The exit codes, the scheduler's first."""
+        return self.scheduler_code, self.simulator_code
+
+    @property
+    def said(self) -> str:
+        return f"scheduler:\n{self.scheduler_said[-3000:]}\nsimulator:\n{self.simulator_said[-3000:]}"
+
+
+def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Outcome:
+    """Run both to their ends. One that is left alone for GRACE_S, or still there after DEADLINE_S, is killed (-9).
+
+    They work in the directory: pybatsim writes its out_events.csv where it is.
+    """
+    paths = [directory / "scheduler.log", directory / "simulator.log"]
+    until = time.monotonic() + DEADLINE_S
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for command, path in zip((scheduler, simulator), paths, strict=True):
+            with path.open("wb") as log:
+                process = subprocess.Popen(
+                    command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                )
+                processes.append(process)
+        n_running = 2
+        while n_running and time.monotonic() < until:
+            time.sleep(0.02)
+            if n_running > (n_running := sum(process.poll() is None for process in processes)):
+                until = min(until, time.monotonic() + GRACE_S)
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    codes = [process.returncode for process in processes]
+    return Outcome(codes[0], codes[1], paths[0].read_text(), paths[1].read_text())
+
+
+def our_simulator(args: list[str], port: int, prefix: Path) -> list[str]:
+    """Give the command that plays Batsim for whoever listens at the port."""
+    command = [sys.executable, "-m", "pybatsched", "simulate", *args, "--external", "-q"]
+    return [*command, "--timeout", str(PATIENCE_S), "-s", f"tcp://127.0.0.1:{port}", "-e", str(prefix)]
+
+
+def real_batsim(args: list[str], port: int, prefix: Path) -> list[str]:
+    return ["batsim", *args, "-v", "quiet", "-s", f"tcp://127.0.0.1:{port}", "-e", str(prefix)]
+
+
+def pybatsim(scheduler: str, port: int, *, patience_s: float = PATIENCE_S) -> list[str]:
+    """Give the command of a scheduler of pybatsim (or of a file with one) that logs every message."""
+    patience_ms = str(round(patience_s * 1000))
+    return [str(PYBATSIM), scheduler, "-s", f"tcp://127.0.0.1:{port}", "-v", "info", "-t", patience_ms]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def run_script(name: str, *args: str, settings: dict[str, str]) -> str:
+    """Run a script of this directory in the foreign environment. Gives what it printed."""
+    command = [str(PYTHON), str(Path(__file__).with_name(name)), *args]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, env=os.environ | settings
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,152 @@
+"""pybatsim, as it is on the package index, drives whole runs of our simulator, and cannot tell it from Batsim."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.process import run_cli
+
+from foreign.inputs import N_JOBS, N_PROCS, RETURNS, Input, write_input
+from foreign.programs import free_port, needs_environment, our_simulator, pybatsim, real_batsim, rows, run_pair
+from pybatsched.intervals import IntervalSet
+
+pytestmark = needs_environment
+
+ANYHOSTS = str(Path(__file__).with_name("anyhosts.py"))
+DETERMINISTIC = ["schedFcfs", "schedEasySjfBackfill", "easyBackfill"]
+#: These go through a set of objects, in the order of their addresses, and claim 0.005 s of scheduling for each event.
+FILLERS = ["fillerSched", "fillerSchedWithEvents"]
+SCHEDULING_S = 0.1
+
+
+def messages(log: str) -> list[dict[str, Any]]:
+    """Give all messages in pybatsim's log, received and sent."""
+    return [ast.literal_eval(text) for text in re.findall(r"Message (?:Received from|Sent to) Batsim: (.*)", log)]
+
+
+def check_schedule(made: Input, table: list[dict[str, str]], *, returns: Sequence[float] = ()) -> None:
+    """Check the rules that any schedule obeys: all jobs, not too early, for as long as they take, one per processor.
+
+    Jobs that wait start when a job has ended or machines have come back (`returns`), not at any other time.
+    """
+    content = json.loads(made.workload.read_text())
+    jobs = {job["id"]: job for job in content["jobs"]}
+    assert sorted(row["job_id"] for row in table) == sorted(jobs)
+    held: list[tuple[float, float, IntervalSet]] = []
+    for row in table:
+        job = jobs[row["job_id"]]
+        started_at, ended_at = float(row["starting_time"]), float(row["finish_time"])
+        assert row["final_state"] == "COMPLETED_SUCCESSFULLY"
+        assert float(row["submission_time"]) == job["subtime"]
+        assert started_at >= job["subtime"]
+        assert float(row["waiting_time"]) == pytest.approx(started_at - job["subtime"], abs=2e-6)
+        assert ended_at - started_at == pytest.approx(float(job["profile"][1:]), abs=2e-6)
+        procs = IntervalSet.parse(row["allocated_resources"])
+        assert len(procs) == job["res"]
+        assert all(not procs & other for begin, end, other in held if begin < ended_at and started_at < end)
+        held.append((started_at, ended_at, procs))
+    waited = [row for row in table if float(row["waiting_time"]) > SCHEDULING_S]
+    assert waited
+    chances = [*returns, *(end for _, end, _ in held)]
+    for row in waited:
+        started_at = float(row["starting_time"])
+        assert any(chance <= started_at <= chance + SCHEDULING_S for chance in chances)
+
+
+@pytest.mark.parametrize("scheduler", [*DETERMINISTIC, *FILLERS])
+def test_whole_runs(scheduler: str, tmp_path: Path) -> None:
+    made = write_input(tmp_path)
+    port = free_port()
+    with_events = scheduler == "fillerSchedWithEvents"
+    args = made.args_with_events if with_events else made.args
+    outcome = run_pair(pybatsim(scheduler, port), our_simulator(args, port, tmp_path / "out"), tmp_path)
+    assert outcome.codes == (0, 0), outcome.said
+    assert f"success {N_JOBS} , complete: {N_JOBS}" in outcome.scheduler_said
+    check_schedule(made, rows(tmp_path / "out_jobs.csv"), returns=RETURNS if with_events else ())
+
+
+def test_its_first_come_first_served_is_ours(tmp_path: Path) -> None:
+    """Start and end at the same times; which of the free processors a job gets is another matter."""
+    made = write_input(tmp_path)
+    port = free_port()
+    outcome = run_pair(pybatsim(ANYHOSTS, port), our_simulator(made.args, port, tmp_path / "theirs"), tmp_path)
+    assert outcome.codes == (0, 0), outcome.said
+    ours = run_cli("simulate", *made.args, "--policy", "fcfs", "-q", "-e", str(tmp_path / "ours"))
+    assert ours.returncode == 0, ours.stderr
+    theirs_table, our_table = rows(tmp_path / "theirs_jobs.csv"), rows(tmp_path / "ours_jobs.csv")
+    check_schedule(made, theirs_table)
+    for table in (theirs_table, our_table):
+        table.sort(key=lambda row: int(row["job_id"]))
+        for row in table:
+            del row["allocated_resources"]
+    assert theirs_table == our_table
+
+
+def run_with_both(scheduler: str, args: list[str], out: Path) -> list[list[dict[str, Any]]]:
+    """Run a scheduler with our simulator (files ours_*) and with Batsim (batsim_*). Gives the messages of each run."""
+    heard = []
+    for name, simulator in (("ours", our_simulator), ("batsim", real_batsim)):
+        port = free_port()
+        outcome = run_pair(pybatsim(scheduler, port), simulator(args, port, out / name), out)
+        assert outcome.codes == (0, 0), outcome.said
+        heard.append(messages(outcome.scheduler_said))
+    assert len(heard[0]) > N_JOBS
+    return heard
+
+
+@pytest.mark.batsim
+@pytest.mark.parametrize("scheduler", DETERMINISTIC)
+def test_the_same_run_with_batsim(scheduler: str, tmp_path: Path) -> None:
+    """Every message, _jobs.csv and _machine_states.csv are the same as with Batsim itself."""
+    ours, theirs = run_with_both(scheduler, write_input(tmp_path).args, tmp_path)
+    assert ours == theirs
+    for file in ("jobs.csv", "machine_states.csv"):
+        assert (tmp_path / f"ours_{file}").read_bytes() == (tmp_path / f"batsim_{file}").read_bytes()
+
+
+@pytest.mark.batsim
+def test_the_same_run_with_batsim_and_energy(tmp_path: Path) -> None:
+    """The same with -E and its two files: energy meters change who is quicker at one instant."""
+    args = [*write_input(tmp_path, energy=True).args, "-E"]
+    ours, theirs = run_with_both("schedFcfs", args, tmp_path)
+    assert ours == theirs
+    for file in ("jobs.csv", "machine_states.csv", "pstate_changes.csv", "consumed_energy.csv"):
+        assert (tmp_path / f"ours_{file}").read_bytes() == (tmp_path / f"batsim_{file}").read_bytes()
+
+
+def test_a_scheduler_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:
+    """randomSched starts every job at once, wherever; without shared processors Batsim aborts, and we say why."""
+    port = free_port()
+    simulator = our_simulator(write_input(tmp_path).args, port, tmp_path / "out")
+    outcome = run_pair(pybatsim("randomSched", port, patience_s=2), simulator, tmp_path)
+    assert outcome.codes == (1, 3), outcome.said
+    assert re.search(r"w0!\d+", outcome.simulator_said), outcome.said
+    assert "Traceback" not in outcome.simulator_said
+    assert "Batsim is not responding" in outcome.scheduler_said
+
+
+def test_with_shared_processors_it_may(tmp_path: Path) -> None:
+    port = free_port()
+    args = [*write_input(tmp_path).args, "--enable-compute-sharing"]
+    outcome = run_pair(pybatsim("randomSched", port), our_simulator(args, port, tmp_path / "out"), tmp_path)
+    assert outcome.codes == (0, 0), outcome.said
+    table = rows(tmp_path / "out_jobs.csv")
+    assert len(table) == N_JOBS
+    assert {row["waiting_time"] for row in table} == {"0.000000"}
+    assert rows(tmp_path / "out_schedule.csv")[0]["nb_computing_machines"] == str(N_PROCS)
+
+
+def test_a_scheduler_that_dies_is_noticed(tmp_path: Path) -> None:
+    """fcfsSchedSleep expects a state's number where Batsim 4 writes text, and exits; Batsim would wait for ever."""
+    port = free_port()
+    args = [*write_input(tmp_path, energy=True).args, "-E"]
+    outcome = run_pair(pybatsim("fcfsSchedSleep", port), our_simulator(args, port, tmp_path / "out"), tmp_path)
+    assert outcome.codes == (1, 4), outcome.said
+    assert "Switched to an unhandled pstate: 3" in outcome.scheduler_said
+    assert re.search(r"closed its connection [\d.]+ s ago without answering message \d+", outcome.simulator_said)
