@@ -289,7 +289,9 @@ class Engine:
         self._referee.now = self.now
         try:
             wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
-            asked = iter(wanted if wanted is not None else ())
+            if not wanted:
+                return
+            asked = iter(wanted)
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:

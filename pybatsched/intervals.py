@@ -153,7 +153,10 @@ class IntervalSet:
             return IntervalSet._of(rest)
         bounds = self._bounds.copy()
         if len(gone) > _MANY and bounds:
-            return self & IntervalSet._of([0, *gone, max(bounds[-1], gone[-1])])  # all the others
+            # Only the runs from our lowest to our highest member matter: few, if we are one run.
+            gone = gone[bisect_right(gone, bounds[0]) & ~1 : bisect_left(gone, bounds[-1]) + 1 & ~1]
+            if len(gone) > _MANY:
+                return self & IntervalSet._of([0, *gone, max(bounds[-1], gone[-1])])  # all the others
         for k in range(0, len(gone), 2):
             start, stop = gone[k], gone[k + 1]
             i = bisect_left(bounds, start)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
-from sortedcontainers import SortedList
 
 from pybatsched.decisions import CallMeLater, Decision, Reason
 from pybatsched.instants import TICK, instant
@@ -99,7 +98,7 @@ class ConservativeScheduler(LocalScheduler):
         self.compression = options.compression if isinstance(options, ConservativeOptions) else True
         self._profile = Profile(0.0, partition.n_free)
         self._places: dict[str, float] = {}
-        self._by_place: SortedList[tuple[float, int, Job]] = SortedList()
+        self._by_place: list[tuple[float, int, Job]] = []  # sorted
         self._booked: dict[str, tuple[IntervalSet, float]] = {}
         self._newcomers: list[Job] = []
         self._gains = Gains()
@@ -193,12 +192,12 @@ class ConservativeScheduler(LocalScheduler):
     def _note(self, job: Job, place: float) -> None:
         self._places[job.id] = place
         self._seen[job.id] = self._gains.n
-        self._by_place.add((place, self._entries[job.id][1], job))
+        insort(self._by_place, (place, self._entries[job.id][1], job))
 
     def _forget(self, job: Job, arrival: int) -> float:
         place = self._places.pop(job.id)
         del self._seen[job.id]
-        self._by_place.remove((place, arrival, job))
+        del self._by_place[bisect_left(self._by_place, (place, arrival, job))]
         return place
 
     def _compress(self, now: float) -> None:

@@ -8,10 +8,14 @@ shadow time or needs no more than the extra processors. Processors are counted, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from heapq import nsmallest
+from itertools import islice
+from sys import float_info
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from pybatsched.decisions import Decision, Reason
+from pybatsched.decisions import Decision, ExecuteJob, Reason
 from pybatsched.instants import HALF_TICK
 from pybatsched.local import HEAD, LocalPolicy, LocalScheduler, QueueOptions
 
@@ -21,16 +25,73 @@ if TYPE_CHECKING:
     from pybatsched.profile import Profile
 
 
+Entry: TypeAlias = "tuple[float, int, Job]"
+
+#: From this length on a queue is kept by sizes as well, which costs more than going through a short one.
+LONG_QUEUE: Final = 64
+
+
+class Backlog:
+    """A long queue by the sizes of its jobs, so that a plan need not look at those that cannot start.
+
+    For each size there are two sorted lists, one in queue order and one by time to plan for. Adding and removing is
+    O(log queue).
+    """
+
+    def __init__(self) -> None:
+        self._by_size: dict[int, tuple[list[Entry], list[tuple[float, Entry]]]] = {}
+        self._spans: dict[str, float] = {}
+
+    def add(self, entry: Entry, span_s: float) -> None:
+        """Take in a job of the queue."""
+        in_order, by_span = self._by_size.setdefault(entry[2].n_procs, ([], []))
+        self._spans[entry[2].id] = span_s
+        insort(in_order, entry)
+        insort(by_span, (span_s, entry))
+
+    def remove(self, entry: Entry) -> None:
+        """Let go of a job that has left the queue."""
+        in_order, by_span = self._by_size[entry[2].n_procs]
+        del in_order[bisect_left(in_order, entry)]
+        del by_span[bisect_left(by_span, (self._spans.pop(entry[2].id), entry))]
+        if not in_order:
+            del self._by_size[entry[2].n_procs]
+
+    def candidates(self, now: float, end_by: float, n_free: int, n_extra: int) -> list[Entry]:
+        """Give in queue order all jobs that may start now, and few others. O(sizes * log queue + found).
+
+        Of one size at most as many as fit side by side can start. Whoever may start by one of the two rules may do so
+        before those behind him, so the first ones by each rule are enough.
+        """
+        found: list[Entry] = []
+        end_by = min(end_by, float_info.max)  # which endless jobs never do
+        for n, (in_order, by_span) in self._by_size.items():
+            if n <= n_free:
+                n_fit = n_free // max(n, 1)
+                if n <= n_extra:
+                    found += in_order[:n_fit]
+                n_in_time = bisect_right(by_span, end_by, key=lambda timed: now + timed[0])
+                if n_in_time * n_in_time > n_fit * len(in_order):  # so many that the first ones are soon found
+                    in_time = (entry for entry in in_order if now + self._spans[entry[2].id] <= end_by)
+                    found += islice(in_time, n_fit)
+                else:
+                    found += nsmallest(n_fit, (entry for _, entry in by_span[:n_in_time]))
+        found.sort()
+        return found
+
+
 class EasyScheduler(LocalScheduler):
     """EASY on one partition.
 
     After a plan the scheduler is settled: nobody in the queue may start, and as long as no processor is freed only
-    newcomers can change that, so only they are looked at. O(newcomers) per plan then, O(queue + running) after an end.
+    newcomers can change that, so only they are looked at. O(newcomers) per plan then, O(queue + running) after an end,
+    with a long queue O(sizes + running).
     """
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
-        self._newcomers: list[tuple[float, int, Job]] = []
+        self._newcomers: list[Entry] = []
+        self._backlog: Backlog | None = None  # only while the queue is long
         self._head: Job | None = None  # the job the shadow time is for; None: plan from scratch
         self._shadow_at = math.inf
         self._n_extra = 0
@@ -38,12 +99,23 @@ class EasyScheduler(LocalScheduler):
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
         """Put a job into the queue. O(log queue)."""
         super().submit(job, now, front=front)
-        self._newcomers.append(self._entries[job.id])
+        entry = self._entries[job.id]
+        self._newcomers.append(entry)
+        if self._backlog is not None:
+            self._backlog.add(entry, self.span_s(job))
 
     def withdraw(self, job: Job, now: float) -> None:
         """Take a job out of the queue. O(log queue)."""
+        if self._backlog is not None:
+            self._backlog.remove(self._entries[job.id])
         super().withdraw(job, now)
         self._head = None
+
+    def start(self, entry: Entry, reason: Reason) -> ExecuteJob:
+        """Take a job out of the queue and start it. O(k + log queue)."""
+        if self._backlog is not None:
+            self._backlog.remove(entry)
+        return super().start(entry, reason)
 
     def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Plan from scratch: processors were freed."""
@@ -55,7 +127,8 @@ class EasyScheduler(LocalScheduler):
 
     def _plan(self, now: float) -> Iterator[Decision]:
         queue, partition = self.queue, self.partition
-        newcomers, self._newcomers = self._newcomers, []
+        newcomers: Iterable[Entry] = self._newcomers
+        self._newcomers = []
         first = queue[0]
         if self._head is None or first[2] is not self._head or now > self._shadow_at:
             while first[2].n_procs <= partition.n_free:
@@ -66,7 +139,7 @@ class EasyScheduler(LocalScheduler):
                 first = queue[0]
             self._head = first[2]
             self._shadow_at, self._n_extra = self.shadow(self._head, now)
-            newcomers = queue[1:] if partition.n_free else []
+            newcomers = self._candidates(now) if partition.n_free else []
         for entry in newcomers:
             job = entry[2]
             if job.n_procs <= partition.n_free and job is not self._head and job.id in self._entries:
@@ -75,6 +148,17 @@ class EasyScheduler(LocalScheduler):
                     yield self.start(entry, reason)
                     if not partition.n_free:
                         return
+
+    def _candidates(self, now: float) -> Iterable[Entry]:
+        """Give all who might start before the head, in queue order."""
+        if len(self.queue) < (LONG_QUEUE if self._backlog is None else LONG_QUEUE // 2):
+            self._backlog = None
+            return self.queue[1:]
+        if self._backlog is None:
+            self._backlog = Backlog()
+            for entry in self.queue:
+                self._backlog.add(entry, self.span_s(entry[2]))
+        return self._backlog.candidates(now, self._shadow_at + HALF_TICK, self.partition.n_free, self._n_extra)
 
     def shadow(self, head: Job, now: float) -> tuple[float, int]:
         """Give the head's shadow time and the extra processors then. O(running).

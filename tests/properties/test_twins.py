@@ -53,6 +53,18 @@ def test_easy(workload: Workload) -> None:
     assert starts(run_policy("easy", workload, N_PROCS)) == starts(run_policy(SlowEasy, workload, N_PROCS))
 
 
+@examples(300)
+@given(
+    workloads() | workloads(honest=False) | workloads(endless=True) | workloads(endless=True, unit=0.1),
+    st.sampled_from(["fcfs", "sjf", "widest"]),
+)
+def test_easy_with_a_queue_kept_by_sizes(workload: Workload, order: str) -> None:
+    plain = starts(run_policy("easy", workload, N_PROCS, order=order))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pybatsched_schedulers.easy.LONG_QUEUE", 2)
+        assert starts(run_policy("easy", workload, N_PROCS, order=order)) == plain
+
+
 @examples(500)
 @given(workloads() | workloads(unit=0.1))
 def test_conservative_with_compression(workload: Workload) -> None:
