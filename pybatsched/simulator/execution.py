@@ -63,12 +63,13 @@ class Execution:
         now = self._loop.now
         if self.power is not None:
             job.energy_j = self.power.joules_of(job.alloc, now)
+            self.power.read_all(now)
             self.note_energy("s")
         self._book.start(job.id, job.alloc, now)
         self._outputs.machine_states(now, self._book.counts())
 
-    def ended(self, job: SimJob) -> None:
-        """Take the processors back, and write down how long it took."""
+    def ended(self, job: SimJob) -> bool:
+        """Take the processors back, and write down how long it took. Tells whether energy meters must be read first."""
         now = self._loop.now
         self._book.end(job.id, job.alloc, now)
         self._outputs.machine_states(now, self._book.counts())
@@ -76,6 +77,13 @@ class Execution:
         if self.power is not None:
             job.energy_j = self.power.joules_of(job.alloc, now) - job.energy_j
             self._last_j = self.note_energy("e")
+            return self.power.is_stale(now)
+        return False
+
+    def meters_read(self) -> None:
+        """Note that all energy meters are up to date."""
+        if self.power is not None:
+            self.power.read_all(self._loop.now)
 
     # --- work ---
 

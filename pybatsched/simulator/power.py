@@ -59,6 +59,8 @@ class Power:
         self._total_watts = sum(host.watts for host in self._hosts)
         self._since = 0.0
         self.watts_min = sum(host.wattages[host.pstate].epsilon for host in self._hosts)
+        self._fresh_at = 0.0  # when a meter was last brought up to date, and how many were at that instant
+        self._n_fresh = len(self._hosts)
         self.switches: list[Switch] = []
         self.n_grouped = 0
         self.n_machines = 0
@@ -113,6 +115,17 @@ class Power:
         """Give the energy all hosts have consumed since the beginning."""
         return self._total_j + self._total_watts * (now - self._since)
 
+    def is_stale(self, now: float) -> bool:
+        """Tell whether some meter is not up to date. Those of hosts whose load or pstate has just changed are.
+
+        Reading a stale one takes Batsim a moment, in which others of the same instant go first.
+        """
+        return self._fresh_at != now or self._n_fresh < len(self._hosts)
+
+    def read_all(self, now: float) -> None:
+        """Bring all meters up to date, as Batsim does at each start and end."""
+        self._fresh_at, self._n_fresh = now, len(self._hosts)
+
     def joules_of(self, hosts: Iterable[int], now: float) -> float:
         """Give the energy these hosts have consumed since the beginning."""
         total = 0.0
@@ -125,6 +138,9 @@ class Power:
         self._total_j = self.total_j(now)
         self._since = now
         account.joules += account.watts * (now - account.since)
+        if self._fresh_at != now:
+            self._fresh_at, self._n_fresh = now, 0
+        self._n_fresh += account.since != now
         account.since = now
         watts = account.draw()
         self._total_watts += watts - account.watts

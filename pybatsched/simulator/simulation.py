@@ -245,9 +245,9 @@ class Simulation:
             job.state = e.COMPLETED_SUCCESSFULLY
         else:
             job.state = e.COMPLETED_FAILED if code > 0 else e.COMPLETED_WALLTIME_REACHED
-        self.execution.ended(job)
-        if self.options.energy:
-            yield SOON  # Batsim reads the energy meters first, and who wakes with it is quicker
+        if self.execution.ended(job):
+            yield SOON  # who wakes with it and has no meters to read is quicker
+            self.execution.meters_read()
         yield self._on_done, job
 
     def call(self, at: float) -> Process:
