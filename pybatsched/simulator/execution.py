@@ -77,8 +77,14 @@ class Execution:
         if self.power is not None:
             job.energy_j = self.power.joules_of(job.alloc, now) - job.energy_j
             self._last_j = self.note_energy("e")
-            return self.power.is_stale(now)
+            return self.meters_are_stale()
         return False
+
+    def meters_are_stale(self) -> bool:
+        """Tell whether energy meters must be brought up to date before they are read."""
+        if self.power is None or self.tasks is None:
+            return False
+        return self.power.is_stale(self._loop.now, self.tasks.ending_hosts())
 
     def meters_read(self) -> None:
         """Note that all energy meters are up to date."""
@@ -165,14 +171,18 @@ class Execution:
     def _share(self, job: SimJob, work: Work, frame: Frame, left: list[float], tasks: Tasks) -> Steps:
         """Run a parallel task whose rate others have a say in."""
         assert job.process is not None
+        flops = self._flops(job, work)
+        if not any(flops.values()):
+            return 0  # nothing to do, and no rate to do it at
         limit, begun = left[0], self._loop.now
-        task = tasks.begin(self._flops(job, work), job.process)
+        task = tasks.begin(flops, job.process)
         frame.share = task
         try:
             if limit >= 0:
-                task.arm(begun + limit, self._loop)
+                task.deadline_at = begun + limit
+                task.arm(task.deadline_at, self._loop)
             while not task.is_over(self._loop.now):
-                if limit >= 0 and self._loop.now >= begun + limit:
+                if self._loop.now >= task.deadline_at:
                     left[0] = 0.0
                     return WALLTIME_REACHED
                 yield None
@@ -214,9 +224,14 @@ class Execution:
         """How many requests for pstates there were, and how many hosts they named."""
         return (0, 0) if self.power is None else (self.power.n_grouped, self.power.n_machines)
 
+    @property
+    def awaits_first_submission(self) -> bool:
+        """Whether the energy consumed before the first submission is still to be read."""
+        return self.power is not None and self._first_j is None
+
     def note_first_submission(self) -> None:
         """Remember the energy consumed when the first job of a run is submitted."""
-        if self.power is not None and self._first_j is None:
+        if self.power is not None:
             self._first_j = self.power.total_j(self._loop.now)
 
     def note_pstates(self) -> None:

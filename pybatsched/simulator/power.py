@@ -115,12 +115,16 @@ class Power:
         """Give the energy all hosts have consumed since the beginning."""
         return self._total_j + self._total_watts * (now - self._since)
 
-    def is_stale(self, now: float) -> bool:
-        """Tell whether some meter is not up to date. Those of hosts whose load or pstate has just changed are.
+    def is_stale(self, now: float, ending: Iterable[int] = ()) -> bool:
+        """Tell whether some meter is not up to date: all are whose host has just changed its load or pstate.
 
-        Reading a stale one takes Batsim a moment, in which others of the same instant go first.
+        So are, as good as, those of hosts with a task that is ending just now. Reading a stale one takes Batsim a
+        moment, in which others of the same instant go first.
         """
-        return self._fresh_at != now or self._n_fresh < len(self._hosts)
+        if self._fresh_at != now:
+            self._fresh_at, self._n_fresh = now, 0
+        n_ending = sum(self._hosts[host].since != now for host in ending)
+        return self._n_fresh + n_ending < len(self._hosts)
 
     def read_all(self, now: float) -> None:
         """Bring all meters up to date, as Batsim does at each start and end."""

@@ -191,9 +191,12 @@ class Simulation:
                     batch = []
                 yield job.subtime
                 date = job.subtime
-            if is_first:
+            if is_first and self.execution.awaits_first_submission:
+                if self.execution.meters_are_stale():
+                    yield SOON
+                    self.execution.meters_read()
                 self.execution.note_first_submission()
-                is_first = False
+            is_first = False
             batch.append(job)
         if batch:
             yield self._on_submitted, batch

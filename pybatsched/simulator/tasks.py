@@ -20,13 +20,14 @@ _NOTHING_LEFT: Final = 1e-9  # of a host's speed, or of a task
 class Task:
     """A running task. `seq` is its place in the order of waits."""
 
-    __slots__ = ("_armed", "_left", "_since", "flops", "process", "rate", "seq")
+    __slots__ = ("_armed", "_left", "_since", "deadline_at", "flops", "process", "rate", "seq")
 
     def __init__(self, flops: Mapping[int, float], process: Process, seq: int, now: float) -> None:
         self.flops = flops
         self.process = process
         self.seq = seq
         self.rate = 0.0
+        self.deadline_at = math.inf
         self._left = 1.0
         self._since = now
         self._armed: set[float] = set()
@@ -86,6 +87,12 @@ class Tasks:
         for host in task.flops:
             del self._on_host[host][task]
         self.share_anew(task.flops)
+
+    def ending_hosts(self) -> set[int]:
+        """Give the hosts with a task that has nothing left to do or no time left to do it. O(running tasks)."""
+        now = self._loop.now
+        tasks = {task: None for on_host in self._on_host.values() for task in on_host}
+        return {host for task in tasks if task.is_over(now) or now >= task.deadline_at for host in task.flops}
 
     def load_of(self, host: int) -> float:
         """Give the share of a host's speed that is in use, from 0 to 1."""
