@@ -4,7 +4,7 @@ Rules
 -----
 * Nothing but this module moves the clock or decides who goes on next.
 * A process is a generator. It yields a float to sleep until that instant, None to sleep until somebody wakes it
-  (`wake_at`), `SOON` to let all others of this instant go first, or a notice, which is posted, and goes on once the
+  (`resume`), `SOON` to let all others of this instant go first, or a notice, which is posted, and goes on once the
   notice has been handled. An instant that is not in the future does not make it wait.
 * A notice is a pair: the function that handles it, and what that is called with.
 
@@ -54,22 +54,21 @@ class Loop:
         self._begin.append(process)
 
     def wake_at(self, process: Process, at: float, seq: int) -> None:
-        """Wake a sleeping process at an instant, in its place `seq` among those who wake then.
+        """Start a process at an instant, in the place `seq` among those who wake then: an alarm, say.
 
-        Nothing is ever taken back: the process looks for itself whether its time has come. One pair (at, seq) is
-        given only once.
+        Nothing is ever taken back. One pair (at, seq) is given only once.
         """
         heappush(self._waits, (at, seq, process))
 
     def begin_wait(self) -> int:
-        """Give a place in the order of waits, for a process that `wake_at` will wake."""
+        """Give a place in the order of waits, for `wake_at`."""
         self._n_waits += 1
         return self._n_waits
 
     def run(self) -> None:
         """Run until nothing can happen any more."""
         mailbox, waits, begin = self._mailbox, self._waits, self._begin
-        look, go_on = self._look, self._go_on
+        look, go_on = self._look, self.resume
         while True:
             while mailbox:
                 (handle, what), sender = mailbox.popleft()
@@ -104,9 +103,9 @@ class Loop:
         processes = self._begin[:]
         self._begin.clear()
         for process in processes:
-            self._go_on(process)
+            self.resume(process)
 
-    def _go_on(self, process: Process) -> None:
+    def resume(self, process: Process) -> None:
         """Let a process run until it waits for something. One that was closed meanwhile does nothing."""
         for wanted in process:
             if type(wanted) is float:

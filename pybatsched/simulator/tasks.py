@@ -20,7 +20,7 @@ _NOTHING_LEFT: Final = 1e-9  # of a host's speed, or of a task
 class Task:
     """A running task. `seq` is its place in the order of waits."""
 
-    __slots__ = ("_armed", "_left", "_since", "deadline_at", "flops", "process", "rate", "seq")
+    __slots__ = ("_armed", "_is_running", "_left", "_since", "deadline_at", "flops", "process", "rate", "seq")
 
     def __init__(self, flops: Mapping[int, float], process: Process, seq: int, now: float) -> None:
         self.flops = flops
@@ -31,6 +31,7 @@ class Task:
         self._left = 1.0
         self._since = now
         self._armed: set[float] = set()
+        self._is_running = True
 
     def left_at(self, now: float) -> float:
         """Give the share of the task that is not done yet."""
@@ -56,7 +57,16 @@ class Task:
         """Be woken at an instant."""
         if at not in self._armed and at < math.inf:
             self._armed.add(at)
-            loop.wake_at(self.process, at, self.seq)
+            loop.wake_at(self._alarm(loop), at, self.seq)
+
+    def stop(self) -> None:
+        """Hear no alarm any more: the process may be waiting for something else by then."""
+        self._is_running = False
+
+    def _alarm(self, loop: Loop) -> Process:
+        if self._is_running:
+            loop.resume(self.process)
+        yield from ()
 
 
 class Tasks:
@@ -84,6 +94,7 @@ class Tasks:
 
     def end(self, task: Task) -> None:
         """Take a task away, done or not."""
+        task.stop()
         for host in task.flops:
             del self._on_host[host][task]
         self.share_anew(task.flops)

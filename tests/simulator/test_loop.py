@@ -88,27 +88,22 @@ def test_the_sender_goes_on_before_what_its_notice_started() -> None:
     assert stage.run(stage.says(start, "next"))[1:] == ["next", "child"]
 
 
-def test_sleepers_are_woken_by_others_and_look_for_themselves() -> None:
+def test_a_sleeper_is_woken_by_an_alarm_in_the_place_its_wait_has() -> None:
     stage = Stage()
     loop = stage.loop
-    state = {"go": False}
 
     def sleeper() -> Process:
-        while not state["go"]:
-            yield None
+        yield None
         yield stage.handle, "awake"
 
+    def alarm(process: Process) -> Process:
+        loop.resume(process)
+        yield from ()
+
     process = sleeper()
-    seq = loop.begin_wait()
-    loop.wake_at(process, 1.0, seq)
-    loop.wake_at(process, 2.0, seq)
-
-    def permit() -> Process:
-        yield 1.5
-        state["go"] = True
-
-    stage.run(process, permit())
-    assert stage.heard == [(2.0, "awake")]
+    loop.wake_at(alarm(process), 2.0, loop.begin_wait())
+    assert stage.run(process, stage.says(2.0, "later")) == ["awake", "later"]
+    assert stage.heard[0] == (2.0, "awake")
 
 
 def test_a_closed_process_does_nothing_any_more() -> None:
