@@ -22,7 +22,9 @@ from support.simulated import embed, rows, same_jobs
 pytestmark = pytest.mark.batsim
 
 PUSHY = Path(__file__).parent / "support" / "pushy.py"
-PLATFORM = Path(__file__).parent / "conformance" / "recordings" / "v4" / "fuzz-11" / "platform.xml"
+RECORDINGS = Path(__file__).parent / "conformance" / "recordings" / "v4"
+PLATFORM = RECORDINGS / "fuzz-11" / "platform.xml"
+ENERGY = RECORDINGS / "energy" / "platform.xml"
 SIMULATE = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", "60", "--quiet"]
 
 
@@ -54,22 +56,28 @@ def comparable(message: dict[str, Any]) -> dict[str, Any]:
     return message
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_schedulers_hear_the_same_from_both(seed: int, tmp_path: Path) -> None:
+CASES = [("plain", seed) for seed in range(30)]
+CASES += [("sharing", seed) for seed in range(15)] + [("energy", seed) for seed in range(9, 24)]
+
+
+@pytest.mark.parametrize(("mode", "seed"), CASES)
+def test_random_schedulers_hear_the_same_from_both(mode: str, seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed + 1000)
-    (tmp_path / "platform.xml").write_text(PLATFORM.read_text())
-    (tmp_path / "w.json").write_text(json.dumps(random_workload(seed, dice.randint(1, 60), 8)))
+    n_procs = 4 if mode == "energy" else 8
+    (tmp_path / "platform.xml").write_text((ENERGY if mode == "energy" else PLATFORM).read_text())
+    (tmp_path / "w.json").write_text(json.dumps(random_workload(seed, dice.randint(1, 60), n_procs)))
     args = ["-p", "platform.xml", "-w", "w.json"]
+    args += {"plain": [], "sharing": ["--enable-compute-sharing"], "energy": ["-E"]}[mode]
     dynamic = dice.random() < 0.4
     if dice.random() < 0.3:
-        (tmp_path / "w2.json").write_text(json.dumps(random_workload(seed + 5000, dice.randint(0, 20), 8)))
+        (tmp_path / "w2.json").write_text(json.dumps(random_workload(seed + 5000, dice.randint(0, 20), n_procs)))
         args += ["-w", "w2.json"]
     if dynamic:
         args += ["--enable-dynamic-jobs", *(["--acknowledge-dynamic-jobs"] if dice.random() < 0.5 else [])]
     if dice.random() < 0.3:
-        (tmp_path / "events.txt").write_text(machine_events(dice))
+        (tmp_path / "events.txt").write_text(machine_events(dice, n_procs))
         args += ["--events", "events.txt"]
-    theirs, mine = Fuzzer(seed, dynamic=dynamic), Fuzzer(seed, dynamic=dynamic)
+    theirs, mine = (Fuzzer(seed, dynamic=dynamic, sharing=mode == "sharing") for _ in range(2))
     code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
     my_code = play([*SIMULATE, *args, "-e", "mine"], tmp_path, mine)
     assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
@@ -83,11 +91,11 @@ def test_random_schedulers_hear_the_same_from_both(seed: int, tmp_path: Path) ->
             same_jobs(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
 
 
-def machine_events(dice: random.Random) -> str:
+def machine_events(dice: random.Random, n_procs: int) -> str:
     lines, at = [], 0.0
     for _ in range(3):
         at += dice.choice([1, 2.5, 8, 16])
-        host = str(dice.randint(0, 7))
+        host = str(dice.randint(0, n_procs - 1))
         lines.append({"type": "machine_unavailable", "timestamp": at, "resources": host})
         at += dice.choice([0.5, 4, 10])
         lines.append({"type": "machine_available", "timestamp": at, "resources": host})

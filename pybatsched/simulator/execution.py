@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pybatsched.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator import work as w
+from pybatsched.simulator.loop import SAME_INSTANT_S
 from pybatsched.simulator.power import Power
 from pybatsched.simulator.tasks import Tasks
 from pybatsched.simulator.work import Frame, Work
@@ -46,6 +47,7 @@ class Execution:
             self.tasks = Tasks(self._loop, self._speed_of, self._loads_changed)
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
+        self._naps: dict[int, float] = {}  # with energy: when the delays end, by their jobs' first hosts
         self._first_j: float | None = None
         self._last_j = -1.0
 
@@ -77,14 +79,18 @@ class Execution:
         if self.power is not None:
             job.energy_j = self.power.joules_of(job.alloc, now) - job.energy_j
             self._last_j = self.note_energy("e")
-            return self.meters_are_stale()
+            stale = self.meters_are_stale()
+            self.power.note_reading(now)
+            return stale
         return False
 
     def meters_are_stale(self) -> bool:
         """Tell whether energy meters must be brought up to date before they are read."""
         if self.power is None or self.tasks is None:
             return False
-        return self.power.is_stale(self._loop.now, self.tasks.ending_hosts())
+        now = self._loop.now
+        naps = {host for host, end_at in self._naps.items() if end_at <= now + SAME_INSTANT_S}
+        return self.power.is_stale(now, naps | self.tasks.ending_hosts())
 
     def meters_read(self) -> None:
         """Note that all energy meters are up to date."""
@@ -100,7 +106,10 @@ class Execution:
         job.trail.append(frame)
         if kind == w.DELAY:
             frame.span_s = work.delay_s
-            code = yield from self._sleep(work.delay_s, left)
+            if self.power is None:
+                code = yield from self._sleep(work.delay_s, left)
+            else:
+                code = yield from self._sleep_on(job.alloc.lowest, work.delay_s, left, self.power)
         elif work.is_parallel:
             code = yield from self._compute(job, work, frame, left)
         elif kind == w.COMPOSED:
@@ -124,6 +133,16 @@ class Execution:
         yield self._loop.now + limit
         left[0] = 0.0
         return WALLTIME_REACHED
+
+    def _sleep_on(self, host: int, span_s: float, left: list[float], power: Power) -> Steps:
+        """Sleep on the host where the job's own process is: the end of it brings that host's meter up to date."""
+        limit = left[0]
+        self._naps[host] = self._loop.now + (span_s if limit < 0 else min(span_s, limit))
+        try:
+            return (yield from self._sleep(span_s, left))
+        finally:  # a kill ends it too
+            power.touch(host, self._loop.now)
+            del self._naps[host]
 
     def _sequence(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
         """Run the parts one after the other; the first that fails ends it."""

@@ -3,6 +3,10 @@
 A host draws what its present pstate says: the first of three numbers while it does nothing, else from the second one up
 to the third one with its load. Going to sleep and waking up pass through a virtual pstate in which one flop is
 computed: its speed gives the time, and it counts as full load.
+
+Meters are read as under Batsim: at each start and end of a job all of them, at the end of work those of its hosts. When
+work begins nobody reads, so what a host did since its meter was last read is billed as if that work had begun then. It
+shows in composed jobs that go from a delay to a parallel part.
 """
 
 from __future__ import annotations
@@ -61,6 +65,7 @@ class Power:
         self.watts_min = sum(host.wattages[host.pstate].epsilon for host in self._hosts)
         self._fresh_at = 0.0  # when a meter was last brought up to date, and how many were at that instant
         self._n_fresh = len(self._hosts)
+        self._read_at = 0.0
         self.switches: list[Switch] = []
         self.n_grouped = 0
         self.n_machines = 0
@@ -103,8 +108,16 @@ class Power:
     def set_load(self, host: int, load: float, now: float) -> None:
         """Let a host be used to another degree, from 0 to 1."""
         account = self._hosts[host]
+        begins = load > account.load
         account.load = load
-        self._draw_anew(account, now)
+        if begins:
+            self._bill_back(account, now)
+        else:
+            self._draw_anew(account, now)
+
+    def touch(self, host: int, now: float) -> None:
+        """Read one meter: something that took no power has ended on its host."""
+        self._draw_anew(self._hosts[host], now)
 
     def loads_changed(self, hosts: Iterable[int], now: float) -> None:
         """Look at the loads of these hosts again."""
@@ -126,9 +139,14 @@ class Power:
         n_ending = sum(self._hosts[host].since != now for host in ending)
         return self._n_fresh + n_ending < len(self._hosts)
 
+    def note_reading(self, now: float) -> None:
+        """Bill from now on: all meters are being read at this instant."""
+        self._read_at = now
+
     def read_all(self, now: float) -> None:
         """Bring all meters up to date, as Batsim does at each start and end."""
         self._fresh_at, self._n_fresh = now, len(self._hosts)
+        self._read_at = now
 
     def joules_of(self, hosts: Iterable[int], now: float) -> float:
         """Give the energy these hosts have consumed since the beginning."""
@@ -137,6 +155,17 @@ class Power:
             account = self._hosts[host]
             total += account.joules + account.watts * (now - account.since)
         return total
+
+    def _bill_back(self, account: _Account, now: float) -> None:
+        """Draw as much as the present load says, from the last reading on."""
+        read_at = max(account.since, self._read_at)
+        account.joules += account.watts * (read_at - account.since)
+        account.since = read_at
+        watts = account.draw()
+        self._total_j = self.total_j(now) + (watts - account.watts) * (now - read_at)
+        self._since = now
+        self._total_watts += watts - account.watts
+        account.watts = watts
 
     def _draw_anew(self, account: _Account, now: float) -> None:
         self._total_j = self.total_j(now)

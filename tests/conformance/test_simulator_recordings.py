@@ -92,9 +92,6 @@ What is not equal:
 * **Hops at time 0.** On a zero-hop platform a message still costs Batsim 1e-300 s, which shows only at time 0: a job
   killed there has run for some 1e-300 s and not for the 0.00001 s that Batsim writes for no time at all, and
   `_consumed_energy.csv` has a mean power where the simulator writes NA.
-* **Energy of mixed jobs** (not in the recordings). When a composed job goes from a delay to a parallel part, Batsim
-  bills the seconds of the delay at full load on all but the job's first host, because nothing reads those hosts' meters
-  in between. The simulator bills them as idle.
 
 This page is made by `tests/conformance/test_simulator_recordings.py`.
 

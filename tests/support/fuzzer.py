@@ -10,14 +10,16 @@ from typing import Any
 class Fuzzer:
     """Starts, kills, rejects, calls, registers and is busy, as the dice say. `handle` answers a message."""
 
-    def __init__(self, seed: int, *, dynamic: bool = False, metadata: bool = True) -> None:
+    def __init__(self, seed: int, *, dynamic: bool = False, metadata: bool = True, sharing: bool = False) -> None:
         self.dice = random.Random(seed)
         self.dynamic = dynamic
         self.metadata = metadata
+        self.sharing = sharing
         self.requests: list[Any] = []
         self.waiting: dict[str, int] = {}
         self.running: dict[str, list[int]] = {}
         self.asked: set[str] = set()
+        self.n_procs = 0
         self.free: list[int] = []
         self.away: set[int] = set()
         self.n_registered = 0
@@ -53,7 +55,8 @@ class Fuzzer:
 
     def _hear(self, kind: str, data: dict[str, Any]) -> None:
         if kind == "SIMULATION_BEGINS":
-            self.free = list(range(data["nb_compute_resources"]))
+            self.n_procs = data["nb_compute_resources"]
+            self.free = list(range(self.n_procs))
             self.acknowledged = data["config"]["dynamic-jobs-acknowledged"]
         elif kind == "JOB_SUBMITTED":
             self.waiting.setdefault(data["job_id"], data["job"]["res"])
@@ -108,7 +111,8 @@ class Fuzzer:
             self.waiting.clear()
 
     def _usable(self) -> list[int]:
-        return [proc for proc in self.free if proc not in self.away]
+        procs = range(self.n_procs) if self.sharing else self.free
+        return [proc for proc in procs if proc not in self.away]
 
     def _kill(self, decide: Any) -> None:
         jobs = self.dice.sample(sorted(self.running), min(len(self.running), self.dice.choice([1, 1, 2])))
