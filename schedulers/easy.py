@@ -8,15 +8,16 @@ shadow time or needs no more than the extra processors. Processors are counted, 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from itertools import islice
 from sys import float_info
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sortedcontainers import SortedList
 
 from pybatsched.decisions import Decision, ExecuteJob, Reason
-from pybatsched.instants import HALF_TICK
+from pybatsched.instants import HALF_TICK, TICK
 from pybatsched.local import HEAD, LocalPolicy, LocalScheduler, QueueOptions
 
 if TYPE_CHECKING:
@@ -39,21 +40,24 @@ class Backlog:
     """
 
     def __init__(self) -> None:
-        self._by_size: dict[int, tuple[list[Entry], list[tuple[float, Entry]]]] = {}
+        self._by_size: dict[int, tuple[SortedList[Entry], SortedList[tuple[float, Entry]]]] = {}
         self._spans: dict[str, float] = {}
 
     def add(self, entry: Entry, span_s: float) -> None:
         """Take in a job of the queue."""
-        in_order, by_span = self._by_size.setdefault(entry[2].n_procs, ([], []))
+        n = entry[2].n_procs
+        if n not in self._by_size:
+            self._by_size[n] = (SortedList(), SortedList())
+        in_order, by_span = self._by_size[n]
         self._spans[entry[2].id] = span_s
-        insort(in_order, entry)
-        insort(by_span, (span_s, entry))
+        in_order.add(entry)
+        by_span.add((span_s, entry))
 
     def remove(self, entry: Entry) -> None:
         """Let go of a job that has left the queue."""
         in_order, by_span = self._by_size[entry[2].n_procs]
-        del in_order[bisect_left(in_order, entry)]
-        del by_span[bisect_left(by_span, (self._spans.pop(entry[2].id), entry))]
+        in_order.remove(entry)
+        by_span.remove((self._spans.pop(entry[2].id), entry))
         if not in_order:
             del self._by_size[entry[2].n_procs]
 
@@ -65,17 +69,19 @@ class Backlog:
         """
         found: list[Entry] = []
         end_by = min(end_by, float_info.max)  # which endless jobs never do
+        longest: Any = (end_by - now + TICK,)  # a tick more, and looked at closely below
         for n, (in_order, by_span) in self._by_size.items():
             if n <= n_free:
                 n_fit = n_free // max(n, 1)
                 if n <= n_extra:
-                    found += in_order[:n_fit]
-                n_in_time = bisect_right(by_span, end_by, key=lambda timed: now + timed[0])
+                    found += in_order.islice(stop=n_fit)
+                n_in_time = by_span.bisect_left(longest)
                 if n_in_time * n_in_time > n_fit * len(in_order):  # so many that the first ones are soon found
                     in_time = (entry for entry in in_order if now + self._spans[entry[2].id] <= end_by)
                     found += islice(in_time, n_fit)
                 else:
-                    found += nsmallest(n_fit, (entry for _, entry in by_span[:n_in_time]))
+                    timed = by_span.islice(stop=n_in_time)
+                    found += nsmallest(n_fit, (entry for span_s, entry in timed if now + span_s <= end_by))
         found.sort()
         return found
 
