@@ -7,8 +7,8 @@ begins. With shared processors or pstates it is not, and `pybatsched.simulator.t
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
-from collections.abc import Generator, Iterable, Mapping
+from collections import deque
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pybatsched.intervals import IntervalSet
@@ -16,7 +16,7 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator import work as w
 from pybatsched.simulator.loop import SAME_INSTANT_S
 from pybatsched.simulator.power import Power
-from pybatsched.simulator.tasks import Tasks
+from pybatsched.simulator.tasks import Capacity, Executors, Tasks, fair_rates
 from pybatsched.simulator.work import Frame, Work
 
 if TYPE_CHECKING:
@@ -39,12 +39,13 @@ class Execution:
         self._outputs = simulation.outputs
         hosts = simulation.scenario.platform.hosts
         self._speeds = [host.speed for host in hosts]
+        self._n_cores = [host.n_cores for host in hosts]
         self._is_uniform = len(set(self._speeds[: simulation.scenario.platform.n_procs])) == 1
         options = simulation.options
         self.power: Power | None = None
         self.tasks: Tasks | None = None
         if options.energy or options.compute_sharing:
-            self.tasks = Tasks(self._loop, self._speed_of, self._loads_changed)
+            self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed)
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
         self._naps: dict[int, float] = {}  # with energy: when the delays end, by their jobs' first hosts
@@ -53,8 +54,9 @@ class Execution:
 
     # --- the machine ---
 
-    def _speed_of(self, host: int) -> float:
-        return self._speeds[host] if self.power is None else self.power.speed(host)
+    def _capacity_of(self, host: int) -> Capacity:
+        speed = self._speeds[host] if self.power is None else self.power.speed(host)
+        return Capacity(speed, self._n_cores[host])
 
     def _loads_changed(self, hosts: Iterable[int], now: float) -> None:
         if self.power is not None:
@@ -176,32 +178,30 @@ class Execution:
         if self._is_uniform and not job.mapping and work.kind != w.PARALLEL:
             cpu = float(work.described["cpu"])
             return (cpu / len(job.alloc) if work.kind == w.TOTAL else cpu) / self._speeds[0]
-        return max(amount / self._speeds[host] for host, amount in self._flops(job, work).items())
+        (rate,) = fair_rates([self._executors(job, work)], self._capacity_of)
+        return 1.0 / rate
 
-    def _flops(self, job: SimJob, work: Work) -> Mapping[int, float]:
-        """Give the work on each host; executors on one host add up."""
+    def _executors(self, job: SimJob, work: Work) -> Executors:
+        """Give the executors of a parallel task: one per processor, or as the scheduler has mapped them."""
         hosts = list(job.alloc)
-        executors = [hosts[place] for place in job.mapping] if job.mapping else hosts
-        flops: Counter[int] = Counter()
-        for host, amount in zip(executors, work.flops(len(executors)), strict=True):
-            flops[host] += amount  # type: ignore[assignment]
-        return flops
+        places = [hosts[place] for place in job.mapping] if job.mapping else hosts
+        return list(zip(places, work.flops(len(places)), strict=True))
 
     def _share(self, job: SimJob, work: Work, frame: Frame, left: list[float], tasks: Tasks) -> Steps:
         """Run a parallel task whose rate others have a say in."""
         assert job.process is not None
-        flops = self._flops(job, work)
-        if not any(flops.values()):
+        executors = self._executors(job, work)
+        if not any(amount for _, amount in executors):
             return 0  # nothing to do, and no rate to do it at
         limit, begun = left[0], self._loop.now
-        task = tasks.begin(flops, job.process)
+        task = tasks.begin(executors, job.process)
         frame.share = task
         try:
             if limit >= 0:
                 task.deadline_at = begun + limit
                 task.arm(task.deadline_at, self._loop)
             while not task.is_over(self._loop.now):
-                if self._loop.now >= task.deadline_at:
+                if task.is_late(self._loop.now):
                     left[0] = 0.0
                     return WALLTIME_REACHED
                 yield None
