@@ -6,12 +6,13 @@ when a job ends or a machine returns. Policies and local schedulers only read th
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.intervals import EMPTY, IntervalSet
+from pybatsched.ordered import take_out
 
 if TYPE_CHECKING:
     from pybatsched.events import Resource, SimulationBegins
@@ -178,7 +179,7 @@ class Cluster:
         partition = job.partition
         assert partition is not None
         assert job.procs is not None
-        del partition.running[bisect_left(partition.running, (job.expected_end_at, job.seq, job))]
+        take_out(partition.running, (job.expected_end_at, job.seq, job))
         back = job.procs
         if partition.away:
             back = back - partition.away

@@ -32,8 +32,14 @@ class CannotDeriveError(Exception):
     """The wanted profile cannot be made; the text says why."""
 
 
-def delay_of(profile: Mapping[str, Any] | None, profiles: Profiles, depth: int = 0) -> float | None:
-    """Give the duration of a profile made of delays alone (composed ones included), else None."""
+def delay_of(profile: Mapping[str, Any] | None, profiles: Profiles) -> float | None:
+    """Give the duration of a profile made of delays alone (composed ones included), else None. O(parts)."""
+    return _delay_of(profile, profiles, {}, 0)
+
+
+def _delay_of(
+    profile: Mapping[str, Any] | None, profiles: Profiles, known: dict[str, float | None], depth: int
+) -> float | None:
     if profile is None or depth > 50:
         return None
     if profile.get("type") == "delay":
@@ -43,7 +49,9 @@ def delay_of(profile: Mapping[str, Any] | None, profiles: Profiles, depth: int =
         return None
     total = 0.0
     for name in profile.get("seq", ()):
-        part = delay_of(profiles.get(name), profiles, depth + 1)
+        if name not in known:  # a part may be used many times, by parts that are used many times
+            known[name] = _delay_of(profiles.get(name), profiles, known, depth + 1)
+        part = known[name]
         if part is None:
             return None
         total += part

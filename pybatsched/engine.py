@@ -289,7 +289,7 @@ class Engine:
         self._referee.now = self.now
         try:
             wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
-            if not wanted:
+            if wanted is None or wanted == ():
                 return
             asked = iter(wanted)
         except NOT_THE_PLUGINS:

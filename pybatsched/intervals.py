@@ -108,6 +108,11 @@ class IntervalSet:
         """The lowest member; -1 for the empty set. O(1)."""
         return self._bounds[0] if self._bounds else -1
 
+    @property
+    def highest(self) -> int:
+        """The highest member; -1 for the empty set. O(1)."""
+        return self._bounds[-1] - 1 if self._bounds else -1
+
     def first(self, n: int) -> IntervalSet:
         """Give the n lowest members. O(k). Raises ValueError if there are fewer."""
         bounds = self._bounds

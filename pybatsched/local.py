@@ -17,6 +17,7 @@ from pydantic import Field
 
 from pybatsched.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
 from pybatsched.instants import TICK, instant
+from pybatsched.ordered import take_out
 from pybatsched.policy import Options, Policy
 from pybatsched.profile import Profile
 
@@ -109,7 +110,7 @@ class LocalScheduler(ABC):
 
     def withdraw(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Take a waiting job out of the queue again, as it came. O(log queue)."""
-        del self.queue[bisect_left(self.queue, self._entries.pop(job.id))]
+        take_out(self.queue, self._entries.pop(job.id))
         if job.id in self._assumed:
             self._assumed.remove(job.id)
             job.estimate = None
@@ -177,7 +178,7 @@ class LocalScheduler(ABC):
         """Take a job out of the queue and start it on the lowest free processors. O(k + log queue)."""
         job = entry[2]
         del self._entries[job.id]
-        del self.queue[bisect_left(self.queue, entry)]
+        take_out(self.queue, entry)
         if self._assumed:
             self._assumed.discard(job.id)
         return ExecuteJob(job.id, self.partition.free.first(job.n_procs), reason=reason)

@@ -18,6 +18,7 @@ from pybatsched.decisions import CallMeLater, Decision, Reason
 from pybatsched.instants import TICK, instant
 from pybatsched.intervals import EMPTY, IntervalSet
 from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.ordered import take_out
 from pybatsched.profile import Profile
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class ConservativeScheduler(LocalScheduler):
     def _forget(self, job: Job, arrival: int) -> float:
         place = self._places.pop(job.id)
         del self._seen[job.id]
-        del self._by_place[bisect_left(self._by_place, (place, arrival, job))]
+        take_out(self._by_place, (place, arrival, job))
         return place
 
     def _compress(self, now: float) -> None:

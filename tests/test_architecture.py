@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pybatsched"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-DATA = {"events", "decisions", "intervals", "instants", "profile", "jobs", "cluster", "errors"}
+DATA = {"events", "decisions", "intervals", "instants", "ordered", "profile", "jobs", "cluster", "errors"}
 
 
 def imports(path: Path) -> set[str]:
@@ -77,7 +77,18 @@ def test_there_are_no_import_cycles() -> None:
 
 def test_the_policies_use_only_what_others_may_use() -> None:
     """Shipped policies are written against the same modules as anybody's."""
-    public = {"cluster", "decisions", "events", "instants", "intervals", "jobs", "local", "policy", "profile"}
+    public = {
+        "cluster",
+        "decisions",
+        "events",
+        "instants",
+        "intervals",
+        "jobs",
+        "local",
+        "ordered",
+        "policy",
+        "profile",
+    }
     for path in (ROOT / "schedulers").glob("*.py"):
         own = {used.split(".")[1] for used in imports(path) if used.startswith("pybatsched.")}
         assert own <= public

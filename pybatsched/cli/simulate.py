@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pybatsched import registry
 from pybatsched.cli import arguments
@@ -21,7 +21,7 @@ from pybatsched.simulator import external_events, summary
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
-from pybatsched.workload import Workload, load
+from pybatsched.workload import Workload, files, load
 
 EPILOG: Final = """\
 examples:
@@ -91,7 +91,7 @@ def _add_inputs(group: arguments.Group) -> None:
         "--walltimes",
         default="requested",
         metavar="HOW",
-        help="walltimes of jobs from SWF: requested (default), exact, requested-strict, factor:F, round, none",
+        help="walltimes: requested (default, as the file has them), exact, requested-strict, factor:F, round, none",
     )
     add("-m", "--master-host", default=model.DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
     add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
@@ -127,6 +127,7 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("-o, --config and --journal are for --policy; the external scheduler has its own")
     scenario = read_scenario(args, plan)
     options = scenario.options
+    policy = None if plan is None else _described(plan, options)
     outputs = Outputs(args.export, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
@@ -141,7 +142,8 @@ def run(args: argparse.Namespace) -> int:
             )
         else:
             endpoint = args.socket_endpoint or DEFAULT_ENDPOINT
-            arguments.say(f"asking the scheduler at {endpoint}")
+            if not args.quiet:
+                arguments.say(f"asking the scheduler at {endpoint}")
             result = runs.run_external(
                 scenario,
                 endpoint,
@@ -152,13 +154,18 @@ def run(args: argparse.Namespace) -> int:
             )
     inputs = {"platform": [args.platform] if args.platform else [], "workloads": args.workload, "events": args.events}
     extra = {"walltimes": args.walltimes, "seed": args.seed}
-    summary.write(f"{args.export}_summary.json", summary.of_run(scenario, plan, result, inputs, extra))
+    summary.write(f"{args.export}_summary.json", summary.of_run(scenario, policy, result, inputs, extra))
     if not args.quiet:
         print("\n".join(summary.table(result)))
-    return _verdict(result)
+    return _verdict(result, options)
 
 
-def _verdict(result: runs.Result) -> int:
+def _described(plan: registry.PolicyPlan, options: Options) -> dict[str, Any]:
+    """Say which policy runs with which options, before any file is touched."""
+    return {"name": plan.source.name, "origin": plan.source.origin, "options": runs.options_of(plan, options)}
+
+
+def _verdict(result: runs.Result, options: Options) -> int:
     if result.finished:
         return 0
     n = len(result.stuck)
@@ -169,7 +176,7 @@ def _verdict(result: runs.Result) -> int:
     ]
     if n > _N_STUCK_SHOWN:
         lines.append(f"  and {n - _N_STUCK_SHOWN} more (all of them in the summary)")
-    if not n:
+    if not n and options.dynamic_jobs:
         lines[0] = (
             f"the simulation stopped at {result.ended_at:g}: all jobs are over, but with --enable-dynamic-jobs "
             "the scheduler has to say registration_finished, and it did not"
@@ -231,10 +238,9 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
 def _workload(path: str, args: argparse.Namespace) -> Workload:
     workload = load(path, walltimes=args.walltimes)
     workload.source = str(Path(path).resolve())  # as Batsim tells it
-    report = workload.about.get("report")
-    if isinstance(report, dict) and not args.quiet:
-        for rule, what in report["rules"].items():
-            arguments.say(f"{path}: {what['count']} jobs: {rule} ({what['fate']})")
+    if not args.quiet and not files.looks_like_json(path):
+        for rule, what in workload.about["report"]["rules"].items():
+            arguments.say(f"{path}: {what['count']:,} jobs: {rule}")
     return workload
 
 

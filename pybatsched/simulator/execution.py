@@ -16,6 +16,7 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator import work as w
 from pybatsched.simulator.loop import SAME_INSTANT_S
 from pybatsched.simulator.power import Power
+from pybatsched.simulator.refusal import Refusal
 from pybatsched.simulator.tasks import Capacity, Executors, Tasks, fair_rates
 from pybatsched.simulator.work import Frame, Work
 
@@ -225,7 +226,11 @@ class Execution:
         if not chosen:
             return 0
         part = self._simulation.works[job.workload].get(chosen)
-        assert part is not None
+        if part is None:
+            raise Refusal(f"job {job.id}: profile {work.name} goes on with {chosen!r}, which does not exist (any more)")
+        if part.refusal is not None or not part.sizes <= {job.res}:
+            why = part.refusal or f"profile {part.name} is written for another number of processors"
+            raise Refusal(f"job {job.id}: {why}; run it with Batsim")
         frame.index = 0
         return (yield from self.execute(job, part, left))
 

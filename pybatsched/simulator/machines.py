@@ -137,12 +137,13 @@ def _visible(changes: list[tuple[int, IntervalSet]], n_procs: int) -> list[tuple
 class HostBook:
     """Every host for itself. O(n) per start and end for the n processors of a job."""
 
-    def __init__(self, n_procs: int, *, shared: bool = False, n_storage: int = 0) -> None:
+    def __init__(self, n_procs: int, *, shared: bool = False, n_storage: int = 0, storage_shared: bool = True) -> None:
         n_hosts = n_procs + n_storage
         self.states = [HostState.IDLE] * n_hosts
         self.jobs: list[dict[str, None]] = [{} for _ in range(n_hosts)]
         self._n_procs = n_procs
         self._shared = shared
+        self._storage_shared = storage_shared
         self._since = [0.0] * n_hosts
         self._counts = Counter({HostState.IDLE: n_procs})
         self._times = dict.fromkeys(HostState, 0.0)
@@ -178,7 +179,7 @@ class HostBook:
         for host in procs:
             if host >= len(self.states):
                 return host, _DOES_NOT_EXIST
-            if self.jobs[host] and host < self._n_procs and not self._shared:
+            if self.jobs[host] and not (self._shared if host < self._n_procs else self._storage_shared):
                 return host, _COMPUTES.format(", ".join(self.jobs[host]))
         for host in procs:
             state = self.states[host]

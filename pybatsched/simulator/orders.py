@@ -17,7 +17,7 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator import switching
 from pybatsched.simulator.power import Power
 from pybatsched.simulator.refusal import Refusal
-from pybatsched.simulator.work import WorkTable, why_not
+from pybatsched.simulator.work import WorkTable
 from pybatsched.workload.checks import check_job, check_profiles
 
 if TYPE_CHECKING:
@@ -98,6 +98,9 @@ class Orders:
         blocked = simulation.book.blocked(procs)
         if blocked is not None:
             raise Refusal(f"job {job.id} cannot run on {procs}: machine {blocked[0]} {blocked[1]}")
+        n_procs = simulation.scenario.platform.n_procs
+        if job.work.computes and procs.highest >= n_procs:
+            raise Refusal(f"job {job.id} cannot run on {procs}: it computes, and {procs.highest} is a storage host")
         power = self._execution.power
         if power is not None:
             for host in procs:
@@ -188,9 +191,8 @@ class Orders:
         except InputError as error:
             raise Refusal(str(error)) from None
         work = table.add(name, dict(decision.profile))
-        needs = why_not(work)
-        if needs is not None:
-            raise Refusal(f"registered {needs}; run it with Batsim")
+        if work.refusal is not None:
+            raise Refusal(f"registered {work.refusal}; run it with Batsim")
 
     def _register_job(self, decision: d.RegisterJob) -> None:
         self._check_registration()
@@ -208,7 +210,8 @@ class Orders:
                 f"registered job {decision.job_id}: its profile {profile!r} was forgotten with a job that ended on it"
             )
         try:
-            check_job(fields, 0, table.described(), "REGISTER_JOB")
+            work = table.get(profile) if isinstance(profile, str) else None
+            check_job(fields, 0, {} if work is None else {work.name: work.described}, "REGISTER_JOB")
             if j.name_in(workload, fields["id"]) != name:
                 raise InputError(f"registered job {decision.job_id} calls itself {fields['id']!r}")
             job = simulation.make_job(workload, fields)

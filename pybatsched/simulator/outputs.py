@@ -11,7 +11,6 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from pybatsched.errors import InputError
 from pybatsched.events import COMPLETED_SUCCESSFULLY
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.simulator.jobs import NO_TIME_S, REJECTED
@@ -102,9 +101,11 @@ class Outputs:
         self._last_entry = (0.0, 0.0)
 
     def begin(self) -> None:
-        """Open the files and write their headers."""
+        """Open the files and write their headers; take away what an earlier run said about its end. Raises OSError."""
         if self._prefix is None:
             return
+        for suffix in ("_schedule.csv", "_summary.json"):
+            Path(f"{self._prefix}{suffix}").unlink(missing_ok=True)
         self._jobs = self._open("_jobs.csv")
         self._jobs.write(",".join(JOB_COLUMNS) + "\n")
         if self._with_states:
@@ -118,11 +119,8 @@ class Outputs:
 
     def _open(self, suffix: str) -> TextIO:
         path = Path(f"{self._prefix}{suffix}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("w", encoding="utf-8", newline="")
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w", encoding="utf-8", newline="")
         self._files.append(file)
         return file
 

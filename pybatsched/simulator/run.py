@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pybatsched import decisions as d
 from pybatsched import events as e
 from pybatsched.engine import Engine, Reply
-from pybatsched.errors import NOT_THE_PLUGINS, PybatschedError, RemoteProtocolError
+from pybatsched.errors import NOT_THE_PLUGINS, PeerLostError, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.journal import JournalWriter
 from pybatsched.metrics import Figures
 from pybatsched.policy import Need
@@ -17,6 +18,7 @@ from pybatsched.protocol import Message, v4
 from pybatsched.registry import PolicyPlan
 from pybatsched.session import Session
 from pybatsched.simulator.external import ExternalScheduler
+from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
@@ -60,6 +62,12 @@ def with_needs(options: Options, plan: PolicyPlan) -> Options:
     """Turn on what a policy needs from Batsim."""
     needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.source.cls.needs}
     return replace(options, **needed)
+
+
+def options_of(plan: PolicyPlan, options: Options) -> Mapping[str, Any]:
+    """Give the options a policy will have, with what Batsim's ``--sched-cfg`` says. Raises what is wrong with them."""
+    begins = e.SimulationBegins(config=options.told(), timestamp=0.0)
+    return plan.options_for(begins).model_dump(mode="json")
 
 
 def run_policy(
@@ -110,7 +118,8 @@ def run_external(
     with ExternalScheduler(endpoint, timeout_s) as scheduler:
         result = _run(scenario, scheduler, outputs, progress, None)
         if farewell and not result.finished:
-            scheduler.farewell(result.ended_at)
+            with suppress(PeerLostError, RemoteProtocolError):  # it was only a courtesy
+                scheduler.farewell(result.ended_at)
     return result
 
 
@@ -123,6 +132,8 @@ def _run(
     try:
         simulation.run()
     except RemoteProtocolError as error:
+        if engine is not None:  # then the peer is a policy of ours, and its referee could not know better
+            raise PolicyError(error.text, policy=engine.policy_name, rule="what Batsim refuses") from error
         if error.message_number is None:
             error.message_number = simulation.n_messages
         raise
@@ -141,8 +152,10 @@ def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
     n_procs = simulation.scenario.platform.n_procs
     n_away = 0 if simulation.hosts is None else simulation.hosts.n_away(n_procs)
     found = []
-    for job in simulation.waiting:
-        if job.res > n_procs:
+    for job in simulation.unfinished:
+        if job.state == RUNNING:
+            why = "it runs, and nothing will ever end it"
+        elif job.res > n_procs:
             why = f"it asks for {job.res} processors; the platform has {n_procs}"
         elif job.res > n_procs - n_away:
             why = f"it asks for {job.res} processors; {n_away} of {n_procs} are unavailable or asleep for good"

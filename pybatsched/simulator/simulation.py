@@ -22,7 +22,7 @@ from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.orders import Orders
 from pybatsched.simulator.outputs import Outputs, schedule_figures
 from pybatsched.simulator.refusal import Refusal
-from pybatsched.simulator.work import WorkTable, progress_node, resolve, why_not
+from pybatsched.simulator.work import WorkTable, progress_node, resolve
 
 #: Answers a message: (now, events) -> (ready again at, decisions).
 Scheduler: TypeAlias = Callable[[float, Sequence[e.Event]], tuple[float, Sequence[d.Decision]]]
@@ -34,7 +34,7 @@ SHORTEST_CALL_S: Final = 1e-5
 class Simulation:
     """One run, from SIMULATION_BEGINS to SIMULATION_ENDS, or to the point where nothing can happen any more.
 
-    After `run`, `finished` tells whether it came to its end; else `waiting` are the jobs nobody will ever start.
+    After `run`, `finished` tells whether it came to its end; else `unfinished` are the jobs that are left over.
     """
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, outputs: Outputs | None = None) -> None:
@@ -66,7 +66,12 @@ class Simulation:
         platform = scenario.platform
         by_host = self.options.compute_sharing or self.options.energy or bool(scenario.event_lists or platform.storage)
         self.hosts = (
-            HostBook(platform.n_procs, shared=self.options.compute_sharing, n_storage=len(platform.storage))
+            HostBook(
+                platform.n_procs,
+                shared=self.options.compute_sharing,
+                n_storage=len(platform.storage),
+                storage_shared=self.options.storage_sharing,
+            )
             if by_host
             else None
         )
@@ -81,17 +86,20 @@ class Simulation:
         return self.loop.now
 
     @property
-    def waiting(self) -> list[SimJob]:
-        """The jobs that were submitted and are neither started nor rejected."""
-        return [job for job in self.jobs.values() if job.state == j.SUBMITTED]
+    def unfinished(self) -> list[SimJob]:
+        """The jobs that were submitted and are not over. O(jobs still known)."""
+        return [job for job in self.jobs.values() if job.state in {j.SUBMITTED, j.RUNNING}]
 
     def run(self) -> bool:
         """Play the whole simulation. Tells whether it came to its end; what was written until then is kept."""
-        self.outputs.begin()
         try:
-            self._play()
-        finally:
-            self.outputs.close()
+            self.outputs.begin()
+            try:
+                self._play()
+            finally:
+                self.outputs.close()
+        except OSError as error:  # a policy's own would have come as a PolicyError
+            raise InputError(f"cannot write {error.filename or 'the outputs'}: {error.strerror}") from None
         return self.finished
 
     def _play(self) -> None:
@@ -120,7 +128,7 @@ class Simulation:
         for name, workload in self.scenario.workloads.items():
             used = dict.fromkeys(job["profile"] for job in workload.jobs)
             self.works[name] = table = resolve(name, workload.profiles, used)
-            refused = {work.name: why for work in table.known() if (why := why_not(work)) is not None}
+            refused = {work.name: work.refusal for work in table.known() if work.refusal is not None}
             jobs = self._by_workload[name] = {}
             for fields in workload.jobs:
                 profile = fields["profile"]
@@ -133,13 +141,16 @@ class Simulation:
 
     def make_job(self, workload: str, fields: Any) -> SimJob:
         """Take in a job; its profile is known."""
-        work = self.works[workload].works[fields["profile"]]
+        work = self.works[workload].get(fields["profile"])
         assert work is not None
         name = j.name_in(workload, fields["id"])
         job = SimJob(workload, name, fields, work)
-        if work.n_fixed is not None and work.n_fixed != job.res:
+        if job.id in self.met:
+            raise InputError(f"there are two jobs {job.id}: {fields['id']!r} is another way to write the same id")
+        if not work.sizes <= {job.res}:
+            written_for = ", ".join(map(str, sorted(work.sizes)))
             raise InputError(
-                f"job {job.id} asks for {job.res} processors; its profile {work.name} is written for {work.n_fixed}"
+                f"job {job.id} asks for {job.res} processors; its profile {work.name} is written for {written_for}"
             )
         self.jobs[job.id] = job
         self.met.add(job.id)

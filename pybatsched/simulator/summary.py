@@ -15,7 +15,6 @@ from pybatsched.metrics import STATE_ORDER
 from pybatsched.simulator.outputs import BATSIM_VERSION
 
 if TYPE_CHECKING:
-    from pybatsched.registry import PolicyPlan
     from pybatsched.simulator.options import Scenario
     from pybatsched.simulator.run import Result
 
@@ -33,22 +32,17 @@ _WORDS: Final = {
 
 def of_run(
     scenario: Scenario,
-    plan: PolicyPlan | None,
+    policy: Mapping[str, Any] | None,
     result: Result,
     inputs: Mapping[str, list[str]],
     extra: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Give all that determines a run and all it came to. `inputs` are the files by kind. O(size of the inputs).
+    """Give all that determines a run and all it came to. O(size of the inputs).
+
+    `policy` is its name, origin and options, None for an external scheduler; `inputs` are the files by kind.
 
     Nothing in it depends on when or where the run was made: the same run gives the same summary, byte for byte.
     """
-    policy: dict[str, Any] | None = None
-    if plan is not None:
-        policy = {
-            "name": plan.source.name,
-            "origin": plan.source.origin,
-            "options": plan.options_for(None).model_dump(mode="json"),
-        }
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -61,7 +55,11 @@ def of_run(
         "n_procs": scenario.platform.n_procs,
         "n_jobs_in_workloads": sum(len(workload.jobs) for workload in scenario.workloads.values()),
         "batsim_options": scenario.options.told()
-        | {"energy": scenario.options.energy, "compute-sharing": scenario.options.compute_sharing},
+        | {
+            "energy": scenario.options.energy,
+            "compute-sharing": scenario.options.compute_sharing,
+            "storage-sharing": scenario.options.storage_sharing,
+        },
         "policy": policy,
         **extra,
         "finished": result.finished,

@@ -6,11 +6,9 @@ A profile is resolved once, when its workload is loaded or when it is registered
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-
-from pybatsched.errors import InputError
 
 DELAY: Final = "delay"
 PARALLEL: Final = "parallel"
@@ -19,6 +17,12 @@ TOTAL: Final = "parallel_homogeneous_total"
 COMPOSED: Final = "composed"
 SEND: Final = "send"
 RECV: Final = "recv"
+
+#: Where a `recv` profile names another one to go on with; looked up when the message has come.
+RECV_BRANCHES: Final = ("success", "failure", "timeout")
+
+#: Composed profiles are run by processes inside processes.
+MAX_DEPTH: Final = 100
 
 _PARALLEL_TASKS: Final = frozenset({PARALLEL, HOMOGENEOUS, TOTAL})
 _NETWORK: Final[Mapping[str, str]] = {
@@ -40,7 +44,10 @@ class Work:
     delay_s: float = 0.0
     parts: tuple[Work, ...] = ()
     repeat: int = 1
-    n_fixed: int | None = None  # processors a `parallel` profile is written for
+    sizes: frozenset[int] = frozenset()  # numbers of processors that `parallel` profiles in it are written for
+    refusal: str | None = None  # what it does that this simulator does not
+    depth: int = 1  # of nesting
+    computes: bool = False  # whether it has flops for its hosts
 
     @property
     def is_parallel(self) -> bool:
@@ -82,13 +89,9 @@ class WorkTable:
         """Give the profiles that are not forgotten. O(profiles)."""
         return [work for work in self.works.values() if work is not None]
 
-    def described(self) -> dict[str, Mapping[str, Any]]:
-        """Give the profiles that are still known, as they were written. O(profiles)."""
-        return {work.name: work.described for work in self.known()}
-
     def add(self, name: str, described: Mapping[str, Any]) -> Work:
-        """Take in a profile made at run time. Its parts are not resolved: Batsim does not do it either."""
-        work = _leaf(name, described)
+        """Take in a profile made at run time. It has no parts: Batsim could not run them either."""
+        work = _made(name, described, {})
         self.works[name] = work
         return work
 
@@ -104,57 +107,60 @@ class WorkTable:
 def resolve(workload: str, profiles: Mapping[str, Mapping[str, Any]], used: Iterable[str]) -> WorkTable:
     """Make profiles ready to run. Those that neither a job nor another profile names are left out, as Batsim does.
 
-    O(profiles). A composed profile that contains itself is an InputError.
+    O(profiles), without recursion: a chain of profiles may be as long as its file. Parts exist and form no circle.
     """
     done: dict[str, Work] = {}
-
-    def visit(name: str, trail: tuple[str, ...]) -> Work:
-        if name in done:
-            return done[name]
-        if name in trail:
-            raise InputError(f"workload {workload}: profile {name} contains itself: {' > '.join((*trail, name))}")
+    waiting = list(dict.fromkeys((*used, *_named_by_others(profiles))))
+    while waiting:
+        name = waiting[-1]
         described = profiles[name]
-        work = _leaf(name, described)
-        if work.kind == COMPOSED:
-            work.parts = tuple(visit(part, (*trail, name)) for part in described["seq"])
-            work.repeat = described.get("repeat", 1)
-        elif work.kind == RECV:
-            for key in ("success", "failure", "timeout"):
-                if described.get(key):
-                    visit(described[key], (*trail, name))
-        done[name] = work
-        return work
-
-    parts = (part for profile in profiles.values() if profile["type"] == COMPOSED for part in profile["seq"])
-    for name in dict.fromkeys((*used, *parts)):
-        visit(name, ())
+        missing = [part for part in described["seq"] if part not in done] if described["type"] == COMPOSED else []
+        if missing and name not in done:
+            waiting += missing
+            continue
+        waiting.pop()
+        if name not in done:
+            done[name] = _made(name, described, done)
     return WorkTable(workload, dict(done))
 
 
-def _leaf(name: str, described: Mapping[str, Any]) -> Work:
+def _named_by_others(profiles: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for described in profiles.values():
+        if described["type"] == COMPOSED:
+            yield from described["seq"]
+        elif described["type"] == RECV:
+            yield from (described[key] for key in RECV_BRANCHES if described.get(key) in profiles)
+
+
+def _made(name: str, described: Mapping[str, Any], others: Mapping[str, Work]) -> Work:
     kind = described["type"]
     work = Work(name, kind, described, ret=described.get("ret", 0))
     if kind == DELAY:
         work.delay_s = float(described["delay"])
     elif kind == PARALLEL:
-        work.n_fixed = len(described["cpu"])
+        work.sizes = frozenset({len(described["cpu"])})
+    elif kind == COMPOSED:
+        work.parts = tuple(others[part] for part in described["seq"])
+        work.repeat = described.get("repeat", 1)
+        work.sizes = frozenset().union(*(part.sizes for part in work.parts))
+        work.depth = 1 + max(part.depth for part in work.parts)
+    work.computes = (work.is_parallel and _positive(described["cpu"])) or any(part.computes for part in work.parts)
+    work.refusal = _why_not(work) or next((part.refusal for part in work.parts if part.refusal), None)
     return work
 
 
-def why_not(work: Work) -> str | None:
-    """Say what a profile does that this simulator does not, else None. O(size of the profile)."""
+def _why_not(work: Work) -> str | None:
+    """Say what a profile does that this simulator does not, else None."""
     if work.kind in _NETWORK:
         return f"profile {work.name} is of type {work.kind}, which {_NETWORK[work.kind]}"
-    if work.is_parallel and _communicates(work.described.get("com", 0)):
+    if work.is_parallel and _positive(work.described.get("com", 0)):
         return f"profile {work.name} ({work.kind}) has communication amounts (com), which need a network model"
-    for part in work.parts:
-        found = why_not(part)
-        if found is not None:
-            return found
+    if work.depth > MAX_DEPTH:
+        return f"profile {work.name} is nested more than {MAX_DEPTH} deep"
     return None
 
 
-def _communicates(amounts: Any) -> bool:
+def _positive(amounts: Any) -> bool:
     if isinstance(amounts, (int, float)):
         return amounts > 0
     return any(amount > 0 for amount in amounts)

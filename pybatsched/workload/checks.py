@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeGuard
@@ -155,6 +156,31 @@ def _check_composed(profile: Mapping[str, Any], place: Place) -> None:
         place.refuse("field repeat", "a whole number, 1 or more", profile["repeat"])
 
 
+def _check_send(profile: Mapping[str, Any], place: Place) -> None:
+    if "msg" not in profile:
+        place.missing("field msg", "an object")
+    if type(profile["msg"]) is not dict:
+        place.refuse("field msg", "an object", profile["msg"])
+    _check_pause(profile, "sleeptime", place)
+
+
+def _check_recv(profile: Mapping[str, Any], place: Place) -> None:
+    for field in ("regex", "success", "failure", "timeout"):
+        if type(profile.get(field, "")) is not str:
+            place.refuse(f"field {field}", "a text", profile[field])
+    try:
+        re.compile(profile.get("regex", ".*"))
+    except (re.error, RecursionError, OverflowError):
+        place.refuse("field regex", "a regular expression", profile["regex"])
+    _check_pause(profile, "polltime", place)
+
+
+def _check_pause(profile: Mapping[str, Any], field: str, place: Place) -> None:
+    value = profile.get(field, 1)
+    if not is_number(value) or value <= 0:
+        place.refuse(f"field {field}", "more than 0 seconds", value)
+
+
 def _accept(profile: Mapping[str, Any], place: Place) -> None:
     """Take a profile by its type alone: whether it can be run is for the simulator to say."""
 
@@ -169,8 +195,8 @@ _TYPES: Final[dict[str, Callable[[Mapping[str, Any], Place], None]]] = {
     "data_staging": _accept,
     "smpi": _accept,
     "usage_trace": _accept,
-    "send": _accept,
-    "recv": _accept,
+    "send": _check_send,
+    "recv": _check_recv,
 }
 
 

@@ -39,6 +39,9 @@ _DAY_S: Final = 86_400.0
 _DEFAULT_LOAD: Final = 0.7
 #: No model needs more; a forgotten zero in a load or a size should not fill the memory.
 _MOST_JOBS: Final = 10_000_000
+#: Some ten million years: beyond it a second is lost in a double.
+_LONGEST_S: Final = 1e15
+_TOO_LONG: Final = f"times: expected all jobs within {_LONGEST_S:g} s; take smaller run times or gaps, or a larger load"
 
 Draw = Callable[[random.Random], float]
 
@@ -115,7 +118,17 @@ class _Drawn(NamedTuple):
 
 
 def generate(recipe: Recipe) -> Workload:
-    """Draw a workload. About 15 µs a job."""
+    """Draw a workload. About 15 µs a job. Raises InputError, also for figures that lead to times without bounds."""
+    try:
+        workload = _generated(recipe)
+    except OverflowError:
+        raise InputError(_TOO_LONG) from None
+    if any(not job["subtime"] + float(job["profile"]) < _LONGEST_S for job in workload.jobs):
+        raise InputError(_TOO_LONG)
+    return workload
+
+
+def _generated(recipe: Recipe) -> Workload:
     rng = random.Random(recipe.seed)  # noqa: S311  a simulation's dice, no secrets
     stream = _lublin(recipe, rng) if recipe.model in _LUBLIN else _poisson(recipe, rng)
     load = recipe.load

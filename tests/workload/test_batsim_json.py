@@ -173,9 +173,27 @@ def test_walltimes_that_batsim_takes(tmp_path: Path, walltime: float) -> None:
     batsim_json.read(written(tmp_path, changed("jobs", 0, "walltime", value=walltime)))
 
 
-@pytest.mark.parametrize("kind", ["parallel_homogeneous_pfs", "data_staging", "smpi", "usage_trace", "send", "recv"])
+@pytest.mark.parametrize("kind", ["parallel_homogeneous_pfs", "data_staging", "smpi", "usage_trace", "recv"])
 def test_other_types_are_the_simulators_matter(tmp_path: Path, kind: str) -> None:
     batsim_json.read(written(tmp_path, changed("profiles", "other", value={"type": kind})))
+
+
+@pytest.mark.parametrize(
+    ("profile", "field"),
+    [
+        ({"type": "send"}, "msg"),
+        ({"type": "send", "msg": "text"}, "msg"),
+        ({"type": "send", "msg": {}, "sleeptime": 0}, "sleeptime"),
+        ({"type": "send", "msg": {}, "sleeptime": "long"}, "sleeptime"),
+        ({"type": "recv", "regex": "("}, "regex"),
+        ({"type": "recv", "regex": 3}, "regex"),
+        ({"type": "recv", "timeout": 3}, "timeout"),
+        ({"type": "recv", "success": None}, "success"),
+        ({"type": "recv", "polltime": 0}, "polltime"),
+    ],
+)
+def test_profiles_that_talk_are_checked(tmp_path: Path, profile: dict[str, object], field: str) -> None:
+    assert f'profile "other", field {field}' in refusal(tmp_path, changed("profiles", "other", value=profile))
 
 
 def test_an_id_is_the_same_as_number_and_as_text(tmp_path: Path) -> None:

@@ -319,3 +319,12 @@ def test_users() -> None:
     assert [user for user, _ in counted.most_common()] == [1, 2, 3, 4]
     assert counted[1] / counted[2] == pytest.approx(2, rel=0.15)
     assert "user" not in generate(Recipe("poisson", 8, 3, n_jobs=1)).jobs[0]
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [{"runtimes": "lognormal:1:1000"}, {"runtimes": "fixed:1e308"}, {"gap_s": 1e308}, {"load": 1e-320}],
+)
+def test_times_without_bounds_are_refused(figures: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="times: expected all jobs within"):
+        generate(Recipe("poisson", 4, n_jobs=10, **figures))

@@ -1,0 +1,115 @@
+"""Profiles and jobs that must be refused, or run, without a traceback or a hang."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.process import run_cli
+from support.simulated import rows
+
+DELAY = {"type": "delay", "delay": 1}
+
+
+def simulate(directory: Path, profiles: dict[str, Any], *jobs: dict[str, Any], args: tuple[str, ...] = ()) -> Any:
+    listed = [{"subtime": 0, "res": 1, "profile": "p", **job} for job in jobs or ({"id": "a"},)]
+    (directory / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": listed, "profiles": profiles}))
+    return run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "fcfs", *args, cwd=directory, timeout=30)
+
+
+def test_parts_used_again_and_again_cost_nothing_at_load(tmp_path: Path) -> None:
+    """Thirty doublings are a billion parts; nobody may go through them before the job runs."""
+    profiles: dict[str, Any] = {"x0": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
+    for i in range(1, 31):
+        profiles[f"x{i}"] = {"type": "composed", "seq": [f"x{i - 1}", f"x{i - 1}"]}
+    profiles["p"] = profiles.pop("x30")
+    done = simulate(tmp_path, profiles, {"id": "a", "walltime": 10})
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "out_jobs.csv")[0]["final_state"] == "COMPLETED_WALLTIME_REACHED"
+    profiles["x0"] = DELAY
+    (tmp_path / "w.json").write_text(
+        json.dumps({"nb_res": 4, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "p"}], "profiles": profiles})
+    )
+    assert run_cli("workload", "stats", "w.json", cwd=tmp_path, timeout=30).returncode == 0
+
+
+@pytest.mark.parametrize(("depth", "code"), [(99, 0), (3000, 2)])
+def test_long_chains_run_or_are_refused(depth: int, code: int, tmp_path: Path) -> None:
+    profiles: dict[str, Any] = {"c0": DELAY}
+    for i in range(1, depth):
+        profiles[f"c{i}"] = {"type": "composed", "seq": [f"c{i - 1}"]}
+    profiles["p"] = {"type": "composed", "seq": [f"c{depth - 1}"]}
+    done = simulate(tmp_path, profiles)
+    assert done.returncode == code, done.stderr
+    if code:
+        assert "nested more than 100 deep; run it with Batsim" in done.stderr
+
+
+def test_a_part_for_another_number_of_processors(tmp_path: Path) -> None:
+    profiles = {
+        "two": {"type": "parallel", "cpu": [1e9, 1e9], "com": [0, 0, 0, 0]},
+        "p": {"type": "composed", "seq": ["two"]},
+    }
+    done = simulate(tmp_path, profiles)
+    assert done.returncode == 2
+    assert "job w0!a asks for 1 processors; its profile p is written for 2" in done.stderr
+    assert simulate(tmp_path, profiles, {"id": "a", "res": 2}).returncode == 0
+
+
+def test_two_ways_to_write_one_id(tmp_path: Path) -> None:
+    done = simulate(tmp_path, {"p": DELAY}, {"id": "1"}, {"id": "w0!1"})
+    assert done.returncode == 2
+    assert "there are two jobs w0!1" in done.stderr
+
+
+def test_a_member_called_report_is_nobodys_business(tmp_path: Path) -> None:
+    simulate(tmp_path, {"p": DELAY})
+    content = json.loads((tmp_path / "w.json").read_text()) | {"report": 3}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    done = run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "fcfs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_message_that_leads_nowhere(tmp_path: Path) -> None:
+    """Batsim looks the branch up when the message has come, and aborts."""
+    profiles = {"p": {"type": "recv", "timeout": "nowhere"}}
+    done = simulate(tmp_path, profiles)
+    assert done.returncode == 6
+    assert "goes on with 'nowhere', which does not exist" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["out_schedule.csv", "out_jobs.csv"])
+def test_outputs_that_cannot_be_written(target: str, tmp_path: Path) -> None:
+    (tmp_path / target).mkdir()
+    done = simulate(tmp_path, {"p": DELAY})
+    assert done.returncode == 2
+    assert f"cannot write {target}" in done.stderr
+
+
+def test_the_summary_has_the_options_that_were_used(tmp_path: Path) -> None:
+    args = ("--sched-cfg", '{"order": "sjf"}')
+    assert simulate(tmp_path, {"p": DELAY}, args=args).returncode == 0
+    assert json.loads((tmp_path / "out_summary.json").read_text())["policy"]["options"]["order"] == "sjf"
+    before = (tmp_path / "out_jobs.csv").read_text()
+    done = simulate(tmp_path, {"p": DELAY}, {"id": "b"}, args=("--sched-cfg", '{"ordre": "sjf"}'))
+    assert done.returncode == 2
+    assert (tmp_path / "out_jobs.csv").read_text() == before
+    assert (tmp_path / "out_summary.json").exists()
+
+
+def test_a_policy_that_asks_for_what_only_batsim_knows_to_be_wrong(tmp_path: Path) -> None:
+    (tmp_path / "nosy.py").write_text(
+        "from pybatsched import Policy\n"
+        "from pybatsched.decisions import SetResourceState\n"
+        "from pybatsched.intervals import IntervalSet\n"
+        "class Nosy(Policy):\n"
+        "    def decide(self, now):\n"
+        "        return [SetResourceState(IntervalSet([0]), '1')]\n"
+    )
+    simulate(tmp_path, {"p": DELAY})
+    done = run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "nosy.py:Nosy", cwd=tmp_path)
+    assert done.returncode == 6
+    assert "what Batsim refuses" in done.stderr
+    assert "energy (-E) is off" in done.stderr
