@@ -98,8 +98,8 @@ What is not equal:
 * **Clock noise.** SimGrid's clock is a running sum of doubles and finds the end of a parallel task by division, so an
   instant may miss its neighbours by a last bit and a message is cut in two. The simulator's instants are exact, and
   those closer than 1e-9 s are one.
-* **Ends that coincide on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim now
-  and then tells two ends of one instant in another order when a composed job is one of them.
+* **Ends that coincide on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim
+  now and then tells two ends of one instant in another order when a composed job is one of them.
 * **Hops at time 0.** On a zero-hop platform a message still costs Batsim 1e-300 s, which shows only at time 0: a job
   killed there has run for some 1e-300 s and not for the 0.00001 s that Batsim writes for no time at all, and
   `_consumed_energy.csv` has a mean power where the simulator writes NA.
