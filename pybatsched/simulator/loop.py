@@ -25,12 +25,17 @@ from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from typing import Any, Final, TypeAlias
 
+from pybatsched.errors import InputError
+
 Notice: TypeAlias = tuple[Callable[[Any], None], Any]
 Process: TypeAlias = Generator[Any, None, None]
 
 #: Two instants closer than this are one, as for the engine under Batsim (its timing precision).
 SAME_INSTANT_S: Final = 1e-9
 
+
+#: No clock goes on beyond this: a number that large is a mistake.
+END_OF_TIME_S: Final = 1e30
 
 #: Yielded by a process that lets the others go first who wake or begin with it.
 SOON: Final = object()
@@ -110,6 +115,8 @@ class Loop:
         for wanted in process:
             if type(wanted) is float:
                 if wanted > self.now:
+                    if wanted > END_OF_TIME_S:
+                        raise InputError(f"something would happen at {wanted:g} s; times end at {END_OF_TIME_S:g} s")
                     self._n_waits += 1
                     heappush(self._waits, (wanted, self._n_waits, process))
                     return

@@ -113,3 +113,11 @@ def test_a_policy_that_asks_for_what_only_batsim_knows_to_be_wrong(tmp_path: Pat
     assert done.returncode == 6
     assert "what Batsim refuses" in done.stderr
     assert "energy (-E) is off" in done.stderr
+
+
+@pytest.mark.parametrize("job", [{"id": "a", "subtime": 1e308}, {"id": "a"}])
+def test_times_beyond_the_end_of_time(job: dict[str, Any], tmp_path: Path) -> None:
+    delay = 1.0 if "subtime" in job else 1e308
+    done = simulate(tmp_path, {"p": {"type": "delay", "delay": delay}}, job)
+    assert done.returncode == 2
+    assert "times end at 1e+30 s" in done.stderr
