@@ -12,11 +12,10 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from pybatsched.events import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY
+from pybatsched.events import COMPLETED_KILLED, REJECTED
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
 DEFAULT_TAU_S: Final = 60.0
-REJECTED: Final = "REJECTED"
 #: How the metadata of a job begins that was registered to be at hand and was not needed.
 UNUSED_SPARE: Final = "unused_spare_of="
 
@@ -147,13 +146,3 @@ def parent_of(metadata: str) -> str | None:
         if key == "parent":
             return value
     return None
-
-
-#: Final states in the order in which people want to read them.
-STATE_ORDER: Final = (
-    COMPLETED_SUCCESSFULLY,
-    "COMPLETED_FAILED",
-    "COMPLETED_WALLTIME_REACHED",
-    COMPLETED_KILLED,
-    REJECTED,
-)

@@ -7,7 +7,7 @@ import math
 import signal
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, Protocol
@@ -83,6 +83,12 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
     if not isinstance(table, dict):
         raise InputError(f"--config {path}: expected a table [policy.{name}]")
     return table
+
+
+def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
+    """Raise InputError if a file to write is one of those to read."""
+    if Path(output).resolve() in {Path(path).resolve() for path in inputs}:
+        raise InputError(f"{output} is to be read; expected another file to write")
 
 
 def timeout_s(text: str) -> float:

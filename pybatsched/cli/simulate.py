@@ -118,6 +118,11 @@ def run(args: argparse.Namespace) -> int:
     """Simulate, write the files and print the closing table."""
     if bool(args.policy) == args.external:
         raise InputError("give either --policy NAME or --external")
+    if (args.platform is None) == (args.procs is None):
+        raise InputError("give either -p PLATFORM.xml or --procs N")
+    inputs = {"platform": [args.platform] if args.platform else [], "workloads": args.workload, "events": args.events}
+    if args.journal:
+        arguments.refuse_to_overwrite(args.journal, [path for paths in inputs.values() for path in paths])
     arguments.raise_on_signals()
     plan = None
     if args.policy:
@@ -152,7 +157,6 @@ def run(args: argparse.Namespace) -> int:
                 farewell=args.farewell,
                 progress=progress.heard,
             )
-    inputs = {"platform": [args.platform] if args.platform else [], "workloads": args.workload, "events": args.events}
     extra = {"walltimes": args.walltimes, "seed": args.seed}
     summary.write(f"{args.export}_summary.json", summary.of_run(scenario, policy, result, inputs, extra))
     if not args.quiet:
@@ -245,8 +249,6 @@ def _workload(path: str, args: argparse.Namespace) -> Workload:
 
 
 def _platform(args: argparse.Namespace, workloads: list[Workload]) -> Platform:
-    if (args.platform is None) == (args.procs is None):
-        raise InputError("give either -p PLATFORM.xml or --procs N")
     if args.platform is None:
         platform = model.uniform(args.procs)
     else:

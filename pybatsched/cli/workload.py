@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from pybatsched.cli import arguments
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, describe, files, plot, prepare, stats, swf
 from pybatsched.workload.generate import MODELS, Recipe, generate
@@ -179,6 +180,7 @@ def _convert(args: argparse.Namespace) -> int:
         shift=args.shift,
     )
     _check_name(args.output)
+    arguments.refuse_to_overwrite(args.output, [args.file])
     if (args.utilisation or args.keep_ends or args.max_weeks) and not args.weeks:
         raise InputError("--utilisation, --keep-ends and --max-weeks: expected together with --weeks")
     walltimes = Walltimes.parse(args.walltimes or "requested")

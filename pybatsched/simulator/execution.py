@@ -49,7 +49,7 @@ class Execution:
             self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed)
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
-        self._naps: dict[int, float] = {}  # with energy: when the delays end, by their jobs' first hosts
+        self._naps: dict[str, tuple[int, float]] = {}  # with energy: the first host of a job in a delay, and its end
         self._first_j: float | None = None
         self._last_j = -1.0
 
@@ -92,7 +92,7 @@ class Execution:
         if self.power is None or self.tasks is None:
             return False
         now = self._loop.now
-        naps = {host for host, end_at in self._naps.items() if end_at <= now + SAME_INSTANT_S}
+        naps = {host for host, end_at in self._naps.values() if end_at <= now + SAME_INSTANT_S}
         return self.power.is_stale(now, naps | self.tasks.ending_hosts())
 
     def meters_read(self) -> None:
@@ -112,7 +112,7 @@ class Execution:
             if self.power is None:
                 code = yield from self._sleep(work.delay_s, left)
             else:
-                code = yield from self._sleep_on(job.alloc.lowest, work.delay_s, left, self.power)
+                code = yield from self._sleep_metered(job, work.delay_s, left, self.power)
         elif work.is_parallel:
             code = yield from self._compute(job, work, frame, left)
         elif kind == w.COMPOSED:
@@ -137,15 +137,15 @@ class Execution:
         left[0] = 0.0
         return WALLTIME_REACHED
 
-    def _sleep_on(self, host: int, span_s: float, left: list[float], power: Power) -> Steps:
-        """Sleep on the host where the job's own process is: the end of it brings that host's meter up to date."""
-        limit = left[0]
-        self._naps[host] = self._loop.now + (span_s if limit < 0 else min(span_s, limit))
+    def _sleep_metered(self, job: SimJob, span_s: float, left: list[float], power: Power) -> Steps:
+        """Sleep where the job's own process is, on its first host: the end brings that host's meter up to date."""
+        host, limit = job.alloc.lowest, left[0]
+        self._naps[job.id] = (host, self._loop.now + (span_s if limit < 0 else min(span_s, limit)))
         try:
             return (yield from self._sleep(span_s, left))
         finally:  # a kill ends it too
             power.touch(host, self._loop.now)
-            del self._naps[host]
+            del self._naps[job.id]
 
     def _sequence(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
         """Run the parts one after the other; the first that fails ends it."""

@@ -14,7 +14,9 @@ from pybatsched.simulator.work import Frame, Work
 NOT_SUBMITTED: Final = "NOT_SUBMITTED"
 SUBMITTED: Final = "SUBMITTED"
 RUNNING: Final = "RUNNING"
-REJECTED: Final = "REJECTED"
+
+#: Batsim aborts on these in an id, or its files could not be read again.
+FORBIDDEN_IN_IDS: Final = '!,"\\\r\n'
 
 #: A job that took no time is written down with this run time, as Batsim does.
 NO_TIME_S: Final = 1e-5
@@ -115,13 +117,16 @@ def _nested(value: Any, job_id: str) -> Any:
 
 def name_in(workload: str, given: Any) -> str:
     """Give a job's name in its workload. As in Batsim, an id that contains the workload's name must be a full one."""
-    text = str(given)
-    if workload not in text:
-        return text
-    prefix, mark, name = text.partition("!")
-    if not mark or prefix != workload or not name:
+    name = text = str(given)
+    if workload in text:
+        prefix, mark, name = text.partition("!")
+        if not mark or prefix != workload or not name:
+            raise InputError(
+                f"workload {workload}: job id {text!r} contains the workload's name, so Batsim reads it as "
+                f"WORKLOAD!JOB; rename the job, or write {workload}!{text}"
+            )
+    if any(mark in name for mark in FORBIDDEN_IN_IDS):
         raise InputError(
-            f"workload {workload}: job id {text!r} contains the workload's name, so Batsim reads it as WORKLOAD!JOB; "
-            f"rename the job, or write {workload}!{text}"
+            f"workload {workload}: job id {text!r}: Batsim takes no '!', commas, quotes or line ends in ids"
         )
     return name

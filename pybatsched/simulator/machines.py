@@ -37,6 +37,7 @@ SHOWN_STATES: Final = (
 )
 
 
+_PS: Final = 1e12
 _USABLE: Final = frozenset({HostState.IDLE, HostState.COMPUTING})
 _DOES_NOT_EXIST: Final = "does not exist"
 _MANY_CHANGES: Final = 4096
@@ -70,7 +71,7 @@ class CountingBook:
         self._free = self._all
         self._n_procs = n_procs
         self._n_computing = 0
-        self._computing_us = 0  # whole microseconds: sums over a long run stay exact
+        self._computing_ps = 0  # whole picoseconds: sums over a long run stay exact
         self._running: dict[str, tuple[int, IntervalSet]] = {}
         self._changes: list[tuple[int, IntervalSet]] = []  # when which processors became idle, later ones last
         self._n_keep = _MANY_CHANGES
@@ -79,15 +80,15 @@ class CountingBook:
         """Note that a job begins to compute on these processors."""
         self._free = self._free - procs
         self._n_computing += len(procs)
-        self._running[job] = (round(now * 1e6), procs)
+        self._running[job] = (round(now * _PS), procs)
 
     def end(self, job: str, procs: IntervalSet, now: float) -> None:
         """Note that a job has left these processors."""
         self._free = self._free | procs
-        n, now_us = len(procs), round(now * 1e6)
+        n, now_ps = len(procs), round(now * _PS)
         self._n_computing -= n
-        self._computing_us += n * (now_us - self._running.pop(job)[0])
-        self._changes.append((now_us, procs))
+        self._computing_ps += n * (now_ps - self._running.pop(job)[0])
+        self._changes.append((now_ps, procs))
         if len(self._changes) > self._n_keep:
             self._changes = _visible(self._changes, self._n_procs)
             self._n_keep = max(_MANY_CHANGES, 2 * len(self._changes))
@@ -110,10 +111,10 @@ class CountingBook:
     def times_s(self) -> dict[HostState, float]:
         """Give the host-seconds spent in each state: all time up to a host's last change that it did not compute."""
         changes = self._changes + sorted(self._running.values(), key=lambda change: change[0])
-        closed_us = sum(now_us * len(procs) for now_us, procs in _visible(changes, self._n_procs))
+        closed_ps = sum(now_ps * len(procs) for now_ps, procs in _visible(changes, self._n_procs))
         times = dict.fromkeys(HostState, 0.0)
-        times[HostState.COMPUTING] = self._computing_us / 1e6
-        times[HostState.IDLE] = (closed_us - self._computing_us) / 1e6
+        times[HostState.COMPUTING] = self._computing_ps / _PS
+        times[HostState.IDLE] = (closed_ps - self._computing_ps) / _PS
         return times
 
 
@@ -122,10 +123,10 @@ def _visible(changes: list[tuple[int, IntervalSet]], n_procs: int) -> list[tuple
     kept: list[tuple[int, IntervalSet]] = []
     covered = EMPTY
     n_hidden = n_procs
-    for now_us, procs in reversed(changes):
+    for now_ps, procs in reversed(changes):
         seen = procs - covered
         if seen:
-            kept.append((now_us, seen))
+            kept.append((now_ps, seen))
             covered = covered | seen
             n_hidden -= len(seen)
             if not n_hidden:

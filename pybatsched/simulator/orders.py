@@ -120,7 +120,7 @@ class Orders:
         job = self._job(decision.job_id, "reject")
         if job.state != j.SUBMITTED:
             raise Refusal(f"cannot reject job {job.id}: its state is {job.state}, not SUBMITTED")
-        job.state = j.REJECTED
+        job.state = e.REJECTED
         self._simulation.over(job)
 
     def _kill(self, decision: d.KillJob) -> None:
@@ -129,7 +129,7 @@ class Orders:
             job = self._job(job_id, "kill")
             if job.kill_asked:
                 continue
-            if job.state in {j.NOT_SUBMITTED, j.SUBMITTED, j.REJECTED}:
+            if job.state in {j.NOT_SUBMITTED, j.SUBMITTED, e.REJECTED}:
                 raise Refusal(f"cannot kill job {job.id}: its state is {job.state}")
             job.kill_asked = True
             jobs.append(job)
@@ -143,7 +143,7 @@ class Orders:
         self._job(decision.job_id, "set the metadata of").metadata = decision.metadata
 
     def _job_state(self, decision: d.ChangeJobState) -> None:
-        """Follow Batsim 4, which survives only the change of a waiting job to RUNNING or REJECTED."""
+        """Follow Batsim 4, which survives only the change of a waiting job to RUNNING."""
         job = self._job(decision.job_id, "change the state of")
         simulation = self._simulation
         if job.state == j.SUBMITTED and decision.job_state == j.RUNNING:

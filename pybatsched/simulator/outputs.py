@@ -11,9 +11,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from pybatsched.events import COMPLETED_SUCCESSFULLY
+from pybatsched.events import COMPLETED_SUCCESSFULLY, REJECTED
 from pybatsched.metrics import Outcome, Tally
-from pybatsched.simulator.jobs import NO_TIME_S, REJECTED
+from pybatsched.simulator.jobs import NO_TIME_S
 from pybatsched.simulator.machines import SHOWN_STATES, HostState
 
 if TYPE_CHECKING:

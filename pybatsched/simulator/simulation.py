@@ -7,6 +7,7 @@ The order of things at one instant is the loop's matter (`pybatsched.simulator.l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from pybatsched import decisions as d
@@ -22,6 +23,7 @@ from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.orders import Orders
 from pybatsched.simulator.outputs import Outputs, schedule_figures
 from pybatsched.simulator.refusal import Refusal
+from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.work import WorkTable, progress_node, resolve
 
 #: Answers a message: (now, events) -> (ready again at, decisions).
@@ -55,7 +57,7 @@ class Simulation:
         self.finished = False
         self.n_messages = 0
         self._scheduler = scheduler
-        self._by_workload: dict[str, dict[str, SimJob]] = {}
+        self._by_workload: dict[str, list[SimJob]] = {}  # until their submitters take them
         self._outbox: list[e.Event] = []
         self._forget: list[SimJob] = []
         self._ready = False
@@ -104,9 +106,10 @@ class Simulation:
 
     def _play(self) -> None:
         for name in self.scenario.workloads:
-            self.loop.spawn(self._submit(name))
+            take_jobs = partial(self._take_jobs, name)
+            self.loop.spawn(submit(take_jobs, self.execution, self._on_submitted, self._on_bye))
         for events in self.scenario.event_lists:
-            self.loop.spawn(self._occur(events))
+            self.loop.spawn(occur(events, self._on_occurred, self._on_events_bye))
         self.execution.note_pstates()
         self.loop.spawn(self._exchange([self._begins()]))
         self.loop.run()
@@ -129,15 +132,14 @@ class Simulation:
             used = dict.fromkeys(job["profile"] for job in workload.jobs)
             self.works[name] = table = resolve(name, workload.profiles, used)
             refused = {work.name: work.refusal for work in table.known() if work.refusal is not None}
-            jobs = self._by_workload[name] = {}
+            jobs = self._by_workload[name] = []
             for fields in workload.jobs:
                 profile = fields["profile"]
                 if profile in refused:
                     raise InputError(
                         f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
                     )
-                job = self.make_job(name, fields)
-                jobs[job.id] = job
+                jobs.append(self.make_job(name, fields))
 
     def make_job(self, workload: str, fields: Any) -> SimJob:
         """Take in a job; its profile is known."""
@@ -157,8 +159,12 @@ class Simulation:
         return job
 
     def register(self, job: SimJob) -> None:
-        """Note a job made at run time with its workload: a submitter that has not begun yet will find it there."""
-        self._by_workload.setdefault(job.workload, {})[job.id] = job
+        """Note a job made at run time with its workload, if that has a submitter that has not taken its jobs yet."""
+        if job.workload in self._by_workload:
+            self._by_workload[job.workload].append(job)
+
+    def _take_jobs(self, workload: str) -> list[SimJob]:
+        return self._by_workload.pop(workload)
 
     def _begins(self) -> e.SimulationBegins:
         platform = self.scenario.platform
@@ -186,48 +192,6 @@ class Simulation:
         )
 
     # --- processes ---
-
-    def _submit(self, workload: str) -> Process:
-        """Submit the jobs of a workload: one notice for all of an instant, in the order of their full ids."""
-        yield self._on_hello, None
-        jobs = sorted(self._by_workload.pop(workload).values(), key=lambda job: (job.subtime, job.id), reverse=True)
-        date = self.now
-        batch: list[SimJob] = []
-        is_first = True
-        while jobs:
-            job = jobs.pop()
-            if job.subtime > date:
-                if batch:
-                    yield self._on_submitted, batch
-                    batch = []
-                yield job.subtime
-                date = job.subtime
-            if is_first and self.execution.awaits_first_submission:
-                if self.execution.meters_are_stale():
-                    yield SOON
-                    self.execution.meters_read()
-                self.execution.note_first_submission()
-            is_first = False
-            batch.append(job)
-        if batch:
-            yield self._on_submitted, batch
-        yield self._on_bye, None
-
-    def _occur(self, events: Sequence[ExternalEvent]) -> Process:
-        yield self._on_hello, None
-        date = self.now
-        batch: list[ExternalEvent] = []
-        for event in events:
-            if event.at > date:
-                if batch:
-                    yield self._on_occurred, batch
-                    batch = []
-                yield event.at
-                date = event.at
-            batch.append(event)
-        if batch:
-            yield self._on_occurred, batch
-        yield self._on_events_bye, None
 
     def _exchange(self, events: list[e.Event]) -> Process:
         """Tell the scheduler, and carry out its decisions in order, each not before its time."""
@@ -329,9 +293,6 @@ class Simulation:
             and not self.n_switching
             and (self.registration_finished or not self.options.dynamic_jobs)
         )
-
-    def _on_hello(self, _nothing: None) -> None:
-        pass  # it only takes its step
 
     def _on_bye(self, _nothing: None) -> None:
         self._n_submitters -= 1

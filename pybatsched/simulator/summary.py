@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched import __version__
+from pybatsched import events as e
 from pybatsched.errors import InputError
-from pybatsched.metrics import STATE_ORDER
 from pybatsched.simulator.outputs import BATSIM_VERSION
 
 if TYPE_CHECKING:
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 FORMAT: Final = "pybatsched-summary"
 FORMAT_VERSION: Final = 1
 
+#: Final states in the order in which people want to read them, and what they read.
 _WORDS: Final = {
-    "COMPLETED_SUCCESSFULLY": "completed",
-    "COMPLETED_FAILED": "failed",
-    "COMPLETED_WALLTIME_REACHED": "walltime reached",
-    "COMPLETED_KILLED": "killed",
-    "REJECTED": "rejected",
+    e.COMPLETED_SUCCESSFULLY: "completed",
+    e.COMPLETED_FAILED: "failed",
+    e.COMPLETED_WALLTIME_REACHED: "walltime reached",
+    e.COMPLETED_KILLED: "killed",
+    e.REJECTED: "rejected",
 }
 
 
@@ -91,11 +92,8 @@ def write(path: str, summary: Mapping[str, Any]) -> None:
 def table(result: Result) -> list[str]:
     """Give the closing table, a line each."""
     figures = result.figures
-    known = [state for state in STATE_ORDER if state in figures.n_by_state]
-    states = known + [state for state in figures.n_by_state if state not in STATE_ORDER]
-    if "COMPLETED_SUCCESSFULLY" not in states:
-        states.insert(0, "COMPLETED_SUCCESSFULLY")
-    rows = [(_WORDS.get(state, state.lower()), f"{figures.n_by_state.get(state, 0):,}") for state in states]
+    shown = [state for state in _WORDS if state in figures.n_by_state or state == e.COMPLETED_SUCCESSFULLY]
+    rows = [(_WORDS[state], f"{figures.n_by_state.get(state, 0):,}") for state in shown]
     if result.stuck:
         rows.append(("unfinished", f"{len(result.stuck):,}"))
     rows = [(f"jobs {what}", value) for what, value in rows]

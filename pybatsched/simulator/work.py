@@ -8,7 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pybatsched.simulator.tasks import Task
 
 DELAY: Final = "delay"
 PARALLEL: Final = "parallel"
@@ -190,10 +193,10 @@ class Frame:
     started_at: float
     span_s: float = math.inf
     index: int = -1
-    share: Any = None  # the task of a parallel profile whose rate changes over time
+    share: Task | None = None  # of a parallel profile whose rate changes over time
 
     def done(self, now: float) -> float:
         """Give the share of a parallel task that is done."""
         if self.share is not None:
-            return float(self.share.done_at(now))
+            return self.share.done_at(now)
         return (now - self.started_at) / self.span_s if self.span_s else 1.0

@@ -48,6 +48,15 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return (type(value) is int and abs(value) < 1 << 63) or (type(value) is float and math.isfinite(value))
 
 
+def is_text(value: str) -> bool:
+    """Tell whether a text can be written as UTF-8: JSON can hold halves of characters."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_count(value: Any, least: int) -> TypeGuard[int]:
     """Tell whether a JSON value is a whole number from `least` on that fits Batsim's 32 bits."""
     return type(value) is int and least <= value < 1 << 31
@@ -66,7 +75,7 @@ def check_job(job: Any, index: int, profiles: Mapping[str, Mapping[str, Any]], s
     if "id" not in job:
         Place(source).missing(f"jobs[{index}].id", "a text or an integer")
     name = job["id"]
-    if not (type(name) is int or (type(name) is str and name)):
+    if not (type(name) is int or (type(name) is str and name and is_text(name))):
         Place(source).refuse(f"jobs[{index}].id", "a text that is not empty, or an integer", name)
     # The words of an error are put together only when there is one: this runs for hundreds of thousands of jobs.
     subtime, n_procs, walltime = job.get("subtime"), job.get("res"), job.get("walltime", -1)
@@ -206,6 +215,8 @@ def check_profiles(profiles: Mapping[str, Any], source: str) -> None:
         place = Place(source, f"profile {shown(name)}")
         if type(profile) is not dict:
             place.refuse("", "an object", profile)
+        if not is_text(name):
+            place.refuse("", "a name that is text", name)
         if "type" not in profile:
             place.missing("field type", f"one of {', '.join(_TYPES)}")
         kind = profile["type"]

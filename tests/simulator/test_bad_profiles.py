@@ -121,3 +121,49 @@ def test_times_beyond_the_end_of_time(job: dict[str, Any], tmp_path: Path) -> No
     done = simulate(tmp_path, {"p": {"type": "delay", "delay": delay}}, job)
     assert done.returncode == 2
     assert "times end at 1e+30 s" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["a,b", 'a"b', "a!b", "a\nb"])
+def test_ids_that_batsim_or_its_files_cannot_take(name: str, tmp_path: Path) -> None:
+    done = simulate(tmp_path, {"p": DELAY}, {"id": name})
+    assert done.returncode == 2
+    assert "Batsim takes no '!', commas, quotes or line ends in ids" in done.stderr
+
+
+@pytest.mark.parametrize(("job", "profiles"), [({"id": "\ud800"}, {}), ({"id": "a"}, {"\ud800": DELAY})])
+def test_halves_of_characters(job: dict[str, Any], profiles: dict[str, Any], tmp_path: Path) -> None:
+    done = simulate(tmp_path, {"p": DELAY, **profiles}, job)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_inputs_are_not_overwritten(tmp_path: Path) -> None:
+    simulate(tmp_path, {"p": DELAY})
+    before = (tmp_path / "w.json").read_text()
+    assert simulate(tmp_path, {"p": DELAY}, args=("--journal", "./w.json")).returncode == 2
+    assert run_cli("workload", "convert", "w.json", "./w.json", cwd=tmp_path).returncode == 2
+    assert (tmp_path / "w.json").read_text() == before
+
+
+def test_delays_on_one_host_with_energy(tmp_path: Path) -> None:
+    """Shared processors and energy together: two delays have the same first host."""
+    platform = Path(__file__).parents[1] / "conformance" / "recordings" / "v4" / "energy" / "platform.xml"
+    (tmp_path / "platform.xml").write_text(platform.read_text())
+    (tmp_path / "all.py").write_text(
+        "from pybatsched import Policy\n"
+        "from pybatsched.decisions import ExecuteJob\n"
+        "class AtOnce(Policy):\n"
+        "    def on_begin(self, cluster):\n"
+        "        self.procs, self.jobs = cluster.procs, []\n"
+        "    def on_job_submitted(self, job, now):\n"
+        "        self.jobs.append(job)\n"
+        "    def decide(self, now):\n"
+        "        while self.jobs:\n"
+        "            job = self.jobs.pop(0)\n"
+        "            yield ExecuteJob(job.id, self.procs.first(job.n_procs))\n"
+    )
+    simulate(tmp_path, {"p": DELAY}, {"id": "a"}, {"id": "b"}, {"id": "c", "subtime": 0.5})
+    args = ["-p", "platform.xml", "-w", "w.json", "--policy", "all.py:AtOnce", "-E", "--enable-compute-sharing"]
+    done = run_cli("simulate", *args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {row["execution_time"] for row in rows(tmp_path / "out_jobs.csv")} == {"1.000000"}
