@@ -8,7 +8,7 @@ FOREIGN := build/foreign
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit wheel bench clean
+.PHONY: demo test lint types unit batsim wheel bench clean
 
 demo: $(VENV)/ready
 	$(BIN)/python examples/demo.py
@@ -28,6 +28,10 @@ types: $(VENV)/ready
 
 unit: $(VENV)/ready $(FOREIGN)/ready
 	$(BIN)/python -m pytest -n auto
+
+# Beside a real Batsim, where one is on the PATH.
+batsim: $(VENV)/ready
+	$(BIN)/python -m pytest -n auto -m batsim
 
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready

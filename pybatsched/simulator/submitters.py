@@ -28,12 +28,13 @@ def submit(
     """
     yield _greeted, None
     jobs = sorted(take_jobs(), key=lambda job: (job.subtime, job.id))
-    if jobs and execution.awaits_first_submission:
+    if jobs:
         yield jobs[0].subtime
-        if execution.meters_are_stale():
-            yield SOON
-            execution.meters_read()
-        execution.note_first_submission()
+        if execution.awaits_first_submission:  # asked only now: another workload's submitter may have come first
+            if execution.meters_are_stale():
+                yield SOON
+                execution.meters_read()
+            execution.note_first_submission()
     jobs.reverse()
     in_turn = (jobs.pop() for _ in range(len(jobs)))  # a job that is over need not be remembered here
     yield from _batches(in_turn, lambda job: job.subtime, submitted)
