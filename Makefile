@@ -8,7 +8,7 @@ FOREIGN := build/foreign
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit batsim wheel bench clean
+.PHONY: demo test lint types unit batsim wheel platforms bench clean
 
 demo: $(VENV)/ready
 	$(BIN)/python examples/demo.py
@@ -41,6 +41,10 @@ wheel: $(VENV)/ready
 	$(PYTHON) -m venv build/fresh
 	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
 	cd build && fresh/bin/pybatsched --version && fresh/bin/pybatsched policies
+
+# The platform files of all machines, written anew from pybatsched/machines.
+platforms: $(VENV)/ready
+	$(BIN)/python -m pybatsched platform generate all --output platforms
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/exchanges.py

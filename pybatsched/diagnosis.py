@@ -1,10 +1,12 @@
-"""What to tell a user whose simulation fell silent."""
+"""What to tell a user whose simulation fell silent, or stopped with jobs left over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pybatsched import decisions as d
+from pybatsched.errors import NOT_THE_PLUGINS
 from pybatsched.jobs import Job, JobState
 
 if TYPE_CHECKING:
@@ -30,6 +32,16 @@ def diagnose(engine: Engine) -> str:
     lines.append("known causes:")
     lines += [f"  - {cause}" for cause in _causes(engine, running, waiting)]
     return "\n".join(lines)
+
+
+def word_of(engine: Engine, job: Job, now: float) -> str:
+    """Ask the policy why a job waits."""
+    try:
+        return d.reason_text(engine.policy.why_waiting(job, now))
+    except NOT_THE_PLUGINS:
+        raise
+    except Exception as error:  # noqa: BLE001  a broken explanation must not hide the deadlock
+        return f"(why_waiting raised {type(error).__name__}: {error})"
 
 
 def _causes(engine: Engine, running: list[Job], waiting: list[Job]) -> list[str]:

@@ -28,10 +28,15 @@ PATIENCE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How to serve. `timeout_s` 0 waits for ever; the first message may always take as long as it likes."""
+    """How to serve. `timeout_s` is for silence after the start, `first_timeout_s` for the first message; 0 is for ever.
+
+    `look` is called whenever nothing was heard for a moment, and may raise what ends the run.
+    """
 
     endpoint: str = DEFAULT_ENDPOINT
     timeout_s: float = DEFAULT_TIMEOUT_S
+    first_timeout_s: float = 0.0
+    look: Callable[[], None] | None = None
 
 
 def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], None]) -> None:
@@ -76,8 +81,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             try:
                 sender, *envelope = socket.recv_multipart()
             except zmq.Again:
-                if session.n_messages:
-                    _look_around(session, options, watch, time.monotonic() - heard_at)
+                _look_around(session, options, watch, time.monotonic() - heard_at)
                 continue
             if len(envelope) < 2 or envelope[0]:
                 continue  # not from a REQ socket: stray bytes, or somebody who looks for open ports
@@ -95,6 +99,9 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             _reply(socket, peer, reply)
             heard_at = time.monotonic()
     except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
+        if peer is not None and watch.is_gone() and isinstance(error, Interrupted):
+            # Whoever stops us now does so because Batsim has ended; what it left behind is the news.
+            raise PeerLostError(f"{_closed(session)}, and {error} stops us\n{diagnose(session.engine)}") from None
         if peer is not None and not watch.is_gone():
             # The signal may have come between its request and our reply; if not, a REQ socket drops this one.
             _reply(socket, peer, session.farewell(error))
@@ -123,14 +130,21 @@ def _await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -
 
 def _look_around(session: Session, options: ServerOptions, watch: Watch, silent_s: float) -> None:
     """Give up on a peer that is gone, or silent for too long."""
+    if options.look is not None:
+        options.look()
+    if not session.n_messages:
+        if options.first_timeout_s and silent_s >= options.first_timeout_s:
+            raise PeerLostError(f"no Batsim has come within {silent_s:.1f} s (--first-timeout)")
+        return
     gone_s = watch.gone_for_s()
     if gone_s is not None and gone_s >= GRACE_S:
-        raise PeerLostError(
-            f"the peer closed its connection {gone_s:.1f} s ago, after message {session.n_messages}, "
-            "without SIMULATION_ENDS\n" + diagnose(session.engine)
-        )
+        raise PeerLostError(f"{_closed(session)} ({gone_s:.1f} s ago)\n{diagnose(session.engine)}")
     if options.timeout_s and silent_s >= options.timeout_s:
         raise PeerLostError(
             f"no message for {silent_s:.1f} s (--timeout {options.timeout_s:g}), "
             f"after message {session.n_messages}\n" + diagnose(session.engine)
         )
+
+
+def _closed(session: Session) -> str:
+    return f"the peer closed its connection after message {session.n_messages}, without SIMULATION_ENDS"

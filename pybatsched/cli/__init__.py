@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from pybatsched import __version__
-from pybatsched.cli import explain, policies, replay, serve, simulate, workload
+from pybatsched.cli import compare, explain, platform, policies, replay, run, serve, simulate, workload
 from pybatsched.errors import Interrupted, PybatschedError
 
 _COMMANDS: Final = {
     "serve": serve,
     "simulate": simulate,
+    "run": run,
     "workload": workload,
+    "platform": platform,
+    "compare": compare,
     "policies": policies,
     "replay": replay,
     "explain": explain,
@@ -31,7 +34,10 @@ examples:
   pybatsched --policy conservative -o compression=false --journal run.pbj
   pybatsched --policy my_policy.py:MyPolicy         serve a policy of your own (runs the code of that file)
   pybatsched simulate --procs 128 -w log.swf.gz --policy easy -e out/easy          no Batsim needed
+  pybatsched run -p curie-node -w w.json --policy easy -e out/easy                 with a real Batsim
   pybatsched workload lint log.swf.gz               say what is odd about a log; also: convert, generate, stats
+  pybatsched platform list                          machines that are known by name; also: show, generate, check
+  pybatsched compare a_summary.json b_summary.json --fail-if 'mean_wait_s > +5%'    in a CI job, say
   pybatsched policies easy                          show a policy's options
   pybatsched replay run.pbj                         run a recorded simulation again and compare
   pybatsched explain run.pbj w0!42                  tell why a job started when it did

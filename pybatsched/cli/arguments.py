@@ -45,13 +45,16 @@ def say(text: str) -> None:
     print(f"pybatsched {__version__}: {text}", file=sys.stderr, flush=True)
 
 
-def policy_plan(name: str, given: list[str], config: str | None) -> registry.PolicyPlan:
-    """Find a policy and gather the options the user gave for it."""
+def policy_plan(name: str, given: list[str], config: str | None, seed: int | None = None) -> registry.PolicyPlan:
+    """Find a policy and gather the options the user gave for it; a seed goes to one that has an option of that name."""
     source = registry.find(name)
     from_file: Mapping[str, Any] = {}
     if config is not None:
         from_file = _table(config, source.table_name)
-    return registry.PolicyPlan(source, dict(map(_option, given)), from_file, config or "")
+    options = dict(map(_option, given))
+    if seed is not None and "seed" in source.option_fields:
+        options.setdefault("seed", seed)
+    return registry.PolicyPlan(source, options, from_file, config or "")
 
 
 def _option(text: str) -> tuple[str, Any]:

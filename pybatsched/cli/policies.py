@@ -20,10 +20,18 @@ EPILOG: Final = ""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `policies`."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a policy, or path/to/file.py:Class")
+    parser.add_argument(
+        "--batsim-args", action="store_true", help="print only the options that Batsim must be started with for it"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a list or a description."""
+    if args.batsim_args:
+        if args.name is None:
+            raise InputError("--batsim-args: expected the name of a policy")
+        print(" ".join(batsim_args(registry.find(args.name))))
+        return 0
     if args.name is not None:
         print("\n".join(described(registry.find(args.name))))
         return 0
@@ -41,8 +49,7 @@ def described(source: registry.PolicySource) -> list[str]:
     """Give a policy's description in lines."""
     lines = [f"{source.name}: {_summary(source.cls)}", f"  from {source.origin}"]
     if source.cls.needs:
-        needs = sorted(need.batsim_option for need in Need if need in source.cls.needs)
-        lines.append(f"  Batsim must be started with {' '.join(needs)}")
+        lines.append(f"  Batsim must be started with {' '.join(batsim_args(source))}")
     fields = source.option_fields
     lines.append("options:" if fields else "no options")
     for name, info in fields.items():
@@ -51,6 +58,11 @@ def described(source: registry.PolicySource) -> list[str]:
         text = " ".join(part for part in details if part)
         lines += textwrap.wrap(text, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return lines
+
+
+def batsim_args(source: registry.PolicySource) -> list[str]:
+    """Give the options that Batsim must be started with for a policy, in a fixed order."""
+    return sorted(need.batsim_option for need in Need if need in source.cls.needs)
 
 
 def _summary(cls: type[Any]) -> str:

@@ -45,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="give up on a peer that is silent for so long after the start (default %(default)g, 0 = never)",
     )
     add(
+        "--first-timeout",
+        type=arguments.timeout_s,
+        default=0.0,
+        metavar="SECONDS",
+        help="give up if no Batsim has come within so long (default: wait for ever)",
+    )
+    add(
         "--max-message",
         type=arguments.megabytes,
         default=MAX_MESSAGE_BYTES,
@@ -69,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
     how = "failed"
     try:
-        serve(session, ServerOptions(args.endpoint, args.timeout), ready)
+        serve(session, ServerOptions(args.endpoint, args.timeout, args.first_timeout), ready)
         how = "ended"
     except PybatschedError as error:
         how = f"failed with {type(error).__name__}"

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from pybatsched import registry
-from pybatsched.cli import arguments
+from pybatsched import registry, summary
+from pybatsched.cli import arguments, closing, inputs
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.cli.serve import narrate
 from pybatsched.errors import InputError
 from pybatsched.journal import JournalWriter
-from pybatsched.platform import model, roles, xml
+from pybatsched.machines import names
+from pybatsched.platform import model, roles
 from pybatsched.platform.model import Platform
 from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
-from pybatsched.simulator import external_events, summary
+from pybatsched.simulator import external_events
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.simulator.outputs import Outputs
-from pybatsched.workload import Workload, files, load
+from pybatsched.simulator.outputs import BATSIM_VERSION, Outputs
+from pybatsched.workload import Workload
 
 EPILOG: Final = """\
 examples:
@@ -34,7 +33,7 @@ with figures, versions, options and digests of the inputs. Options that Batsim h
 Profiles that need a network model (communication, storage, MPI) are refused: run those with Batsim.
 """
 
-_N_STUCK_SHOWN: Final = 20
+_N_REFUSED_SHOWN: Final = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,23 +75,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_inputs(group: arguments.Group) -> None:
     add = group.add_argument
-    add("-p", "--platform", metavar="FILE.xml", help="a SimGrid platform")
+    add("-p", "--platform", metavar="FILE|NAME", help=inputs.PLATFORM_HELP)
     add("--procs", type=int, metavar="N", help="instead of a platform: N equal processors of 1 Gflop/s")
-    add(
-        "-w",
-        "--workload",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a Batsim workload or a log in SWF, .gz or not (repeatable: they are named w0, w1, …)",
-    )
+    inputs.add_workloads(group)
     add("--events", action="append", default=[], metavar="FILE", help="external events, one JSON object a line")
-    add(
-        "--walltimes",
-        default="requested",
-        metavar="HOW",
-        help="walltimes: requested (default, as the file has them), exact, requested-strict, factor:F, round, none",
-    )
     add("-m", "--master-host", default=model.DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
     add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
     add("--mmax", type=int, default=0, metavar="N", help="keep the first N processors only")
@@ -119,20 +105,20 @@ def run(args: argparse.Namespace) -> int:
     if bool(args.policy) == args.external:
         raise InputError("give either --policy NAME or --external")
     if (args.platform is None) == (args.procs is None):
-        raise InputError("give either -p PLATFORM.xml or --procs N")
-    inputs = {"platform": [args.platform] if args.platform else [], "workloads": args.workload, "events": args.events}
+        raise InputError("give either -p PLATFORM or --procs N")
+    platforms = [args.platform] if args.platform else []
     if args.journal:
-        arguments.refuse_to_overwrite(args.journal, [path for paths in inputs.values() for path in paths])
+        arguments.refuse_to_overwrite(args.journal, [*platforms, *args.workload, *args.events])
     arguments.raise_on_signals()
     plan = None
     if args.policy:
-        plan = _with_seed(arguments.policy_plan(args.policy, args.options, args.config), args.seed)
+        plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
         plan.check_early()
     elif args.options or args.config or args.journal:
         raise InputError("-o, --config and --journal are for --policy; the external scheduler has its own")
     scenario = read_scenario(args, plan)
     options = scenario.options
-    policy = None if plan is None else _described(plan, options)
+    policy = None if plan is None else inputs.described(plan, options)
     outputs = Outputs(args.export, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
@@ -158,42 +144,12 @@ def run(args: argparse.Namespace) -> int:
                 progress=progress.heard,
             )
     extra = {"walltimes": args.walltimes, "seed": args.seed}
-    summary.write(f"{args.export}_summary.json", summary.of_run(scenario, policy, result, inputs, extra))
-    if not args.quiet:
-        print("\n".join(summary.table(result)))
-    return _verdict(result, options)
-
-
-def _described(plan: registry.PolicyPlan, options: Options) -> dict[str, Any]:
-    """Say which policy runs with which options, before any file is touched."""
-    return {"name": plan.source.name, "origin": plan.source.origin, "options": runs.options_of(plan, options)}
-
-
-def _verdict(result: runs.Result, options: Options) -> int:
-    if result.finished:
-        return 0
-    n = len(result.stuck)
-    lines = [f"the simulation stopped at {result.ended_at:g} with {n} jobs unfinished: nothing can happen any more"]
-    lines += [
-        f"  {job.job_id} ({job.n_procs} processors, submitted at {job.submitted_at:g}): {job.why}"
-        for job in result.stuck[:_N_STUCK_SHOWN]
-    ]
-    if n > _N_STUCK_SHOWN:
-        lines.append(f"  and {n - _N_STUCK_SHOWN} more (all of them in the summary)")
-    if not n and options.dynamic_jobs:
-        lines[0] = (
-            f"the simulation stopped at {result.ended_at:g}: all jobs are over, but with --enable-dynamic-jobs "
-            "the scheduler has to say registration_finished, and it did not"
-        )
-    print("pybatsched: " + "\n".join(lines), file=sys.stderr)
-    return 5
-
-
-def _with_seed(plan: registry.PolicyPlan, seed: int | None) -> registry.PolicyPlan:
-    """Hand --seed to a policy that has an option of that name."""
-    if seed is None or "seed" in plan.given or "seed" not in plan.source.option_fields:
-        return plan
-    return dataclasses.replace(plan, given={**plan.given, "seed": seed})
+    simulator = {"behaves_as_batsim": BATSIM_VERSION}
+    files = {"platform": inputs.digests(platforms), "workloads": inputs.digests(args.workload)}
+    files["events"] = inputs.digests(args.events)
+    about = summary.of_run(scenario, policy, result, files, extra, simulator=simulator)
+    summary.write(f"{args.export}_summary.json", about)
+    return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -223,12 +179,15 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     options = _options(args)
     if plan is not None:
         options = runs.with_needs(options, plan)
-    workloads = {f"w{i}": _workload(path, args) for i, path in enumerate(args.workload)}
+    workloads = inputs.workloads(args.workload, args.walltimes, quiet=args.quiet)
     platform = _platform(args, list(workloads.values()))
     if options.energy:
         model.check_energy(platform)
     if not args.quiet:
-        for remark in (*platform.remarks, platform.network_note):
+        refused = [
+            f"{text} (Batsim refuses this; here it means nothing)" for text in platform.refused[:_N_REFUSED_SHOWN]
+        ]
+        for remark in (*platform.remarks, *refused, platform.network_note):
             if remark:
                 arguments.say(remark)
     n_hosts = len(platform.hosts)
@@ -239,21 +198,12 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     return Scenario(platform, workloads, options, events)
 
 
-def _workload(path: str, args: argparse.Namespace) -> Workload:
-    workload = load(path, walltimes=args.walltimes)
-    workload.source = str(Path(path).resolve())  # as Batsim tells it
-    if not args.quiet and not files.looks_like_json(path):
-        for rule, what in workload.about["report"]["rules"].items():
-            arguments.say(f"{path}: {what['count']:,} jobs: {rule}")
-    return workload
-
-
 def _platform(args: argparse.Namespace, workloads: list[Workload]) -> Platform:
     if args.platform is None:
         platform = model.uniform(args.procs)
     else:
         roles_given = roles.read_roles(args.add_role_to_hosts)
-        platform = xml.read(args.platform, master=args.master_host, roles=roles_given)
+        platform = names.find(args.platform, energy=args.energy).read(master=args.master_host, roles=roles_given)
     limits = [args.mmax] if args.mmax else []
     if args.mmax_workload:
         limits += [max(workload.n_procs for workload in workloads)] if workloads else []

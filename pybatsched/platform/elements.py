@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -13,8 +12,8 @@ from typing import NamedTuple, TypeVar
 from pybatsched.errors import InputError
 from pybatsched.platform import radical, units
 from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
-from pybatsched.platform.network import Network
 from pybatsched.platform.schema import REMARKS
+from pybatsched.platform.zones import Link, Network, Route, Zone
 
 T = TypeVar("T")
 
@@ -24,9 +23,14 @@ _TOPOLOGIES = ("FLAT", "TORUS", "FAT_TREE", "DRAGONFLY")
 _ROUTINGS = ("Cluster", "Dijkstra", "DijkstraCache", "Floyd", "Full", "None", "Vivaldi", "Wifi")
 _BY_LOWER_CASE = {routing.lower(): routing for routing in _ROUTINGS}
 _TRACE_FILES = frozenset(("speed_file", "availability_file", "state_file", "bandwidth_file", "latency_file"))
+_HALF = re.compile(r"_(UP|DOWN)$")
+_OF_CLUSTER = re.compile(r"_(link|backbone|limiter|loopback)\b|_link_")  # those that clusters make themselves
 # SimGrid knows zones of zones and zones of hosts, and none of both.
 _OF_ZONES = frozenset(("zone", "AS", "cluster", "peer", "zoneRoute", "ASroute", "bypassZoneRoute", "bypassASroute"))
 _OF_HOSTS = frozenset(("host", "cabinet", "router", "host_link", "route", "bypassRoute"))
+_AFTER_ROUTES = frozenset(
+    ("route", "bypassRoute", "zoneRoute", "ASroute", "bypassZoneRoute", "bypassASroute", "trace", "trace_connect")
+)
 
 
 class Place(NamedTuple):
@@ -45,24 +49,12 @@ class Place(NamedTuple):
         return f"<{self.tag} id={given if given.isprintable() else ascii(given):.80}>"
 
 
-@dataclass(slots=True)
-class _Zone:
-    """A zone that is open: its own properties, then, once they are all known, those that hold in it."""
+class Remark(NamedTuple):
+    """Something to tell the user about a line; `is_refused` if SimGrid, and so Batsim, refuses what we read."""
 
-    routing: str
-    outer: Mapping[str, str]
-    own: dict[str, str] = field(default_factory=dict)
-    kind: str = ""
-    _all: Mapping[str, str] | None = None
-
-    @property
-    def is_settled(self) -> bool:
-        return self._all is not None
-
-    def properties(self) -> Mapping[str, str]:
-        if self._all is None:
-            self._all = MappingProxyType({**self.outer, **self.own}) if self.own else self.outer
-        return self._all
+    line: int
+    text: str
+    is_refused: bool
 
 
 class Content:
@@ -71,10 +63,12 @@ class Content:
     def __init__(self, source: str) -> None:
         self.hosts: list[Host] = []
         self.network = Network()
+        #: From which place in `hosts` on they are in which zone.
+        self.slices: list[tuple[int, Zone]] = []
         self._source = source
-        self._remarks: dict[str, tuple[int, str]] = {}
-        self._lines: dict[str, int] = {}
-        self._zones = [_Zone("", NO_PROPERTIES)]
+        self._remarks: dict[str, Remark] = {}
+        self._zones = [Zone("", "")]
+        self._zone_ids: set[str] = set()
         self._props: dict[str, str] = {}
         self._route: list[str] = []
         self._begin: dict[str, Callable[[Place], None]] = {
@@ -96,20 +90,20 @@ class Content:
             "host": self._host,
             "cluster": self._cluster,
             "route": self._end_route,
-            "bypassRoute": self._end_other_route,
-            "zoneRoute": self._end_other_route,
-            "ASroute": self._end_other_route,
-            "bypassZoneRoute": self._end_other_route,
-            "bypassASroute": self._end_other_route,
+            "bypassRoute": self._end_route,
+            "zoneRoute": self._end_zone_route,
+            "ASroute": self._end_zone_route,
+            "bypassZoneRoute": self._end_zone_route,
+            "bypassASroute": self._end_zone_route,
         }
 
-    def remark(self, kind: str, line: int, text: str) -> None:
+    def remark(self, kind: str, line: int, text: str, *, is_refused: bool = False) -> None:
         """Keep something to tell the user, once for each kind of it."""
-        self._remarks.setdefault(kind, (line, text))
+        self._remarks.setdefault(kind, Remark(line, text, is_refused))
 
-    def remarks(self) -> Iterator[str]:
+    def remarks(self) -> list[Remark]:
         """Give all remarks in the order of the file."""
-        return (f"{self._source}, line {line}: {text}" for line, text in sorted(self._remarks.values()))
+        return sorted(self._remarks.values())
 
     def begin(self, place: Place, outer: Place | None) -> None:
         """Take an element whose attributes are those it may have."""
@@ -123,7 +117,7 @@ class Content:
         if handler is not None:
             handler(place)
         elif tag in REMARKS:
-            self.remark(tag, place.line, f"<{tag}>: {REMARKS[tag]}")
+            self.remark(tag, place.line, f"<{tag}>: {REMARKS[tag]}", is_refused="refuse" in REMARKS[tag])
 
     def end(self, place: Place) -> None:
         """Take the end of an element."""
@@ -146,9 +140,11 @@ class Content:
             raise self._error(place, f" attribute {key}: expected {error}{got}") from None
 
     def _speeds(self, place: Place) -> tuple[float, ...]:
+        speeds = self._read(place, "speed", units.speeds)
         if not units.is_simgrids(place.attributes["speed"]):
-            self.remark("speed", place.line, f"{place.name}: SimGrid does not understand such a speed")
-        return self._read(place, "speed", units.speeds)
+            text = f"{place.name}: SimGrid does not understand such a speed"
+            self.remark("speed", place.line, text, is_refused=True)
+        return speeds
 
     def _hop(self, place: Place, bandwidth: str, latency: str) -> tuple[float, float]:
         return self._read(place, latency, units.latency, "0"), self._read(place, bandwidth, units.bandwidth)
@@ -156,6 +152,10 @@ class Content:
     def _note_traces(self, place: Place) -> None:
         if not _TRACE_FILES.isdisjoint(place.attributes):
             self.remark("trace", place.line, f"{place.name}: traces are not followed")
+
+    def _refuse(self, place: Place, text: str) -> None:
+        """Take note of something that can be read but that Batsim refuses."""
+        self.network.refused.append((place.line, f"{place.name}{text}"))
 
     # --- zones and properties ---
 
@@ -171,13 +171,22 @@ class Content:
         if kind and zone.kind not in {"", kind}:
             raise self._error(place, f" in a zone of {zone.kind}; expected a zone of {kind} or a <zone> of its own")
         zone.kind = zone.kind or kind
+        if zone.routes and place.tag not in _AFTER_ROUTES:
+            self._refuse(place, ": expected it before the routes of its zone")
 
     def _begin_zone(self, place: Place) -> None:
         given = place.attributes["routing"]
         routing = _BY_LOWER_CASE.get(given.lower())
         if routing is None:
             raise self._error(place, f" attribute routing: expected one of {', '.join(_ROUTINGS)}, got {given!r:.80}")
-        self._zones.append(_Zone(routing, self._zones[-1].properties()))
+        self._zones.append(self._new_zone(place, routing))
+
+    def _new_zone(self, place: Place, routing: str, topology: str = "") -> Zone:
+        parent, name = self._zones[-1], place.attributes["id"]
+        if name in self._zone_ids:
+            self._refuse(place, f": there is a zone {name!r:.80} already; expected another id")
+        self._zone_ids.add(name)
+        return Zone(name, routing, place.line, parent, parent.properties(), topology=topology)
 
     def _end_zone(self, _place: Place) -> None:
         self._zones.pop()
@@ -202,12 +211,17 @@ class Content:
 
     # --- hosts ---
 
-    def _add(self, host: Host, place: Place) -> None:
-        before = self._lines.setdefault(host.name, host.line)
-        if len(self._lines) == len(self.hosts):  # no new name
+    def _add(self, host: Host, place: Place, zone: Zone | None = None) -> None:
+        zone = zone or self._zones[-1]
+        owners = self.network.owners
+        if host.name in owners:
+            before = next((other.line for other in self.hosts if other.name == host.name), owners[host.name].line)
             raise self._error(place, f": host {host.name!r:.80} exists already (line {before}); expected another name")
+        owners[host.name] = zone
         if len(self.hosts) >= MAX_HOSTS:
             raise self._error(place, f": too many hosts; expected {MAX_HOSTS} at most")
+        if not self.slices or self.slices[-1][1] is not zone:
+            self.slices.append((len(self.hosts), zone))
         self.hosts.append(host)
 
     def _host(self, place: Place) -> None:
@@ -234,26 +248,33 @@ class Content:
             raise self._error(
                 place, f" attribute topology: expected one of {', '.join(_TOPOLOGIES)}, got {topology!r:.80}"
             )
-        latency, bandwidth = self._hop(place, "bw", "lat")
-        self.network.charge(f"the links of {place.name}, line {place.line}", latency, bandwidth)
-        if attributes.get("bb_bw") and topology == "FLAT":
-            latency, bandwidth = self._hop(place, "bb_bw", "bb_lat")
-            self.network.charge(f"the backbone of {place.name}, line {place.line}", latency, bandwidth)
+        zone = self._new_zone(place, "", topology)
+        zone.crossed.append(self._made_link(place, "the links of ", "bw", "lat"))
+        if topology == "FLAT":
+            router = attributes.get("router_id") or f"{attributes['prefix']}{zone.id}_router{attributes['suffix']}"
+            self.network.owners.setdefault(router, zone)
+            if attributes.get("bb_bw"):
+                zone.crossed.append(self._made_link(place, "the backbone of ", "bb_bw", "bb_lat"))
         properties, own = self._take_props()
-        zone = self._zones[-1].properties()
+        around = self._zones[-1].properties()
         if own and topology == "FLAT":  # SimGrid forgets to give other clusters the properties that their hosts get
-            zone = MappingProxyType({**zone, **own})
-        self._row(place, topology, Host("", self._speeds(place), self._cores(place), properties, zone, 0, place.line))
+            around = MappingProxyType({**around, **own})
+        like = Host("", self._speeds(place), self._cores(place), properties, around, 0, place.line)
+        self._row(place, topology, like, zone)
 
     def _cabinet(self, place: Place) -> None:
         if self._zones[-1].routing != "Cluster":
             raise self._error(place, ": expected it in a zone with routing Cluster")
-        latency, bandwidth = self._hop(place, "bw", "lat")
-        self.network.charge(f"the links of {place.name}, line {place.line}", latency, bandwidth)
-        zone = self._zones[-1].properties()
-        self._row(place, "FLAT", Host("", self._one_speed(place), 1, NO_ROLE, zone, 0, place.line))
+        zone = self._zones[-1]
+        zone.crossed.append(self._made_link(place, "the links of ", "bw", "lat"))
+        like = Host("", self._one_speed(place), 1, NO_ROLE, zone.properties(), 0, place.line)
+        self._row(place, "FLAT", like, zone)
 
-    def _row(self, place: Place, topology: str, like: Host) -> None:
+    def _made_link(self, place: Place, what: str, bandwidth: str, latency: str) -> Link:
+        cost_s = _cost(*self._hop(place, bandwidth, latency))
+        return Link(cost_s, f"{what}{place.name}, line {place.line}", place.line)
+
+    def _row(self, place: Place, topology: str, like: Host, zone: Zone) -> None:
         """Make the hosts that a radical numbers, all like one."""
         room = MAX_HOSTS - len(self.hosts)
         ranges = self._read(place, "radical", lambda text: radical.explode(text, room))
@@ -265,7 +286,7 @@ class Content:
         prefix, suffix = place.attributes["prefix"], place.attributes["suffix"]
         shared = (like.speeds, like.n_cores, like.properties, like.zone_properties, like.pstate, like.line)
         for number in islice(chain.from_iterable(ranges), n_hosts):
-            self._add(Host(f"{prefix}{number}{suffix}", *shared), place)
+            self._add(Host(f"{prefix}{number}{suffix}", *shared), place, zone)
 
     def _one_speed(self, place: Place) -> tuple[float, ...]:
         speeds = self._speeds(place)
@@ -279,7 +300,7 @@ class Content:
             raise self._error(place, ": expected it in a zone with routing Vivaldi")
         where = f"the links of {place.name}, line {place.line}"
         for key in ("bw_in", "bw_out"):
-            self.network.charge(where, 0.0, self._read(place, key, units.bandwidth))
+            zone.crossed.append(Link(_cost(0.0, self._read(place, key, units.bandwidth)), where, place.line))
         self._note_traces(place)
         self._coordinates(place)
         speeds = self._one_speed(place)
@@ -290,39 +311,72 @@ class Content:
     def _coordinates(self, place: Place) -> None:
         """In Vivaldi zones, latencies are distances in ms between points with a height."""
         text = place.attributes.get("coordinates", "")
-        if text and self._zones[-1].routing == "Vivaldi":
+        zone = self._zones[-1]
+        if text and zone.routing == "Vivaldi":
             x, y, height = self._read(place, "coordinates", _point)
-            self.network.charge(
-                f"the way to {place.name}, line {place.line}", (abs(x) + abs(y) + abs(height)) / 1000, float("inf")
-            )
+            cost_s = (abs(x) + abs(y) + abs(height)) / 1000
+            where = f"the way to {place.name}, line {place.line}"
+            zone.links_of[place.attributes["id"]] = Link(cost_s, where, place.line)
 
     def _router(self, place: Place) -> None:
         self._coordinates(place)
+        name, zone = place.attributes["id"], self._zones[-1]
+        if name in self.network.owners:
+            self._refuse(place, f": there is a host or router {name!r:.80} already; expected another id")
+        self.network.owners.setdefault(name, zone)
 
     def _link(self, place: Place) -> None:
         self._note_traces(place)
-        latency, bandwidth = self._hop(place, "bandwidth", "latency")
-        self.network.link(place.attributes["id"], f"{place.name}, line {place.line}", latency, bandwidth)
+        name, links = place.attributes["id"], self.network.links
+        if name in links:
+            self._refuse(place, f": there is a link {name!r:.80} already (line {links[name].line})")
+        links[name] = self._made_link(place, "", "bandwidth", "latency")
 
     def _backbone(self, place: Place) -> None:
-        self.network.charge(f"{place.name}, line {place.line}", *self._hop(place, "bandwidth", "latency"))
+        self._zones[-1].crossed.append(self._made_link(place, "", "bandwidth", "latency"))
 
     def _host_link(self, place: Place) -> None:
-        self.network.cross((place.attributes["up"], place.attributes["down"]))
+        attributes = place.attributes
+        self._zones[-1].links_of[attributes["id"]] = (attributes["up"], attributes["down"])
+        self._check_links(place, (attributes["up"], attributes["down"]))
 
     def _end_route(self, place: Place) -> None:
-        links, self._route = self._route, []
-        if self._zones[-1].routing == "Full":
-            self.network.direct(place.attributes["src"], place.attributes["dst"], links)
-        else:
-            self.network.cross(links)
+        """Take a route between points: they are their own gateways."""
+        attributes = place.attributes
+        for key in ("src", "dst"):
+            if attributes[key] not in self.network.owners:
+                self._refuse(place, f" attribute {key}: there is no host or router {attributes[key]!r:.80} above it")
+        self._take_route(place, attributes["src"], attributes["dst"])
 
-    def _end_other_route(self, place: Place) -> None:
-        links, self._route = self._route, []
-        self.network.cross(links)
+    def _end_zone_route(self, place: Place) -> None:
+        attributes = place.attributes
+        for key in ("src", "dst"):
+            if attributes[key] not in self._zone_ids:
+                self._refuse(place, f" attribute {key}: there is no zone {attributes[key]!r:.80} above it")
         for key in ("gw_src", "gw_dst"):
-            if key in place.attributes:
-                self.network.gateway(place.attributes[key])
+            if attributes[key] not in self.network.owners:
+                self._refuse(place, f" attribute {key}: there is no host or router {attributes[key]!r:.80} above it")
+        self._take_route(place, attributes["gw_src"], attributes["gw_dst"])
+
+    def _take_route(self, place: Place, gw_src: str, gw_dst: str) -> None:
+        links, self._route = tuple(self._route), []
+        src, dst = place.attributes["src"], place.attributes["dst"]
+        both = place.attributes.get("symmetrical", "YES").upper() in {"YES", "TRUE", "1"}
+        name = f"<{place.tag}> from {src!r:.80} to {dst!r:.80}"
+        if not links:
+            self._refuse(place, f": the route from {src!r:.80} to {dst!r:.80} has no <link_ctn>; expected one or more")
+        self._check_links(place, links)
+        zone = self._zones[-1]
+        if (src, dst) in zone.joined and not place.tag.startswith("bypass"):
+            self._refuse(place, f": there is a route from {src!r:.80} to {dst!r:.80} already (they lead back as well)")
+        zone.joined |= {(src, dst), (dst, src)} if both else {(src, dst)}
+        zone.routes.append(Route(src, dst, gw_src, gw_dst, links, both, name, place.line))
+
+    def _check_links(self, place: Place, names: Iterable[str]) -> None:
+        for name in dict.fromkeys(names):
+            is_known = name in self.network.links or _HALF.sub("", name) in self.network.links
+            if not is_known and not _OF_CLUSTER.search(name):
+                self._refuse(place, f": there is no link {name!r:.80} above it")
 
     def _include(self, place: Place) -> None:
         raise self._error(place, ": expected no other files (nor does SimGrid take them since 3.18)")
@@ -343,3 +397,8 @@ def _point(text: str) -> tuple[float, float, float]:
     if not abs(x) + abs(y) + abs(height) < float("inf"):
         raise ValueError("three numbers with a blank between them")
     return x, y, height
+
+
+def _cost(latency_s: float, bandwidth: float) -> float:
+    """Give what one byte takes."""
+    return latency_s + (1.0 / bandwidth if bandwidth > 0 else float("inf"))

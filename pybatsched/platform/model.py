@@ -90,7 +90,7 @@ class Platform:
 
     `hop_s` is the longest time that a message between the master and a host can spend on one link, in seconds; 0 if
     messages take no time, as the embedded simulator has it. `hop_at` names that link. `remarks` say what was
-    read but means nothing here, or something else to Batsim.
+    read but means nothing here, or something else to Batsim; `refused` what of its network Batsim does not survive.
     """
 
     compute: tuple[Host, ...]
@@ -100,6 +100,7 @@ class Platform:
     hop_s: float = 0.0
     hop_at: str = ""
     remarks: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
     @property
     def n_procs(self) -> int:

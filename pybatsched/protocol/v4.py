@@ -288,8 +288,8 @@ def _parse(raw: bytes) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError) as error:
         if len(raw) >= 4 and int.from_bytes(raw[:4], "little") == len(raw) - 4:
             raise RemoteProtocolError(
-                "this is the handshake of Batsim 5, which speaks another protocol; use Batsim 3.1 to 4.2 "
-                "(image oarteam/batsim:4.0.0, say)"
+                "this is the handshake of Batsim 5, which speaks another protocol; expected Batsim 3.1 to 4.2. With "
+                "Docker, pin such an image: BATSIM_IMAGE=oarteam/batsim:4.0.0 (the tag latest follows Batsim 5)"
             ) from None
         raise RemoteProtocolError(f"expected a JSON object; {error}, in {_excerpt(raw)}") from None
     if type(value) is not dict:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from pybatsched import decisions as d
 from pybatsched import events as e
+from pybatsched.diagnosis import word_of
 from pybatsched.engine import Engine, Reply
-from pybatsched.errors import NOT_THE_PLUGINS, PeerLostError, PolicyError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import PeerLostError, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.journal import JournalWriter
-from pybatsched.metrics import Figures
 from pybatsched.policy import Need
 from pybatsched.protocol import Message, v4
 from pybatsched.registry import PolicyPlan
@@ -22,6 +22,7 @@ from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
+from pybatsched.summary import Result, Stuck
 
 _OPTION_OF: Final[dict[Need, str]] = {
     Need.DYNAMIC_JOBS: "dynamic_jobs",
@@ -30,28 +31,6 @@ _OPTION_OF: Final[dict[Need, str]] = {
     Need.FORWARDED_PROFILES: "forward_profiles",
     Need.UNKNOWN_EVENTS: "forward_unknown_events",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Stuck:
-    """A job that is left over when nothing can happen any more, and why it does not start."""
-
-    job_id: str
-    n_procs: int
-    submitted_at: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a run came to. `stuck` is empty if it finished."""
-
-    finished: bool
-    ended_at: float
-    n_messages: int
-    figures: Figures
-    stuck: tuple[Stuck, ...]
-    rejections: tuple[tuple[int, str], ...] = ()
 
 
 #: Hears of each message: (clock, jobs over so far).
@@ -170,11 +149,4 @@ def _word_of(engine: Engine | None, wire_id: str, now: float) -> str:
     if engine is None:
         return "all its processors may be had, nothing runs and no call is pending"
     job = engine.jobs.by_wire_id.get(wire_id)
-    if job is None:
-        return "the policy does not know it"
-    try:
-        return d.reason_text(engine.policy.why_waiting(job, now))
-    except NOT_THE_PLUGINS:
-        raise
-    except Exception as error:  # noqa: BLE001  a broken explanation must not hide the deadlock
-        return f"(why_waiting raised {type(error).__name__}: {error})"
+    return "the policy does not know it" if job is None else word_of(engine, job, now)

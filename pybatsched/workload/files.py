@@ -37,6 +37,12 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def is_gzip(path: str | Path) -> bool:
+    """Tell whether a file is compressed, by its first bytes."""
+    with Path(path).open("rb") as raw:
+        return raw.read(2) == _GZIP_MAGIC
+
+
 def read_bytes(path: str | Path) -> bytes:
     """Give the whole content of a file, uncompressed."""
     with opened(path) as content:

@@ -237,6 +237,9 @@ def test_roles_as_batsim_takes_them() -> None:
 
 # --- the network ---
 
+TRUNK = """<link id="t" bandwidth="1e300Bps" latency="{}"/>
+  <zoneRoute src="nodes" dst="front" gw_src="nnodes_router.x" gw_dst="bossfront_router"><link_ctn id="t"/>
+  </zoneRoute>"""
 STAR = """<host id="a" speed="1Gf"/><host id="b" speed="1Gf"/><host id="master_host" speed="1Gf"/>
   <link id="slow" bandwidth="1GBps" latency="10us"/><link id="free" bandwidth="1e300Bps" latency="0"/>
   <link id="unused" bandwidth="1Bps" latency="1s"/>
@@ -265,24 +268,23 @@ def test_only_links_on_the_way_to_the_master_count() -> None:
 )
 def test_links_of_clusters_count(bw: str, lat: str, hop: float) -> None:
     cluster = CLUSTER.format("0-1", "", "").replace('bw="1e300Bps" lat="0"', f'bw="{bw}" lat="{lat}"')
-    platform = parse(cluster + FRONT)
+    platform = parse(cluster + FRONT + TRUNK.format("0"))
+    assert platform.refused == ()
     assert platform.hop_s == pytest.approx(hop, rel=1e-9)
     assert bool(platform.network_note) == (hop > 0)
 
 
 def test_backbones_gateways_and_distances_count() -> None:
     backbone = CLUSTER.format("0-1", 'bb_bw="1e300Bps" bb_lat="2ms"', "")
-    assert parse(backbone + FRONT).hop_at == "the backbone of <cluster id=nodes>, line 4"
-    trunk = '<link id="t" bandwidth="1e300Bps" latency="3us"/>'
-    route = '<zoneRoute src="nodes" dst="front" gw_src="x" gw_dst="y"><link_ctn id="t"/></zoneRoute>'
-    assert parse(CLUSTER.format("0-1", "", "") + FRONT + trunk).hop_s == 0.0
-    assert parse(CLUSTER.format("0-1", "", "") + FRONT + trunk + route).hop_s == pytest.approx(3e-6)
+    assert parse(backbone + FRONT + TRUNK.format("0")).hop_at == "the backbone of <cluster id=nodes>, line 4"
+    assert parse(CLUSTER.format("0-1", "", "") + FRONT + TRUNK.format("0")).hop_s == 0.0
+    assert parse(CLUSTER.format("0-1", "", "") + FRONT + TRUNK.format("3us")).hop_s == pytest.approx(3e-6)
     points = '<zone id="v" routing="Vivaldi"><host id="a" speed="1Gf" coordinates="0 0 {}"/>' + MASTER + "</zone>"
     assert parse(points.format("0"), around="").hop_s == 0.0
     assert parse(points.format("-7"), around="").hop_s == pytest.approx(7e-3)
     gateway = (
         f'<zone id="in" routing="Full">{STAR.format("slow", "slow").replace("master_host", "g")}</zone>{FRONT}'
-        '<zoneRoute src="in" dst="front" gw_src="g" gw_dst="boss0"/>'
+        '<zoneRoute src="in" dst="front" gw_src="g" gw_dst="boss0"><link_ctn id="free"/></zoneRoute>'
     )
     assert parse(gateway).hop_at == "<link id=slow>, line 5"
 

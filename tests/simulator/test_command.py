@@ -273,7 +273,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         ([], "give either --policy NAME or --external"),
         (["--policy", "easy", "--external"], "give either --policy NAME or --external"),
         (["--policy", "nobody"], "there is no policy 'nobody'"),
-        (["--policy", "easy", "--procs", "4"], "give either -p PLATFORM.xml or --procs N"),
+        (["--policy", "easy", "--procs", "4"], "give either -p PLATFORM or --procs N"),
         (["--policy", "easy", "--mmax", "99"], "cannot keep 99 compute hosts"),
         (["--policy", "easy", "-w", "absent.json"], "absent.json"),
         (["--policy", "easy", "--events", "absent.txt"], "cannot read absent.txt"),

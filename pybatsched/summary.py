@@ -1,28 +1,31 @@
-"""The last word of a run: a table for people, and a JSON summary from which it can be repeated."""
+"""What a run came to: a table for people, and a JSON summary from which the run can be repeated.
+
+The same for a run on the embedded simulator and on real Batsim.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform as python_platform
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched import __version__
 from pybatsched import events as e
+from pybatsched.columns import aligned
 from pybatsched.errors import InputError
-from pybatsched.simulator.outputs import BATSIM_VERSION
 
 if TYPE_CHECKING:
+    from pybatsched.metrics import Figures
     from pybatsched.simulator.options import Scenario
-    from pybatsched.simulator.run import Result
 
 FORMAT: Final = "pybatsched-summary"
 FORMAT_VERSION: Final = 1
 
 #: Final states in the order in which people want to read them, and what they read.
-_WORDS: Final = {
+STATE_WORDS: Final = {
     e.COMPLETED_SUCCESSFULLY: "completed",
     e.COMPLETED_FAILED: "failed",
     e.COMPLETED_WALLTIME_REACHED: "walltime reached",
@@ -31,16 +34,42 @@ _WORDS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A job that is left over when nothing can happen any more, and why it does not start."""
+
+    job_id: str
+    n_procs: int
+    submitted_at: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run came to. `stuck` is empty if it finished."""
+
+    finished: bool
+    ended_at: float
+    n_messages: int
+    figures: Figures
+    stuck: tuple[Stuck, ...]
+    rejections: tuple[tuple[int, str], ...] = ()
+
+
 def of_run(
     scenario: Scenario,
     policy: Mapping[str, Any] | None,
     result: Result,
-    inputs: Mapping[str, list[str]],
+    inputs: Mapping[str, list[dict[str, str]]],
     extra: Mapping[str, Any],
+    *,
+    simulator: Mapping[str, str],
 ) -> dict[str, Any]:
     """Give all that determines a run and all it came to. O(size of the inputs).
 
-    `policy` is its name, origin and options, None for an external scheduler; `inputs` are the files by kind.
+    `policy` is its name, origin and options, None for an external scheduler; `inputs` are the files by kind, with
+    digests;
+    `simulator` joins the versions: which Batsim it was, or is meant to be.
 
     Nothing in it depends on when or where the run was made: the same run gives the same summary, byte for byte.
     """
@@ -50,9 +79,9 @@ def of_run(
         "versions": {
             "pybatsched": __version__,
             "python": python_platform.python_version(),
-            "behaves_as_batsim": BATSIM_VERSION,
+            **simulator,
         },
-        "inputs": {kind: [_digest(path) for path in paths] for kind, paths in inputs.items()},
+        "inputs": dict(inputs),
         "n_procs": scenario.platform.n_procs,
         "n_jobs_in_workloads": sum(len(workload.jobs) for workload in scenario.workloads.values()),
         "batsim_options": scenario.options.told()
@@ -73,14 +102,6 @@ def of_run(
     }
 
 
-def _digest(path: str) -> dict[str, str]:
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    return {"file": path, "sha256": hashlib.sha256(content).hexdigest()}
-
-
 def write(path: str, summary: Mapping[str, Any]) -> None:
     """Write a summary."""
     try:
@@ -92,8 +113,8 @@ def write(path: str, summary: Mapping[str, Any]) -> None:
 def table(result: Result) -> list[str]:
     """Give the closing table, a line each."""
     figures = result.figures
-    shown = [state for state in _WORDS if state in figures.n_by_state or state == e.COMPLETED_SUCCESSFULLY]
-    rows = [(_WORDS[state], f"{figures.n_by_state.get(state, 0):,}") for state in shown]
+    shown = [state for state in STATE_WORDS if state in figures.n_by_state or state == e.COMPLETED_SUCCESSFULLY]
+    rows = [(STATE_WORDS[state], f"{figures.n_by_state.get(state, 0):,}") for state in shown]
     if result.stuck:
         rows.append(("unfinished", f"{len(result.stuck):,}"))
     rows = [(f"jobs {what}", value) for what, value in rows]
@@ -105,8 +126,7 @@ def table(result: Result) -> list[str]:
         ("utilisation", "-" if figures.utilisation is None else f"{figures.utilisation:.2%}"),
         ("makespan", _seconds(figures.makespan_s)),
     ]
-    width, value_width = (max(len(row[i]) for row in rows) for i in (0, 1))
-    lines = [f"{name:<{width}}  {value:>{value_width}}" for name, value in rows]
+    lines = aligned(rows, "lr")
     lines += [f"{n} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
     return lines
 

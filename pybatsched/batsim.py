@@ -1,0 +1,177 @@
+"""A real Batsim as our child: found, started, watched, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from pybatsched.errors import InputError
+
+_PATIENCE_S: Final = 2.0
+_SET_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
+_SHOWN_BYTES: Final = 4096
+_N_SHOWN: Final = 12
+#: What we say to Batsim ourselves, and where the user says it instead.
+OURS: Final = {
+    **dict.fromkeys(("-p", "--platform"), "give -p before the --"),
+    **dict.fromkeys(("-w", "--workload"), "give -w before the --"),
+    **dict.fromkeys(("-e", "--export"), "give -e before the --"),
+    **dict.fromkeys(("-s", "--socket-endpoint"), "the socket between scheduler and Batsim is found without you"),
+}
+
+
+class Launcher:
+    """How Batsim is started: a program on this machine, or a Docker image (then `container` names it)."""
+
+    def __init__(self, command: Sequence[str], shown: str, container: str = "") -> None:
+        self.command = tuple(command)
+        self.shown = shown
+        self.container = container
+
+    def version(self) -> str:
+        """Ask the program for its version; for an image, its name."""
+        if self.container:
+            return self.shown
+        try:
+            done = subprocess.run(
+                [*self.command, "--version"], capture_output=True, text=True, timeout=60, check=False, errors="replace"
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InputError(f"{self.shown} --version: {error}") from None
+        words = done.stdout.split()
+        if done.returncode or not words:
+            raise InputError(f"{self.shown} --version: exit code {done.returncode}; expected Batsim's version")
+        return words[0].removeprefix("v")
+
+
+def find(program: str | None) -> Launcher:
+    """Find the batsim program: the one that is named, or that on the PATH. Raises InputError that says what to do."""
+    path = shutil.which(program or "batsim")
+    if path is not None:
+        return Launcher([path], path)
+    if program is not None:
+        raise InputError(f"--batsim {program}: expected a program that can be run")
+    raise InputError(
+        "there is no batsim on the PATH. Name it (--batsim PATH), use its Docker image (--image oarteam/batsim:4.0.0), "
+        "or do without: pybatsched simulate"
+    )
+
+
+def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) -> Launcher:
+    """Start Batsim from a Docker image, on this machine's network, with the directories it needs under their own names.
+
+    `readable` are the files to read; files are written into the directory `writable`. They belong to the user.
+    """
+    docker = shutil.which("docker")
+    if docker is None:
+        raise InputError(f"--image {image}: there is no docker on the PATH")
+    name = f"pybatsched-{os.getpid()}"
+    folder = str(Path(writable).resolve())
+    mounts = {str(Path(file).resolve().parent): ":ro" for file in readable} | {folder: ""}
+    command = [docker, "run", "--rm", "--name", name, "--network", "host", "--user", f"{os.getuid()}:{os.getgid()}"]
+    for path, mode in sorted(mounts.items()):
+        command += ["--volume", f"{path}:{path}{mode}"]
+    return Launcher([*command, "--workdir", folder, image], image, name)
+
+
+class Child:
+    """A Batsim that runs. It has a session of its own, so a Ctrl-C reaches us alone; on Linux it dies when we die."""
+
+    def __init__(self, launcher: Launcher, arguments: Sequence[str], log: str | Path) -> None:
+        self._launcher = launcher
+        self._log = Path(log)
+        with self._log.open("wb") as output:
+            try:
+                self._process = subprocess.Popen(
+                    [*launcher.command, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  see there
+                )
+            except OSError as error:
+                raise InputError(f"cannot start {launcher.shown}: {error.strerror}") from None
+
+    def exit_code(self) -> int | None:
+        """Give its exit code as a shell would, None while it runs."""
+        code = self._process.poll()
+        return code if code is None or code >= 0 else 128 - code
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait until it has ended, for so long at most (0: for ever). Gives the exit code, None if it has not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s or None)
+        return self.exit_code()
+
+    def last_words(self) -> str:
+        """Give the begin and the end of what it said, a line each, indented; not the backtrace of a crash."""
+        try:
+            with self._log.open("rb") as file:
+                text = file.read(_SHOWN_BYTES)
+                if file.seek(0, os.SEEK_END) > 2 * _SHOWN_BYTES:
+                    file.seek(-_SHOWN_BYTES, os.SEEK_END)
+                    text = text[: text.rfind(b"\n") + 1] + file.read().partition(b"\n")[2]
+                else:
+                    file.seek(_SHOWN_BYTES)
+                    text += file.read()
+        except OSError as error:
+            return f"  (cannot read {self._log}: {error.strerror})"
+        lines = [line for line in text.decode(errors="replace").splitlines() if line.strip() and "->  " not in line]
+        if len(lines) > _N_SHOWN:
+            lines = [*lines[:2], "…", *lines[3 - _N_SHOWN :]]
+        return "\n".join(f"  {line:.300}" for line in lines) or "  (it said nothing)"
+
+    def has_said(self, word: str) -> bool:
+        """Tell whether a word is near the end of what it said, in upper or lower case."""
+        return word.lower() in self.last_words().lower()
+
+    def stop(self) -> None:
+        """End it, kindly first. Nothing happens if it has ended."""
+        if self._process.poll() is None and self._launcher.container:
+            docker = self._launcher.command[0]
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run([docker, "kill", self._launcher.container], capture_output=True, timeout=20, check=False)
+        for signum in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is not None:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signum)
+            until = time.monotonic() + _PATIENCE_S
+            while self._process.poll() is None and time.monotonic() < until:
+                time.sleep(0.01)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def refuse_ours(arguments: Sequence[str]) -> None:
+    """Raise InputError if the user's own arguments for Batsim say again what we say."""
+    for argument in arguments:
+        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        if name in OURS:
+            raise InputError(f"{argument!r} among the arguments for Batsim; {OURS[name]}")
+
+
+_LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def _die_with_parent() -> None:
+    """Ask Linux, in the child, to kill it when its parent dies: a Batsim without a scheduler would wait for ever."""
+    if _LIBC is not None:  # one call of C: nothing that another thread could have locked
+        _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)

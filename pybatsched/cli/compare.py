@@ -1,0 +1,49 @@
+"""Compare two runs by their summaries, and fail if the second is worse than you allow."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from pybatsched import comparison
+from pybatsched.cli import arguments
+from pybatsched.errors import BrokenPromiseError
+
+EPILOG: Final = """\
+examples:
+  pybatsched compare base_summary.json out/new_summary.json
+  pybatsched compare base_summary.json out/new_summary.json --fail-if 'mean_bounded_slowdown > +5%'
+  pybatsched compare a_summary.json b_summary.json --fail-if 'n_unfinished > 0' --fail-if 'utilisation < -0.02'
+
+A condition is a metric of the table, one of < <= > >= == !=, and a number: with a sign it is about the change from the
+first run to the second (+5% in per cent of the first, +5 in the metric's unit), without a sign about the second alone.
+If one holds, or its metric has no value, the exit code is 7.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `compare`."""
+    add = parser.add_argument
+    add("before", metavar="A_summary.json", help="the run to compare with")
+    add("after", metavar="B_summary.json", help="the run to judge")
+    add(
+        "--fail-if",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="end with exit code 7 if this holds, as in 'mean_wait_s > +5%%' (repeatable)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table, then judge."""
+    conditions = [comparison.read_condition(text) for text in args.fail_if]
+    before, after = comparison.read_summary(args.before), comparison.read_summary(args.after)
+    failures = [why for why in (comparison.broken(condition, before, after) for condition in conditions) if why]
+    print("\n".join(comparison.table(before, after)))
+    differing = [kind for kind in before.inputs if before.inputs[kind] != after.inputs.get(kind)]
+    if differing:
+        arguments.say(f"the two runs had different inputs: {', '.join(differing)}")
+    if failures:
+        raise BrokenPromiseError("the second run fails:\n" + "\n".join(f"  {why}" for why in failures))
+    return 0

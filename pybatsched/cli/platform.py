@@ -1,0 +1,234 @@
+"""List, show, generate and check platforms."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pybatsched.cli import arguments
+from pybatsched.columns import aligned
+from pybatsched.errors import InputError
+from pybatsched.machines import names
+from pybatsched.machines.catalogue import MACHINES
+from pybatsched.machines.write import NEW_SPELLING, OLD_SPELLING, Variant, platform_xml
+from pybatsched.platform import check, describe
+from pybatsched.platform.model import DEFAULT_MASTER
+from pybatsched.platform.roles import read_roles
+from pybatsched.workload.files import write_text
+
+EPILOG: Final = """\
+examples:
+  pybatsched platform list                                        the machines known by name
+  pybatsched platform show curie                                  hosts, speeds, classes, power
+  pybatsched platform generate curie --unit node --output curie.xml
+  pybatsched platform generate intrepid --unit pset --alpha 0.15 --output wide.xml
+  pybatsched platform check my_platform.xml                       what Batsim would refuse, with line numbers
+
+A name works wherever a platform file does: pybatsched simulate -p curie-node -w w.json --policy easy
+"""
+
+_GENERATE: Final = """\
+examples:
+  pybatsched platform generate curie --unit node --output curie.xml
+  pybatsched platform generate rackham --scale 0.1 --output small.xml        a tenth of the nodes, of each class
+  pybatsched platform generate intrepid --unit pset --alpha 0.15 --output wide.xml
+  pybatsched platform generate sx-aurora --energy --batsim 4.0 --output power.xml
+
+The network is free: Batsim's messages take no simulated time, and jobs communicate at no cost. With --network real,
+links have the machine's speed, and messages take time too.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the sub-commands of `platform` and their options."""
+    commands = parser.add_subparsers(dest="platform_command", metavar="COMMAND", required=True)
+    for name, summary, epilog, options, command in (
+        ("list", "List the machines that are known by name.", "", _list_arguments, _list),
+        ("show", "Show a platform in a table.", "", _show_arguments, _show),
+        ("generate", "Write a machine as a platform file.", _GENERATE, _generate_arguments, _generate),
+        ("check", "Tell what Batsim would refuse about a platform file.", _CHECK, _check_arguments, _check),
+    ):
+        sub = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        options(sub)
+        sub.set_defaults(platform_run=command)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the sub-command and give its exit code."""
+    command: Callable[[argparse.Namespace], int] = args.platform_run
+    return command(args)
+
+
+# --------------------------------------------------------------------------------------------------------------- list
+
+
+def _list_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only the names, one for each variant")
+
+
+def _list(args: argparse.Namespace) -> int:
+    if args.quiet:
+        print("\n".join(names.all_names()))
+        return 0
+    rows = [("name", "units and hosts", "cores", "energy", "")]
+    for machine in MACHINES:
+        units = ", ".join(f"{unit.name} {machine.n_hosts(unit):,}" for unit in machine.units)
+        rows.append((machine.name, units, f"{machine.n_cores:,}", "yes" if machine.has_power else "-", machine.title))
+    print("\n".join(aligned(rows, "llrll")))
+    print(
+        "\nA name alone is in its first unit; NAME-UNIT and NAME-UNIT-energy are the others, as in curie-node-energy."
+    )
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------------- show
+
+
+def _show_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("platform", metavar="NAME|FILE", help="a machine, or a SimGrid platform file")
+    _add_roles(parser)
+
+
+def _add_roles(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-m", "--master-host", default=DEFAULT_MASTER, metavar="NAME", help="the master (default %(default)s)")
+    add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
+
+
+def _show(args: argparse.Namespace) -> int:
+    source = names.find(args.platform)
+    platform = source.read(master=args.master_host, roles=read_roles(args.add_role_to_hosts))
+    known = names.variant_of(args.platform)
+    if source.path is None and known is not None:
+        print(known[0].title)
+    print("\n".join(describe.table(platform)))
+    notes = [*platform.remarks, *(f"{text} (Batsim refuses this)" for text in platform.refused), platform.network_note]
+    warning = check.many_hosts(platform)
+    if warning and source.path is None and known is not None:
+        coarser = [unit.name for unit in known[0].units if known[0].n_hosts(unit) <= check.MANY_HOSTS]
+        warning += f": {', '.join(f'{known[0].name}-{name}' for name in coarser)}"
+    for note in (*notes, warning):
+        if note:
+            arguments.say(note)
+    return 0
+
+
+# ----------------------------------------------------------------------------------------------------------- generate
+
+
+def _generate_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    machines = ", ".join(machine.name for machine in MACHINES)
+    add("name", metavar="NAME", help=f"a machine: {machines}; or all, to write those we ship into a directory")
+    add("--unit", default="", metavar="UNIT", help="what a host is: core, node, … (default: the machine's first unit)")
+    add(
+        "--alpha",
+        type=_number,
+        default=0.0,
+        metavar="A",
+        help="add hosts, last in the order of ids, until they are this share of all, as for a redirection group",
+    )
+    add("--scale", type=_number, default=1.0, metavar="K", help="K times the nodes of each class, at least one of each")
+    add("--energy", action="store_true", help="say what hosts draw, where that is known")
+    add(
+        "--batsim",
+        default="",
+        metavar="VERSION",
+        help=f"the version it is for: it spells wattages {', '.join(OLD_SPELLING)} or {', '.join(NEW_SPELLING)}'s way "
+        "(default: both)",
+    )
+    add("--network", choices=("free", "real"), default="free", help="free (default) or as the machine's links are")
+    add("--output", required=True, metavar="FILE", help="the file to write, - for standard output")
+
+
+def _generate(args: argparse.Namespace) -> int:
+    if args.name == "all":
+        return _generate_all(args)
+    machine, named = names.machine_of(args.name)
+    if named.unit and args.unit not in {"", named.unit}:
+        raise InputError(f"{args.name} is in units of {named.unit}; expected no other --unit, got {args.unit}")
+    variant = Variant(
+        unit=args.unit or named.unit,
+        alpha=args.alpha,
+        scale=args.scale,
+        energy=args.energy or named.energy,
+        batsim=_version(args.batsim),
+        real_network=args.network == "real",
+    )
+    text = platform_xml(machine, variant)
+    if args.output == "-":
+        sys.stdout.write(text)
+    else:
+        Path(args.output).parent.mkdir(parents=True, exist_ok=True)
+        write_text(args.output, [text])
+    return 0
+
+
+def _generate_all(args: argparse.Namespace) -> int:
+    given = [name for name in ("unit", "alpha", "energy", "batsim") if getattr(args, name)]
+    if given or args.scale != 1 or args.network != "free":
+        raise InputError("generate all: expected no options but --output DIRECTORY")
+    folder = Path(args.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names.shipped():
+        write_text(folder / f"{name}.xml", [platform_xml(*names.machine_of(name))])
+    return 0
+
+
+def _version(text: str) -> str:
+    """Keep what matters of a version: 4.2.1 is a 4.2, and 4.x the newest of them."""
+    if text in {"4", "4.x"}:
+        return NEW_SPELLING[-1]
+    return ".".join(text.removeprefix("v").split(".")[:2])
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+# -------------------------------------------------------------------------------------------------------------- check
+
+_CHECK: Final = """\
+exit codes: 0 Batsim would take it, notes or not; 7 it would not; 2 the file cannot be opened
+"""
+
+
+def _check_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="SimGrid platform files, or names of machines")
+    parser.add_argument("-E", "--energy", action="store_true", help="it must also have what batsim -E needs")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only what Batsim would refuse")
+    _add_roles(parser)
+
+
+def _check(args: argparse.Namespace) -> int:
+    n_refused = 0
+    for name in args.files:
+        found = check.check(
+            names.find(name).data(),
+            name,
+            master=args.master_host,
+            roles=read_roles(args.add_role_to_hosts),
+            energy=args.energy,
+        )
+        for finding in found:
+            if finding.is_refused:
+                print(f"{finding.text} (refused)")
+            elif not args.quiet:
+                print(f"{finding.text} (note)")
+        refused = sum(finding.is_refused for finding in found)
+        n_refused += refused
+        if not args.quiet:
+            print(f"{name}: {f'{refused} things that Batsim refuses' if refused else 'Batsim would take it'}")
+    return 7 if n_refused else 0

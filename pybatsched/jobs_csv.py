@@ -1,0 +1,60 @@
+"""Reading ``_jobs.csv``, as Batsim and the embedded simulator write it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from pybatsched.errors import InputError
+from pybatsched.events import REJECTED
+from pybatsched.intervals import IntervalSet
+from pybatsched.metrics import Outcome
+from pybatsched.summary import STATE_WORDS
+
+_COLUMNS: Final = (
+    "job_id",
+    "workload_name",
+    "submission_time",
+    "final_state",
+    "starting_time",
+    "execution_time",
+    "allocated_resources",
+    "metadata",
+)
+
+
+def read(path: str | Path) -> Iterator[Outcome]:
+    """Give the outcome of each row, lazily; ids are ``workload!job``. O(rows). Raises InputError with the line."""
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
+            if missing:
+                raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")
+            for row in rows:
+                yield _outcome(row, f"{path}, line {rows.line_num}")
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: expected a table in UTF-8; {error}") from None
+
+
+def _outcome(row: dict[str, str | None], where: str) -> Outcome:
+    values = {name: row[name] for name in _COLUMNS}
+    if None in values.values():
+        raise InputError(f"{where}: the row is cut short")
+    text = {name: value or "" for name, value in values.items()}
+    job_id, state = f"{text['workload_name']}!{text['job_id']}", text["final_state"]
+    if state not in STATE_WORDS:
+        raise InputError(f"{where}: job {job_id}: final_state {state!r:.40}; expected one of {', '.join(STATE_WORDS)}")
+    try:
+        submitted_at = float(text["submission_time"])
+        if state == REJECTED:
+            return Outcome(job_id, state, submitted_at, 0.0, 0.0, 0, text["metadata"])
+        started_at, runtime_s = float(text["starting_time"]), float(text["execution_time"])
+        n_procs = len(IntervalSet.parse(text["allocated_resources"]))
+    except ValueError as error:
+        raise InputError(f"{where}: job {job_id}: {error}") from None
+    return Outcome(job_id, state, submitted_at, started_at, runtime_s, n_procs, text["metadata"])

@@ -1,0 +1,1 @@
+"""Machines by name: what is known of them, and SimGrid platform files made from it."""

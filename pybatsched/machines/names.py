@@ -1,0 +1,84 @@
+"""Finding a platform by what a user says: a file, or the name of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pybatsched.errors import InputError
+from pybatsched.machines.catalogue import MACHINES
+from pybatsched.machines.model import Machine
+from pybatsched.machines.write import Variant, platform_xml
+from pybatsched.platform import xml
+from pybatsched.platform.model import DEFAULT_MASTER, Platform
+
+_ENERGY = "-energy"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a platform comes from: a file at `path`, or `text` made here. `name` is what the user said."""
+
+    name: str
+    path: Path | None
+    text: str = ""
+
+    def data(self) -> bytes:
+        """Give the platform file's content. Raises InputError if it cannot be read."""
+        return self.text.encode() if self.path is None else xml.load(self.path)
+
+    def read(self, *, master: str = DEFAULT_MASTER, roles: Mapping[str, str] | None = None) -> Platform:
+        """Read the platform, see `pybatsched.platform.xml.read`."""
+        return xml.parse(self.data(), self.name, master=master, roles=roles)
+
+
+def find(name: str, *, energy: bool = False) -> Source:
+    """Find a platform: a file if there is one of that name, else a machine. Raises InputError that lists the names.
+
+    With `energy`, a machine says what its hosts draw, where that is known.
+    """
+    found = None if Path(name).exists() else variant_of(name)
+    if found is not None:
+        machine, variant = found
+        with_power = variant.energy or (energy and machine.has_power)
+        return Source(name, None, platform_xml(machine, replace(variant, energy=with_power)))
+    if not Path(name).exists() and "/" not in name and "." not in name:
+        raise InputError(f"there is no platform file {name!r:.80}, and no machine of that name; expected {_known()}")
+    return Source(name, Path(name))
+
+
+def machine_of(name: str) -> tuple[Machine, Variant]:
+    """Find a machine by name, whatever files there are. Raises InputError that lists the names."""
+    found = variant_of(name)
+    if found is None:
+        raise InputError(f"there is no machine {name!r:.80}; expected {_known()}")
+    return found
+
+
+def variant_of(name: str) -> tuple[Machine, Variant] | None:
+    """Read the name of a machine, with a unit and ``-energy`` behind it or not: ``curie``, ``curie-node-energy``."""
+    base = name.removesuffix(_ENERGY)
+    for machine in MACHINES:
+        for unit in ("", *(unit.name for unit in machine.units)):
+            if base == (f"{machine.name}-{unit}" if unit else machine.name):
+                return machine, Variant(unit, energy=name.endswith(_ENERGY))
+    return None
+
+
+def all_names() -> Iterator[str]:
+    """Give the names of all variants: each unit, and energy where it is known."""
+    for machine in MACHINES:
+        for unit in machine.units:
+            yield f"{machine.name}-{unit.name}"
+            if machine.has_power:
+                yield f"{machine.name}-{unit.name}{_ENERGY}"
+
+
+def shipped() -> Iterator[str]:
+    """Give the names of those that lie in ``platforms/`` as files: all but the energy of single cores."""
+    return (name for name in all_names() if not name.endswith("-core" + _ENERGY))
+
+
+def _known() -> str:
+    return ", ".join(f"{m.name} ({', '.join(unit.name for unit in m.units)})" for m in MACHINES)

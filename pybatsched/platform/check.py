@@ -1,0 +1,117 @@
+"""All that Batsim would refuse about a platform file, and what a user should know of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from pybatsched.errors import InputError
+from pybatsched.platform import xml
+from pybatsched.platform.model import DEFAULT_MASTER, Host, Platform, check_energy
+from pybatsched.platform.roles import assemble
+
+#: Above so many hosts Batsim takes half a minute and more to load them: its time grows with their square.
+MANY_HOSTS = 50_000
+_LOAD_S_PER_HOST2 = 134 / 163_840**2  # measured with Batsim 4.2.1
+
+_LINE = re.compile(r"\bline (\d+)")
+_NUMBER = re.compile(r"(\d+)(\D*)$")
+
+
+class Finding(NamedTuple):
+    """Something about a file; `is_refused` if Batsim does not survive it. Line 0: it is about the whole."""
+
+    line: int
+    text: str
+    is_refused: bool
+
+
+def check(
+    data: bytes,
+    source: str,
+    *,
+    master: str = DEFAULT_MASTER,
+    roles: Mapping[str, str] | None = None,
+    energy: bool = False,
+) -> list[Finding]:
+    """Check a platform file from end to end. O(bytes + n log n).
+
+    Mistakes in its elements are all found at once. Who is the master, what routes name and where they lead is looked
+    at when there are none before it: one mistake should not be told twice. With `energy`, it must have what ``-E``
+    needs.
+    """
+    problems: list[InputError] = []
+    try:
+        content = xml.content_of(data, source, problems)
+    except InputError as error:  # not even XML, so that nothing behind it can be read
+        return [*map(_refused, problems), _refused(error)]
+    found = [*map(_refused, problems)]
+    found += [Finding(line, f"{source}, line {line}: {text}", refused) for line, text, refused in content.remarks()]
+    if problems:
+        return sorted(found)
+    found += [Finding(line, f"{source}, line {line}: {text}", True) for line, text in content.network.refused]
+    try:
+        platform = assemble(content.hosts, source, master=master, roles=roles)
+        if energy:
+            check_energy(platform)
+    except InputError as error:
+        return sorted([*found, _refused(error)])
+    ways = xml.ways_of(content, platform)
+    missing = () if content.network.refused else ways.missing
+    found += [Finding(line, f"{source}, line {line}: {text}", True) for line, text in missing]
+    found += [Finding(line, f"{source}, line {line}: {text}", False) for line, text in ways.notes]
+    found += [Finding(0, text, False) for text in platform.remarks]
+    if ways.hop_s == float("inf"):
+        found.append(Finding(0, f"{source}: nothing ever crosses {ways.hop_at}: its bandwidth is 0", True))
+    elif ways.hop_s:
+        found.append(Finding(0, _hops(source, ways.hop_s, ways.hop_at), False))
+    found += _sizes(platform)
+    return sorted(found)
+
+
+def _refused(error: InputError) -> Finding:
+    match = _LINE.search(str(error))
+    return Finding(int(match[1]) if match else 0, str(error), True)
+
+
+def _hops(source: str, hop_s: float, hop_at: str) -> str:
+    return (
+        f"{source}: Batsim's own messages take time, up to {hop_s:.3g} s on {hop_at}: jobs start and end that much "
+        "later, and events of one instant come apart"
+    )
+
+
+def _sizes(platform: Platform) -> list[Finding]:
+    """Say what surprises people about large machines and about the order of ids."""
+    found = [Finding(0, text, False) for text in (many_hosts(platform), _disorder(platform)) if text]
+    return [Finding(0, f"{platform.source}: {text}", False) for _, text, _ in found]
+
+
+def many_hosts(platform: Platform) -> str:
+    """Warn of a platform that Batsim takes long to load; empty if it does not."""
+    n = len(platform.hosts)
+    if n <= MANY_HOSTS:
+        return ""
+    return (
+        f"{n:,} hosts: Batsim itself takes about {_LOAD_S_PER_HOST2 * n * n:,.0f} s to load them (its time grows with "
+        "the square); a coarser unit (a node, a partition) loads in seconds"
+    )
+
+
+def _disorder(platform: Platform) -> str:
+    """Tell where the order of names as text, which is the order of ids, is not that of the numbers in them."""
+    for one, other in pairwise(platform.compute):
+        first, second = _numbered(one), _numbered(other)
+        if first is not None and second is not None and first[::2] == second[::2] and first[1] > second[1]:
+            return (
+                f"ids follow names as text, so {one.name!r:.80} comes before {other.name!r:.80}; numbers of equal "
+                "width, as in radical 100-115, keep them in order"
+            )
+    return ""
+
+
+def _numbered(host: Host) -> tuple[str, int, str] | None:
+    match = _NUMBER.search(host.name)
+    return (host.name[: match.start()], int(match[1]), match[2]) if match and len(match[1]) < 19 else None

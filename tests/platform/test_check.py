@@ -1,0 +1,130 @@
+"""What Batsim would refuse about a platform file, found without Batsim, with the line.
+
+That Batsim does refuse these, and takes what passes, is checked beside a real one in test_batsim_platforms.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.platforms import DEFECTS, GOOD, HARMLESS, text_of
+from support.process import run_cli
+
+from pybatsched.platform import xml
+from pybatsched.platform.check import Finding, check
+
+
+def refused(text: str) -> list[Finding]:
+    return [finding for finding in check(text.encode(), "p.xml") if finding.is_refused]
+
+
+def test_a_good_file_passes() -> None:
+    assert check(text_of(GOOD).encode(), "p.xml") == []
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_defects_are_found_with_their_line(name: str) -> None:
+    defect = DEFECTS[name]
+    found = refused(defect.text)
+    assert len(found) == defect.n_found
+    assert defect.said in found[0].text
+    assert found[0].line == defect.line
+    assert (f"line {defect.line}" in found[0].text) == (defect.line > 0)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_batsim_takes_is_not_refused(name: str) -> None:
+    assert refused(HARMLESS[name]) == []
+    xml.parse(HARMLESS[name].encode(), "p.xml")
+
+
+def test_all_mistakes_in_elements_are_found_at_once() -> None:
+    text = text_of(GOOD).replace('speed="1Gf"', 'speed="abc"').replace('bandwidth="1e300Bps"', 'bandwidth="x"')
+    found = refused(text)
+    assert [finding.line for finding in found] == [5, 6, 9]
+    assert "attribute speed" in found[0].text
+    assert "attribute bandwidth" in found[2].text
+
+
+def test_defects_of_the_network_are_all_found() -> None:
+    text = text_of(GOOD).replace('gw_src="nodenodes_router"', 'gw_src="x"').replace('id="trunk"/', 'id="y"/')
+    told = "\n".join(finding.text for finding in refused(text))
+    assert "attribute gw_src: there is no host or router 'x' above it" in told
+    assert "there is no link 'y' above it" in told
+
+
+def test_notes_do_not_refuse() -> None:
+    slow = text_of(GOOD).replace('latency="0"', 'latency="1us"').replace('radical="100-103"', 'radical="8-11"')
+    found = check(slow.encode(), "p.xml")
+    assert [finding.is_refused for finding in found] == [False, False]
+    assert "Batsim's own messages take time, up to 1e-06 s on <link id=trunk>, line 9" in found[0].text
+    assert "ids follow names as text, so 'node11' comes before 'node8'" in found[1].text
+
+
+def test_large_platforms_are_warned_of() -> None:
+    text = text_of(GOOD).replace('radical="100-103"', 'radical="100000-193311"')
+    (found,) = check(text.encode(), "p.xml")
+    assert found.text == (
+        "p.xml: 93,312 hosts: Batsim itself takes about 43 s to load them (its time grows with the square); a coarser "
+        "unit (a node, a partition) loads in seconds"
+    )
+
+
+def test_energy_is_asked_for_only_when_it_is_wanted() -> None:
+    text = text_of(GOOD).encode()
+    assert check(text, "p.xml") == []
+    (found,) = check(text, "p.xml", energy=True)
+    assert (found.line, found.is_refused) == (5, True)
+    assert "has no property wattage_per_state" in found.text
+
+
+def test_the_command(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.xml", tmp_path / "bad.xml"
+    good.write_text(text_of(GOOD))
+    bad.write_text(DEFECTS["two masters"].text)
+    done = run_cli("platform", "check", str(good))
+    assert (done.returncode, done.stdout) == (0, f"{good}: Batsim would take it\n")
+    done = run_cli("platform", "check", str(good), str(bad), "curie-node")
+    assert done.returncode == 7
+    assert "2 master hosts, 'boss0' (line 6), 'chief0' (line 7); expected one (refused)" in done.stdout
+    assert f"{bad}: 1 things that Batsim refuses" in done.stdout
+    assert "curie-node: Batsim would take it" in done.stdout
+    assert run_cli("platform", "check", str(tmp_path / "none.xml")).returncode == 2
+    assert run_cli("platform", "check", str(bad), "-q").stdout.count("\n") == 1
+
+
+def test_roles_may_be_given_as_to_batsim(tmp_path: Path) -> None:
+    path = tmp_path / "p.xml"
+    path.write_text(text_of(GOOD).replace('<prop id="role" value="master"/>', ""))
+    assert run_cli("platform", "check", str(path)).returncode == 7
+    assert run_cli("platform", "check", str(path), "-m", "boss0").returncode == 0
+    assert run_cli("platform", "check", str(path), "-r", "boss0:master").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["curie", "intrepid-pset", "rackham"])
+def test_show_is_a_table(name: str) -> None:
+    done = run_cli("platform", "show", name)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1].startswith("ids")
+    assert ("a coarser unit" in done.stderr) == (name == "curie")
+
+
+def test_show_points_to_the_coarser_unit_by_name() -> None:
+    assert "loads in seconds: intrepid-pset, intrepid-node" in run_cli("platform", "show", "intrepid").stderr
+
+
+def test_list_and_generate(tmp_path: Path) -> None:
+    listed = run_cli("platform", "list").stdout
+    assert "curie          core 93,312, node 5,274" in listed
+    path = tmp_path / "deep" / "wide.xml"
+    args = ("--unit", "pset", "--alpha", "0.15", "--energy", "--batsim", "4.2.1", "--output", str(path))
+    assert run_cli("platform", "generate", "intrepid", *args).returncode == 0
+    assert xml.read(path).n_procs == 753
+    assert "watt_per_state" not in path.read_text()
+    assert run_cli("platform", "generate", "intrepid", "--output", "-").stdout.startswith("<?xml")
+    wrong = run_cli("platform", "generate", "atlantis", "--output", "-")
+    assert wrong.returncode == 2
+    assert "there is no machine 'atlantis'; expected curie (core, node)" in wrong.stderr
+    assert run_cli("platform", "generate", "curie-node", "--unit", "core", "--output", "-").returncode == 2
+    assert run_cli("platform", "generate", "all", "--energy", "--output", str(tmp_path)).returncode == 2

@@ -1,0 +1,149 @@
+"""Platform files with one defect each, as Batsim 4.2.1 does not survive them, and odd ones that it takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+HEAD = '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
+
+NODES = '<cluster id="nodes" prefix="node" suffix="" radical="100-103" speed="1Gf" bw="1e300Bps" lat="0"/>'
+FRONT = (
+    '<cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">'
+    '<prop id="role" value="master"/></cluster>'
+)
+TRUNK = '<link id="trunk" bandwidth="1e300Bps" latency="0"/>'
+ROUTE = (
+    '<zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">\n'
+    '<link_ctn id="trunk"/></zoneRoute>'
+)
+GOOD = (NODES, FRONT, "", "", TRUNK, ROUTE)
+
+
+def text_of(lines: tuple[str, ...], routing: str = "Full") -> str:
+    """Write a file; the first of the lines is its line 5."""
+    return f'{HEAD}<zone id="site" routing="{routing}">\n' + "\n".join(lines) + "\n</zone>\n</platform>\n"
+
+
+class Defect(NamedTuple):
+    text: str
+    line: int
+    said: str
+    n_found: int = 1
+
+
+def _with(**lines: str) -> str:
+    """Write the good file with some lines changed: l5 is the first."""
+    changed = list(GOOD)
+    for key, line in lines.items():
+        changed[int(key[1:]) - 5] = line
+    return text_of(tuple(changed))
+
+
+SECOND = NODES.replace('"nodes"', '"more"').replace('"node"', '"extra"')
+SECOND_ROUTE = ROUTE.replace('"nodes"', '"more"').replace("nodenodes_router", "extramore_router")
+
+DEFECTS = {
+    "no master": Defect(_with(l6=FRONT.replace('"master"', '"compute_node"')), 0, "no master host"),
+    "two masters": Defect(_with(l7=FRONT.replace('"front"', '"chief"').replace("boss", "chief")), 6, "2 master hosts"),
+    "a role that does not exist": Defect(_with(l6=FRONT.replace('"master"', '"boss"')), 6, "has the role 'boss'"),
+    "a host twice in a cluster": Defect(
+        _with(l5=NODES.replace("100-103", "100-103,102-104")), 5, "host 'node102' exists already"
+    ),
+    "a host twice in two clusters": Defect(_with(l7=NODES.replace('"nodes"', '"more"')), 7, "host 'node100' exists"),
+    "a zone twice": Defect(_with(l7=SECOND.replace('"more"', '"nodes"')), 7, "there is a zone 'nodes' already"),
+    "a link twice": Defect(_with(l8=TRUNK), 9, "there is a link 'trunk' already (line 8)"),
+    "a route twice": Defect(_with(l10=ROUTE + "\n" + ROUTE), 12, "there is a route from 'nodes' to 'front' already"),
+    "a cluster without a route": Defect(_with(l7=SECOND), 7, "no way from host 'boss0' to 'extra100'"),
+    "no route at all": Defect(_with(l10=""), 5, "zone 'site' (line 4) has no route from 'front' to 'nodes'"),
+    "an unknown gateway": Defect(
+        _with(l10=ROUTE.replace("nodenodes_router", "nope")), 10, "attribute gw_src: there is no host or router 'nope'"
+    ),
+    "an unknown zone": Defect(
+        _with(l10=ROUTE + "\n" + ROUTE.replace('src="nodes"', 'src="nope"')),
+        12,
+        "attribute src: there is no zone 'nope'",
+    ),
+    "an unknown link": Defect(_with(l9=""), 10, "there is no link 'trunk' above it"),
+    "a link behind its route": Defect(
+        _with(l9="", l10=ROUTE + "\n" + TRUNK), 10, "there is no link 'trunk' above it", 2
+    ),
+    "a cluster behind a route": Defect(
+        _with(l10=ROUTE + "\n" + SECOND + "\n" + SECOND_ROUTE), 12, "expected it before the routes of its zone"
+    ),
+    "a route without links": Defect(_with(l10=ROUTE.replace('<link_ctn id="trunk"/>', "")), 10, "has no <link_ctn>"),
+    "a speed that is no number": Defect(_with(l5=NODES.replace("1Gf", "abc")), 5, "attribute speed: expected speeds"),
+    "a speed with an odd unit": Defect(_with(l5=NODES.replace("1Gf", "1Gif")), 5, "does not understand such a speed"),
+    "a speed of 0": Defect(_with(l5=NODES.replace("1Gf", "0f")), 5, "compute host 'node100' has speed 0"),
+    "a negative speed": Defect(_with(l5=NODES.replace("1Gf", "-1f")), 5, "attribute speed: expected speeds"),
+    "no bandwidth": Defect(_with(l5=NODES.replace('bw="1e300Bps" ', "")), 5, "has no attribute bw"),
+    "a bandwidth of 0": Defect(_with(l5=NODES.replace("1e300Bps", "0Bps")), 0, "its bandwidth is 0"),
+    "a radical of letters": Defect(_with(l5=NODES.replace("100-103", "a-b")), 5, "attribute radical: expected numbers"),
+    "a radical that goes down": Defect(_with(l5=NODES.replace("100-103", "103-100")), 5, "ranges that go up"),
+    "no cores": Defect(
+        _with(l5=NODES.replace("<cluster", '<cluster core="0"')), 5, "attribute core: expected 1 or more"
+    ),
+    "a torus that is too large": Defect(
+        _with(l5=NODES.replace("<cluster", '<cluster topology="TORUS" topo_parameters="2,2,2"')), 5, "which needs 8"
+    ),
+    "a torus with a router as its gateway": Defect(
+        _with(l5=NODES.replace("<cluster", '<cluster topology="TORUS" topo_parameters="2,2,1"')),
+        10,
+        "there is no host or router 'nodenodes_router'",
+    ),
+    "no DOCTYPE": Defect(
+        _with().replace('<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">', ""), 1, "DOCTYPE"
+    ),
+    "an unknown routing": Defect(text_of(GOOD, "Foo"), 4, "attribute routing: expected one of"),
+    "an unknown element": Defect(_with(l7="<foo/>"), 7, "unknown element <foo>"),
+    "an unknown attribute": Defect(
+        _with(l5=NODES.replace("<cluster", '<cluster colour="red"')), 5, "an attribute colour"
+    ),
+    "a property too late": Defect(_with(l7='<prop id="a" value="b"/>'), 7, "all properties of a zone before"),
+    "an old version": Defect(_with().replace('version="4.1"', 'version="3"'), 3, "attribute version"),
+    "cut off": Defect(_with()[:-40], 11, "expected well-formed XML"),
+}
+
+HARMLESS = {
+    "two clusters": _with(l7=SECOND, l10=ROUTE + "\n" + SECOND_ROUTE),
+    "no declaration": _with().replace('<?xml version="1.0"?>\n', ""),
+    "blanks before the declaration": "\n  " + _with(),
+    "version 4": _with().replace('version="4.1"', 'version="4"'),
+    "AS for zone": _with().replace("<zone ", "<AS ").replace("</zone>", "</AS>"),
+    "Floyd": text_of(GOOD, "Floyd"),
+    "Dijkstra": text_of(GOOD, "Dijkstra"),
+    "DijkstraCache": text_of(GOOD, "DijkstraCache"),
+    "a master of its own": _with(
+        l6='<zone id="front" routing="Full"><host id="boss" speed="1Gf"><prop id="role" value="master"/></host></zone>',
+        l10=ROUTE.replace("bossfront_router", "boss"),
+    ),
+    "a torus with a host as its gateway": _with(
+        l5=NODES.replace("<cluster", '<cluster topology="TORUS" topo_parameters="2,2,1"'),
+        l10=ROUTE.replace("nodenodes_router", "node100"),
+    ),
+    "hosts on one switch": text_of(
+        (
+            *(f'<host id="n{i}" speed="1Gf"><prop id="node" value="{i}"/></host>' for i in range(4)),
+            '<host id="boss" speed="1Gf"><prop id="role" value="master"/></host>',
+            TRUNK,
+            *(f'<host_link id="{name}" up="trunk" down="trunk"/>' for name in ("n0", "n1", "n2", "n3", "boss")),
+            '<router id="switch"/>',
+        ),
+        "Cluster",
+    ),
+    "hosts of a Full zone without routes": text_of(
+        (
+            *(f'<host id="n{i}" speed="1Gf"/>' for i in range(4)),
+            '<host id="boss" speed="1Gf"><prop id="role" value="master"/></host>',
+        ),
+    ),
+    "coordinates": text_of(
+        (
+            *(f'<host id="n{i}" speed="1Gf" coordinates="0 0 0"/>' for i in range(4)),
+            '<host id="boss" speed="1Gf" coordinates="0 0 0"><prop id="role" value="master"/></host>',
+        ),
+        "Vivaldi",
+    ),
+    "storage without a way": _with(
+        l7='<zone id="disks" routing="Full"><host id="disk" speed="0f"><prop id="role" value="storage"/></host></zone>'
+    ),
+}
