@@ -51,13 +51,11 @@ class Condition:
     kind: str  # "value", "change" or "percent"
 
     def holds(self, before: float, after: float) -> bool:
-        """Tell whether it is so."""
-        compare = _OPERATORS[self.symbol]
-        if self.kind == "value":
-            return compare(after, self.amount)
-        if self.kind == "change":
-            return compare(after - before, self.amount)
-        return compare(relative_change(before, after), self.amount / 100)
+        """Tell whether it is so, up to rounding."""
+        found = {"value": after, "change": after - before, "percent": 100 * relative_change(before, after)}[self.kind]
+        if math.isclose(found, self.amount, rel_tol=1e-9, abs_tol=1e-12):
+            found = self.amount  # from 2.0 to 2.1 is a rise by 5 %, whatever the last bit says
+        return _OPERATORS[self.symbol](found, self.amount)
 
 
 def relative_change(before: float, after: float) -> float:

@@ -127,9 +127,8 @@ class Outputs:
     def job(self, job: SimJob) -> None:
         """Write the row of a job that is over. O(1)."""
         self.totals.add(job)
-        self.tally.add(
-            Outcome(job.id, job.state, job.subtime, job.started_at, job.runtime_s, len(job.alloc), job.metadata)
-        )
+        rounded = (round(job.subtime, 6), round(job.started_at, 6), round(job.runtime_s, 6))  # as in the row below
+        self.tally.add(Outcome(job.id, job.state, *rounded, len(job.alloc), job.metadata))
         state, sub = job.state, job.subtime
         success = "1" if state == COMPLETED_SUCCESSFULLY else "0"
         head = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, success, state)

@@ -1,0 +1,84 @@
+"""The ready CI jobs: their own commands are executed, on a repository made as docs/ci.md says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+CI = ROOT / "examples" / "ci"
+
+
+def github() -> tuple[dict[str, str], list[str]]:
+    job = yaml.safe_load((CI / "github-actions.yml").read_text())["jobs"]["simulate"]
+    return job["env"], [step["run"] for step in job["steps"] if "run" in step]
+
+
+def gitlab() -> tuple[dict[str, str], list[str]]:
+    job = yaml.safe_load((CI / "gitlab-ci.yml").read_text())["policy"]
+    return job["variables"], [*job["before_script"], *job["script"]]
+
+
+def shell(place: Path, command: str, **env: Any) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-e", "-c", command],
+        cwd=place,
+        env=os.environ | {"PATH": path} | env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """What docs/ci.md tells the user to have, the baseline made by its own command."""
+    shutil.copy(ROOT / "platforms" / "cluster32.xml", tmp_path / "platform.xml")
+    shutil.copy(ROOT / "examples" / "workload.json", tmp_path / "workload.json")
+    (setup,) = re.findall(r"```sh\n\s*(pybatsched simulate .*-e ci/baseline)\n", (ROOT / "docs" / "ci.md").read_text())
+    assert shell(tmp_path, setup).returncode == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("read", [github, gitlab])
+def test_the_commands_pass_on_what_has_not_changed(read: Any, repository: Path) -> None:
+    variables, commands = read()
+    install, *others = commands
+    assert install == "pip install pybatsched"
+    for command in others:
+        done = shell(repository, command, **variables)
+        assert done.returncode == 0, done.stderr
+    assert (repository / "out" / "candidate_jobs.csv").exists()
+
+
+@pytest.mark.parametrize("read", [github, gitlab])
+def test_a_worse_policy_fails_the_job(read: Any, repository: Path) -> None:
+    variables, commands = read()
+    done = [shell(repository, command, **variables | {"POLICY": "fcfs"}) for command in commands[1:]]
+    assert [one.returncode for one in done] == [0] * (len(done) - 1) + [7]
+    assert "mean_bounded_slowdown > +5%: mean_bounded_slowdown was" in done[-1].stderr
+
+
+def test_the_commands_of_the_page_run(repository: Path) -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), flags=re.DOTALL)
+    (daily,) = [block for block in blocks if "out/candidate" in block and "compare" in block]
+    done = shell(repository, daily)
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_condition_of_the_page_is_one(repository: Path) -> None:
+    conditions = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "ci.md").read_text(), flags=re.MULTILINE)
+    assert len(conditions) == 5
+    flags = " ".join(f"--fail-if '{condition}'" for condition in conditions)
+    done = shell(repository, f"pybatsched compare ci/baseline_summary.json ci/baseline_summary.json {flags}")
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,130 @@
+"""docker-compose.yml, .env and the Dockerfile: their commands as local processes, the simulator in Batsim's place."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from support.process import Server, run_cli
+from support.simulated import rows
+
+from pybatsched import registry
+from pybatsched.policy import Need
+
+ROOT = Path(__file__).parents[1]
+_VARIABLE = re.compile(r"\$\{(\w+)(?:(:?-)([^}]*))?\}")
+
+
+def defaults() -> dict[str, str]:
+    """Read .env as Compose does."""
+    lines = [line for line in (ROOT / ".env").read_text().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def services(env: dict[str, str]) -> Any:
+    """Read docker-compose.yml with its variables replaced as Compose does."""
+
+    def value(match: re.Match[str]) -> str:
+        name, operator, default = match.groups()
+        given = env.get(name)
+        return default or "" if given is None or (operator == ":-" and not given) else given
+
+    return yaml.safe_load(_VARIABLE.sub(value, (ROOT / "docker-compose.yml").read_text()))["services"]
+
+
+def run(tmp_path: Path, **changes: str) -> tuple[int, int, str]:
+    """Start both services' commands here. Gives the exit codes of scheduler and Batsim, and what the scheduler said."""
+    told = services(defaults() | changes)
+    words = shlex.split(told["scheduler"]["command"])
+    at = words.index("--endpoint")
+    assert words[at + 1] == "tcp://*:28000"
+    del words[at : at + 2]
+    with Server(*words, cwd=ROOT) as server:
+        endpoint = server.wait_ready()
+        text = told["batsim"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")
+        command = shlex.split(text.replace("tcp://scheduler:28000", endpoint))
+        simulate = [sys.executable, "-m", "pybatsched", "simulate", "--external", *command]
+        batsim = subprocess.run(simulate, capture_output=True, text=True, timeout=60, check=False)
+        return server.finish(), batsim.returncode, server.errors
+
+
+def test_the_defaults_work(tmp_path: Path) -> None:
+    assert run(tmp_path)[:2] == (0, 0)
+    states = {row["final_state"] for row in rows(tmp_path / "out_jobs.csv")}
+    assert states == {"COMPLETED_SUCCESSFULLY"}
+
+
+def test_the_defaults_in_the_file_and_in_env_are_the_same() -> None:
+    assert services({}) == services(defaults())
+
+
+@pytest.mark.parametrize("policy", registry.available())
+def test_every_policy_gets_what_it_needs_and_none_minds_what_others_need(policy: str, tmp_path: Path) -> None:
+    assert run(tmp_path, POLICY=policy, PREFIX=policy)[:2] == (0, 0)
+    assert set(run_cli("policies", policy, "--batsim-args").stdout.split()) <= set(defaults()["BATSIM_ARGS"].split())
+    alone = (
+        "-p",
+        "platforms/cluster32.xml",
+        "-w",
+        "examples/workload.json",
+        "--policy",
+        policy,
+        "-e",
+        f"{tmp_path}/alone",
+    )
+    assert run_cli("simulate", *alone, cwd=ROOT).returncode == 0
+    assert rows(tmp_path / f"{policy}_jobs.csv") == rows(tmp_path / "alone_jobs.csv")
+
+
+def test_a_policy_of_ones_own_with_options(tmp_path: Path) -> None:
+    own = {"POLICY": "tests/support/pushy.py:Ruthless", "POLICY_OPTIONS": "-o order=sjf --timeout 20"}
+    assert run(tmp_path, **own)[:2] == (0, 0)
+    assert any(row["workload_name"] == "dyn" for row in rows(tmp_path / "out_jobs.csv"))  # it registers jobs
+    conservative = {"POLICY": "conservative", "POLICY_OPTIONS": "-o compression=false -o 'order=sjf'"}
+    assert run(tmp_path, **conservative)[:2] == (0, 0)
+
+
+def test_batsim_args_for_a_policy_that_needs_something() -> None:
+    policy = f"{ROOT / 'tests' / 'support' / 'pushy.py'}:Ruthless"
+    printed = run_cli("policies", policy, "--batsim-args").stdout
+    needs = registry.find(policy).cls.needs
+    assert needs
+    assert printed.split() == sorted(need.batsim_option for need in Need if need in needs)
+    assert run_cli("policies", "easy", "--batsim-args").stdout == "\n"
+    assert run_cli("policies", "--batsim-args").returncode == 2
+
+
+def test_the_image_is_a_published_4_and_nothing_is_published_to_the_host() -> None:
+    told = services({})
+    assert told["batsim"]["image"] == "oarteam/batsim:4.0.0"
+    assert all("ports" not in service and "network_mode" not in service for service in told.values())
+    assert "./out:/out" in told["batsim"]["volumes"]
+
+
+def test_no_batsim_ever_comes() -> None:
+    with Server("--policy", "easy", "--first-timeout", "0.5") as server:
+        server.wait_ready()
+        assert server.finish() == 4
+    assert "no Batsim has come within" in server.errors
+
+
+def test_the_image_runs_as_nobody_special_and_copies_what_it_needs() -> None:
+    lines = (ROOT / "docker" / "Dockerfile").read_text().splitlines()
+    assert "USER scheduler" in lines
+    assert any(re.fullmatch(r"ARG PYTHON_IMAGE=python:\d+\.\d+\.\d+-slim-\w+", line) for line in lines)
+    copied = [word for line in lines if line.startswith("COPY") and "--from" not in line for word in line.split()[1:-1]]
+    assert all((ROOT / path).exists() for path in copied)
+    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    assert sorted(kept) == sorted(copied)
+
+
+@pytest.mark.skipif(shutil.which("docker") is None, reason="no docker on the PATH")
+def test_compose_accepts_the_file() -> None:
+    subprocess.run(["docker", "compose", "config", "--quiet"], cwd=ROOT, check=True, timeout=60)

@@ -1,0 +1,256 @@
+"""`pybatsched run`: scheduler and Batsim as one command, with a stand-in for Batsim that can misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.process import run_cli
+from support.simulated import rows
+
+ROOT = Path(__file__).parents[1]
+STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
+PUSHY = ROOT / "tests" / "support" / "pushy.py"
+WORKLOAD = ROOT / "examples" / "workload.json"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the stand-in as `batsim` on the PATH."""
+    program = tmp_path / "bin" / "batsim"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("STAND_IN_PID", str(tmp_path / "pid"))
+    monkeypatch.setenv("STAND_IN_ARGS", str(tmp_path / "args"))
+    return tmp_path
+
+
+def run(place: Path, *more: str, policy: str = "easy") -> subprocess.CompletedProcess[str]:
+    args = ("-p", str(ROOT / "platforms" / "cluster32.xml"), "-w", str(WORKLOAD), "--policy", policy, "-e", "out/r")
+    return run_cli("run", *args, *more, cwd=place)
+
+
+def is_running(place: Path) -> bool:
+    """Tell whether the stand-in is still there; a zombie is not."""
+    try:
+        status = Path(f"/proc/{(place / 'pid').read_text()}/status").read_text()
+    except FileNotFoundError:
+        return False
+    return "State:\tZ" not in status
+
+
+def assert_gone(place: Path) -> None:
+    deadline = time.monotonic() + 5
+    while is_running(place) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(place)
+
+
+def test_a_run_gives_the_table_and_the_files_of_simulate(place: Path) -> None:
+    done = run(place)
+    assert done.returncode == 0, done.stderr
+    args = ("-p", str(ROOT / "platforms" / "cluster32.xml"), "-w", str(WORKLOAD), "--policy", "easy", "-e", "out/s")
+    simulated = run_cli("simulate", *args, cwd=place)
+    assert done.stdout == simulated.stdout
+    assert rows(place / "out" / "r_jobs.csv") == rows(place / "out" / "s_jobs.csv")
+    one, other = (json.loads((place / "out" / f"{name}_summary.json").read_text()) for name in "rs")
+    assert one["figures"] == other["figures"]
+    assert one["versions"]["batsim"] == "4.2.1"
+    assert_gone(place)
+
+
+def test_batsim_gets_what_the_policy_needs_and_what_the_user_adds(place: Path) -> None:
+    done = run(place, "--", "--disable-machine-state-tracing", policy=f"{PUSHY}:Ruthless")
+    assert done.returncode == 0, done.stderr
+    args = (place / "args").read_text().splitlines()
+    assert "--enable-dynamic-jobs" in args
+    assert "--disable-machine-state-tracing" in args
+    assert not (place / "out" / "r_machine_states.csv").exists()
+    # A job that was killed and went on as another is still one job.
+    assert "jobs completed                            30" in done.stdout
+    assert run(place, "--", "--enable-dynamic-jobs", policy=f"{PUSHY}:Ruthless").returncode == 0
+    assert (place / "args").read_text().splitlines().count("--enable-dynamic-jobs") == 1
+
+
+def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
+    (place / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n")
+    args = ("-p", "sx-aurora", "-w", "log.swf", "--walltimes", "exact", "--policy", "fcfs", "-e", "deep/er/x")
+    done = run_cli("run", *args, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "<platform" in (place / "deep" / "er" / "x_platform.xml").read_text()
+    assert json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"][0]["walltime"] == 11
+    args_told = (place / "args").read_text().splitlines()
+    assert args_told[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
+
+
+def test_a_journal_can_be_replayed(place: Path) -> None:
+    assert run(place, "--journal", "run.pbj").returncode == 0
+    assert run_cli("replay", "run.pbj", cwd=place).returncode == 0
+
+
+@pytest.mark.parametrize("how", ["", "deadlock-abort"])
+def test_a_deadlock_is_told_with_each_job(how: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batsim 4.2 exits with 0 and no word; with SimGrid 3.25 it aborts."""
+    monkeypatch.setenv("STAND_IN", how)
+    done = run(place, policy=f"{PUSHY}:Lazy")
+    assert done.returncode == 5, done.stderr
+    assert "jobs unfinished" in done.stdout
+    assert "w0!00 (16 processors, submitted at 7.6): the scheduler has not started it" in done.stderr
+    summary = json.loads((place / "out" / "r_summary.json").read_text())
+    assert (summary["finished"], summary["n_unfinished"]) == (False, 30)
+
+
+def test_a_job_that_batsim_lost_is_missed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "lose-a-job")
+    done = run(place)
+    assert done.returncode == 5
+    assert "it has no row in out/r_jobs.csv, so Batsim lost it" in done.stderr
+
+
+def test_a_batsim_that_does_not_begin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "early")
+    done = run(place)
+    assert done.returncode == 2
+    assert "Batsim did not begin: Batsim ended with exit code 134 before its first message" in done.stderr
+    assert "Invalid platform file: no master" in done.stderr
+
+
+def test_a_batsim_that_crashes_at_the_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "crash-late")
+    done = run(place)
+    assert done.returncode == 4
+    assert "Batsim ended with exit code 139" in done.stderr
+
+
+def start(place: Path, *more: str) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "pybatsched",
+        "run",
+        "-p",
+        "sx-ace",
+        "-w",
+        str(WORKLOAD),
+        "--policy",
+        "easy",
+        *more,
+    ]
+    process = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 20
+    while not (place / "pid").exists() or not (place / "pid").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.parametrize("how", ["hang", "stubborn"])
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", how)
+    process = start(place)
+    process.send_signal(signum)
+    process.communicate(timeout=20)
+    assert process.returncode == code
+    assert_gone(place)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+def test_batsim_dies_even_when_we_are_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "stubborn")
+    process = start(place)
+    process.kill()
+    process.communicate(timeout=20)
+    assert_gone(place)
+
+
+def test_the_scheduler_ends_when_batsim_is_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hang")
+    process = start(place)
+    os.kill(int((place / "pid").read_text()), signal.SIGKILL)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert "exit code 137 before its first message" in said
+
+
+def test_a_policy_that_raises_takes_batsim_with_it(place: Path) -> None:
+    lines = (
+        "from pybatsched.policy import Policy",
+        "class Bad(Policy):",
+        " def decide(self, now): raise ValueError('no')",
+    )
+    (place / "bad.py").write_text("\n".join(lines))
+    done = run(place, policy="bad.py:Bad")
+    assert done.returncode == 6
+    assert "ValueError: no" in done.stderr
+    assert_gone(place)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--", "-s", "tcp://x"), "'-s' among the arguments for Batsim; the socket between scheduler and Batsim"),
+        (("--", "--export=x"), "'--export=x' among the arguments for Batsim; give -e before the --"),
+        (("--", "-wx.json"), "'-wx.json' among the arguments for Batsim; give -w before the --"),
+        (("--batsim", "/nowhere/batsim"), "--batsim /nowhere/batsim: expected a program that can be run"),
+        (("--journal", str(WORKLOAD)), "is to be read; expected another file to write"),
+    ],
+)
+def test_usage_errors(args: tuple[str, ...], said: str, place: Path) -> None:
+    done = run(place, *args)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert "there is no batsim on the PATH. Name it (--batsim PATH), use its Docker image" in done.stderr
+    done = run(tmp_path, "--image", "oarteam/batsim:4.0.0")
+    assert done.returncode == 2
+    assert "--image oarteam/batsim:4.0.0: there is no docker on the PATH" in done.stderr
+
+
+def test_the_image_is_started_with_the_files_under_their_own_names(place: Path) -> None:
+    """A stand-in for docker drops its own arguments and runs what the image would run."""
+    docker = place / "bin" / "docker"
+    docker.write_text(
+        f'#!/bin/sh\necho "$@" >> "{place}/docker"\n[ "$1" = run ] || exit 0\n'
+        f'while [ "$1" != oarteam/batsim:4.0.0 ]; do shift; done; shift\nexec "{sys.executable}" "{STAND_IN}" "$@"\n'
+    )
+    docker.chmod(0o755)
+    done = run(place, "--image", "oarteam/batsim:4.0.0")
+    assert done.returncode == 0, done.stderr
+    told = (place / "docker").read_text()
+    assert f"--volume {place}/out:{place}/out " in told
+    assert f"--volume {ROOT}/platforms:{ROOT}/platforms:ro" in told
+    assert f"--user {os.getuid()}:{os.getgid()}" in told
+    assert "--network host" in told
+    words = (place / "args").read_text().splitlines()
+    assert words[words.index("-e") + 1] == f"{place}/out/r"
+    assert words[words.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
+
+
+def test_a_container_is_killed_by_name(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hang")
+    docker = place / "bin" / "docker"
+    docker.write_text(
+        f'#!/bin/sh\necho "$@" >> "{place}/docker"\n'
+        f'[ "$1" = kill ] && exec kill -9 "$(cat "{place}/pid")"\nexec "{sys.executable}" "{STAND_IN}"\n'
+    )
+    docker.chmod(0o755)
+    process = start(place, "--image", "oarteam/batsim:4.0.0")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert f"kill pybatsched-{process.pid}" in (place / "docker").read_text()
+    assert_gone(place)
