@@ -7,6 +7,7 @@ seconds and not after the time-out.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,8 +100,8 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             _reply(socket, peer, reply)
             heard_at = time.monotonic()
     except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
-        if peer is not None and watch.is_gone() and isinstance(error, Interrupted):
-            # Whoever stops us now does so because Batsim has ended; what it left behind is the news.
+        if peer is not None and watch.is_gone() and isinstance(error, Interrupted) and error.signum == signal.SIGTERM:
+            # Docker Compose stops us because Batsim has ended; what it left behind is the news.
             raise PeerLostError(f"{_closed(session)}, and {error} stops us\n{diagnose(session.engine)}") from None
         if peer is not None and not watch.is_gone():
             # The signal may have come between its request and our reply; if not, a REQ socket drops this one.

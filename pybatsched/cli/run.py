@@ -113,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         if args.journal:
             session.record_in(JournalWriter(args.journal))
         say = _say_nothing if args.quiet else arguments.say
+        Path(f"{prefix}_jobs.csv").unlink(missing_ok=True)  # what an earlier run left must not be taken for this one's
         supervisor = Supervisor(session, launcher, told, Path(f"{prefix}_batsim.log"), args.timeout, say)
         finished = _supervised(supervisor)
     scenario = Scenario(platform, workloads, with_needs(Options(), plan))

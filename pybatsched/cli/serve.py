@@ -82,6 +82,10 @@ def run(args: argparse.Namespace) -> int:
         how = f"failed with {type(error).__name__}"
         raise
     except (Interrupted, KeyboardInterrupt) as stop:
+        if session.finished and not session.engine.jobs.alive:  # Batsim is through: there is nothing left to interrupt
+            how = "ended"
+            arguments.say(_summary(session))
+            return 0
         how = "was interrupted"
         arguments.say(f"stopped by {str(stop) or 'the keyboard'} after message {session.n_messages}")
         raise
