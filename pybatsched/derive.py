@@ -8,7 +8,7 @@ Batsim; smpi and usage traces can only come from files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from pybatsched.instants import TICK
 
@@ -142,9 +142,20 @@ def derived_job(
     return fields
 
 
-def lineage(job: Job, segment: int, kind: Literal["requeue", "replace"]) -> str:
-    """Write the note by which ``_jobs.csv`` can be put together again."""
-    return f"parent={job.id};segment={segment};kind={kind}"
+class How(NamedTuple):
+    """How a job goes on: as a requeued or a replaced one; with what was left of its work; with time that is no work."""
+
+    kind: Literal["requeue", "replace"]
+    is_rest: bool = False
+    extra_s: float = 0.0
+
+
+def lineage(job: Job, segment: int, how: How) -> str:
+    """Write the note by which ``_jobs.csv`` can be put together again (`pybatsched.metrics.outcomes` reads it)."""
+    note = f"parent={job.id};segment={segment};kind={how.kind}"
+    if how.is_rest:
+        note += ";work=rest"
+    return f"{note};extra_s={how.extra_s:.12g}" if how.extra_s else note
 
 
 def _scaled(amount: Any, share: float) -> Any:

@@ -27,9 +27,10 @@ _COLUMNS: Final = (
 
 def read(path: str | Path) -> Iterator[Outcome]:
     """Give the outcome of each row, lazily; ids are ``workload!job``. O(rows). Raises InputError with the line."""
+    rows = None
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
+            rows = csv.DictReader(file, strict=True)
             missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
             if missing:
                 raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")
@@ -38,7 +39,8 @@ def read(path: str | Path) -> Iterator[Outcome]:
     except OSError as error:
         raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: expected a table in UTF-8; {error}") from None
+        line = rows.line_num if rows is not None else 1
+        raise InputError(f"{path}, line {line}: the table is damaged or cut short: {error}") from None
 
 
 def _outcome(row: dict[str, str | None], where: str) -> Outcome:

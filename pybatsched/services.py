@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pybatsched import decisions as d
 from pybatsched import derive
@@ -120,7 +120,7 @@ class Services:
                 raise Violation("can be requeued", text, job=job)
             # Its profile is forgotten with the kill, so the next user must come before it.
             spare_id = self._new_id(job, job.workload, prefix="")
-            self._register(job, spare_id, job.profile_name, n=job.n_procs, kind="requeue")
+            self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.How("requeue"))
         self.kill([job], decision, spare_id)
         self._actions.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
 
@@ -156,8 +156,9 @@ class Services:
             except derive.CannotDeriveError as error:
                 raise Violation("can be requeued", str(error), job=job) from None
             wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
+            how = derive.How("requeue", requeue.work == "rest", requeue.extra_s)
             profile_name = self._derive(
-                job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, kind="requeue"
+                job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, how=how
             )
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
         job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
@@ -193,7 +194,8 @@ class Services:
         wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
         self._actions.send(d.SetJobMetadata(job.wire_id, f"replaced_by={wire_id};kind=replace", reason=reason))
         self._actions.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
-        profile_name = self._derive(job, wire_id, profile, n=n, walltime=walltime, estimate=estimate, kind="replace")
+        how = derive.How("replace")
+        profile_name = self._derive(job, wire_id, profile, n=n, walltime=walltime, estimate=estimate, how=how)
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
         self._jobs.rename(job, wire_id)
         job.n_procs = n
@@ -211,14 +213,14 @@ class Services:
         n: int,
         walltime: float | None,
         estimate: float | None,
-        kind: Literal["requeue", "replace"],
+        how: derive.How,
     ) -> str:
         """Register a profile and a job of its own for a job that goes on. Gives the profile's name."""
         workload, _, profile_name = wire_id.partition("!")
         self._actions.carry_out(
             d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id))
         )
-        self._register(job, wire_id, profile_name, n=n, kind=kind, walltime=walltime, estimate=estimate)
+        self._register(job, wire_id, profile_name, n=n, how=how, walltime=walltime, estimate=estimate)
         return profile_name
 
     def _register(
@@ -228,7 +230,7 @@ class Services:
         profile_name: str,
         *,
         n: int,
-        kind: Literal["requeue", "replace"],
+        how: derive.How,
         walltime: float | None = None,
         estimate: float | None = None,
     ) -> None:
@@ -238,7 +240,7 @@ class Services:
         )
         self._registered.add(wire_id)
         job.n_derived += 1
-        note = self._notes[wire_id] = derive.lineage(job, job.n_derived, kind)
+        note = self._notes[wire_id] = derive.lineage(job, job.n_derived, how)
         self._actions.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
         self._actions.send(d.SetJobMetadata(wire_id, note, reason="lineage"))
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pybatsched import __version__
-from pybatsched.cli import compare, explain, platform, policies, replay, run, serve, simulate, workload
+from pybatsched.cli import compare, explain, metrics, platform, policies, replay, run, serve, simulate, workload
 from pybatsched.errors import Interrupted, PybatschedError
 
 _COMMANDS: Final = {
@@ -19,6 +19,7 @@ _COMMANDS: Final = {
     "run": run,
     "workload": workload,
     "platform": platform,
+    "metrics": metrics,
     "compare": compare,
     "policies": policies,
     "replay": replay,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pybatsched.metrics import Outcome, Tally, parent_of
+from pybatsched.metrics import Outcome, Tally
+from pybatsched.metrics.outcomes import lineage_of
 
 SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"
 
@@ -82,4 +83,5 @@ def test_without_jobs_there_are_no_figures() -> None:
     ("text", "parent"), [("", None), ("note", None), ("a=b;parent=w0!1", "w0!1"), ("parents=w0!1", None)]
 )
 def test_lineage_is_read_from_metadata(text: str, parent: str | None) -> None:
-    assert parent_of(text) == parent
+    found = lineage_of(text)
+    assert (found.parent if found is not None else None) == parent

@@ -1,0 +1,91 @@
+"""Print the metrics of runs: of all jobs, by class, or of two runs job by job."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pybatsched.cli import arguments
+from pybatsched.columns import aligned
+from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.metrics.classes import MEASURES, by_class, measured
+from pybatsched.metrics.paired import paired
+from pybatsched.metrics.runs import Run, read_run
+from pybatsched.metrics.series import queue_length, span_of
+
+EPILOG: Final = """\
+examples:
+  pybatsched metrics out/easy                              every measure over all jobs
+  pybatsched metrics out/easy --by user --measure wait_s   one measure by class: kind, size, state, or a job's field
+  pybatsched metrics out/easy --against out/fcfs           job by job: who ends earlier, who later
+  pybatsched metrics out/easy out/fcfs --json
+
+PREFIX is what -e was: PREFIX_jobs.csv is read, of the embedded simulator or of Batsim. docs/metrics.md has definitions.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `metrics`."""
+    add = parser.add_argument
+    add("prefixes", nargs="+", metavar="PREFIX", help="a run: the begin of the names of its files")
+    add("--by", metavar="CLASS", help="kind, size, state, or a field of the jobs, as user")
+    add("--measure", choices=tuple(MEASURES), default="bounded_slowdown", help="with --by (default %(default)s)")
+    add("--tau", type=arguments.timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help="bound (default %(default)g)")
+    add("--against", metavar="PREFIX", help="compare each run with this one, job by job")
+    add(
+        "-w",
+        "--workload",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="where jobs have their fields (repeatable)",
+    )
+    add("--json", action="store_true", help="print JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the tables."""
+    base = read_run(args.against, args.workload) if args.against else None
+    tables = {prefix: _table(read_run(prefix, args.workload), base, args) for prefix in args.prefixes}
+    if args.json:
+        print(json.dumps(tables, indent=1))
+        return 0
+    for prefix, rows in tables.items():
+        if len(tables) > 1:
+            print(f"{prefix}:")
+        print("\n".join(_lines(rows)))
+    return 0
+
+
+def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:
+    """Give rows of numbers by name."""
+    if base is not None:
+        return {name: paired(base.records, run.records, name, args.tau).as_dict() for name in ("flow_s", args.measure)}
+    if args.by:
+        classes = by_class(run.records, args.by)
+        found = {name: measured(members, args.measure, args.tau) for name, members in classes.items()}
+        return {name: {"jobs": len(classes[name])} | (told.as_dict() if told else {}) for name, told in found.items()}
+    rows: dict[str, Mapping[str, Any]] = {}
+    for name in MEASURES:
+        told = measured(run.records, name, args.tau)
+        rows[name] = told.as_dict() if told is not None else {"n": 0}
+    begin, end = span_of(run.records)
+    queue = queue_length(run.records)
+    rows["queue_length"] = {"mean": queue.mean(begin, end), "max": queue.maximum}
+    rows["utilisation"] = {"mean": run.utilisation()}
+    return rows
+
+
+def _lines(rows: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    table = [("", *columns)]
+    table += [(name, *(_shown(row.get(column)) for column in columns)) for name, row in rows.items()]
+    return aligned(table, "lr")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.6g}" if isinstance(value, float) else str(value)

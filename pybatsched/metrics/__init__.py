@@ -1,0 +1,8 @@
+"""Figures of runs: of jobs, of classes of jobs, over time, and of two runs side by side. See docs/metrics.md."""
+
+from __future__ import annotations
+
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, Outcome, joined
+from pybatsched.metrics.tally import Figures, Tally
+
+__all__ = ["DEFAULT_TAU_S", "Figures", "JobRecord", "Outcome", "Tally", "joined"]

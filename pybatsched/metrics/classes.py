@@ -1,0 +1,76 @@
+"""Jobs by class: regular, deadline and urgent ones, by size, by user, by any field of the workload file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from pybatsched.errors import InputError
+from pybatsched.metrics.distributions import Distribution, distribution
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
+
+UNKNOWN: Final = "unknown"
+
+#: What can be measured of a job that ran, by name.
+MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {
+    "wait_s": lambda record, _tau_s: record.wait_s,
+    "flow_s": lambda record, _tau_s: record.flow_s,
+    "slowdown": lambda record, _tau_s: record.slowdown,
+    "bounded_slowdown": lambda record, tau_s: record.bounded_slowdown(tau_s),
+    "runtime_s": lambda record, _tau_s: record.runtime_s,
+}
+
+
+def measured(
+    records: Iterable[JobRecord], measure: str = "bounded_slowdown", tau_s: float = DEFAULT_TAU_S
+) -> Distribution | None:
+    """Describe one measure over the jobs that ran; None if none did. Raises InputError for an unknown one."""
+    found = MEASURES.get(measure)
+    if found is None:
+        raise InputError(f"measure {measure!r:.40}: expected one of {', '.join(MEASURES)}")
+    return distribution(found(record, tau_s) for record in records if record.ran)
+
+
+def by_class(records: Iterable[JobRecord], key: str) -> dict[str, list[JobRecord]]:
+    """Sort jobs into classes, in the order of their names (sizes by number). O(n).
+
+    `key` is `kind` (urgent, deadline or regular), `size` (1, 2-3, 4-7, … processors), `state`, or a field of the
+    workload file, as `user`; where a job has none, its class is "unknown".
+    """
+    classes: dict[Any, list[JobRecord]] = {}
+    for record in records:
+        classes.setdefault(_class_of(record, key), []).append(record)
+    ordered = sorted(classes.items(), key=lambda item: _place(item[0]))
+    return {size_class(name) if key == "size" else str(name): members for name, members in ordered}
+
+
+def _class_of(record: JobRecord, key: str) -> Any:
+    if key == "kind":
+        return kind_of(record)
+    if key == "size":
+        return record.n_procs.bit_length()
+    if key == "state":
+        return record.state
+    value = record.fields.get(key, UNKNOWN)
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def kind_of(record: JobRecord) -> str:
+    """Tell urgent jobs and those with a deadline from regular ones, by their fields."""
+    if record.fields.get("urgent") is True:
+        return "urgent"
+    return "deadline" if "deadline" in record.fields or "max_stay" in record.fields else "regular"
+
+
+def size_class(n_bits: int) -> str:
+    """Name the sizes that have so many binary digits.
+
+    >>> size_class(1), size_class(3)
+    ('1', '4-7')
+    """
+    low = 1 << (n_bits - 1) if n_bits else 0
+    return str(low) if n_bits <= 1 else f"{low}-{2 * low - 1}"
+
+
+def _place(name: Any) -> tuple[int, float, str]:
+    return (0, float(name), "") if isinstance(name, int | float) else (1, 0.0, name)

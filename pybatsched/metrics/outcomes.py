@@ -1,0 +1,174 @@
+"""What became of the jobs of a run: rows of ``_jobs.csv``, and the jobs of users that they are put together to.
+
+A job that was killed and requeued, or replaced by one of another size, is several rows and one job: from its first
+submission to its last end. The engine writes the lineage into the rows' metadata
+(``parent=w0!12;segment=1;kind=requeue``, and ``;work=rest`` where the segment goes on with what was left,
+``;extra_s=2`` for time that is no work), so the same comes from files of real Batsim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from pybatsched.events import COMPLETED_KILLED, NOTHING, REJECTED
+
+#: Run times below this many seconds count as this many in a bounded slowdown.
+DEFAULT_TAU_S: Final = 60.0
+#: How the metadata of a job begins that was registered to be at hand and was not needed.
+UNUSED_SPARE: Final = "unused_spare_of="
+
+
+class Outcome(NamedTuple):
+    """What became of one job of ``_jobs.csv``. A rejected one has no start, run time and processors."""
+
+    id: str
+    state: str
+    submitted_at: float
+    started_at: float
+    runtime_s: float
+    n_procs: int
+    metadata: str = ""
+
+
+class Lineage(NamedTuple):
+    """What the metadata of a segment says: whose it is, which, and how its run time counts."""
+
+    parent: str
+    segment: int
+    is_rest: bool
+    extra_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """One job of a user, whatever became of it on the way.
+
+    `runtime_s` is the work that counts: a job that was restarted from scratch has the run time of its last segment, one
+    that went on with the rest the sum of them, both without the time it took to bring it back. `segments` are what ran,
+    in order; of a rejected job none. `fields` are the job's own in the workload file, where that was read.
+    """
+
+    id: str
+    state: str
+    submitted_at: float
+    runtime_s: float
+    segments: tuple[Outcome, ...]
+    fields: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+
+    @property
+    def ran(self) -> bool:
+        """Whether it ran at all, and so has waits and slowdowns."""
+        return bool(self.segments)
+
+    @property
+    def n_procs(self) -> int:
+        """The processors of its last segment, or those it asked for."""
+        return self.segments[-1].n_procs if self.segments else int(self.fields.get("res", 0))
+
+    @property
+    def started_at(self) -> float:
+        """When it first began to run."""
+        return self.segments[0].started_at
+
+    @property
+    def ended_at(self) -> float:
+        """When it ended for good."""
+        last = self.segments[-1]
+        return last.started_at + last.runtime_s
+
+    @property
+    def flow_s(self) -> float:
+        """From its first submission to its last end: flow, response or turnaround time."""
+        return self.ended_at - self.submitted_at
+
+    @property
+    def wait_s(self) -> float:
+        """All of its flow that is not its run time; for a job of one segment, from submission to start."""
+        return max(self.flow_s - self.runtime_s, 0.0)
+
+    @property
+    def slowdown(self) -> float:
+        """Flow over run time, 1 at least; Batsim calls it stretch."""
+        return bounded_slowdown(self.wait_s, self.runtime_s, 0.0)
+
+    def bounded_slowdown(self, tau_s: float = DEFAULT_TAU_S) -> float:
+        """Flow over run time, but no run time below tau, and 1 at least."""
+        return bounded_slowdown(self.wait_s, self.runtime_s, tau_s)
+
+
+def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
+    """Give max(1, (wait + run) / max(run, tau)).
+
+    >>> bounded_slowdown(15.0, 5.0, 10.0), bounded_slowdown(1.0, 5.0, 60.0)
+    (2.0, 1.0)
+    """
+    bound_s = max(runtime_s, tau_s)
+    return max((wait_s + runtime_s) / bound_s, 1.0) if bound_s > 0 else 1.0
+
+
+def lineage_of(metadata: str) -> Lineage | None:
+    """Read what a segment's metadata says of its lineage; None for a job that is its own.
+
+    >>> lineage_of("parent=w0!12;segment=1;kind=requeue;work=rest;extra_s=2.5")
+    Lineage(parent='w0!12', segment=1, is_rest=True, extra_s=2.5)
+    """
+    if "parent=" not in metadata:
+        return None
+    said = dict(part.partition("=")[::2] for part in metadata.split(";"))
+    if "parent" not in said:
+        return None
+    try:
+        segment, extra_s = int(said.get("segment", "1")), float(said.get("extra_s", "0"))
+    except ValueError:
+        segment, extra_s = 1, 0.0
+    return Lineage(said["parent"], segment, said.get("work") == "rest", extra_s)
+
+
+def put_together(first: Outcome | None, later: Sequence[Outcome]) -> JobRecord:
+    """Make one job of its segments: the original row, if it is known, and those that went on for it. O(k log k)."""
+    chain: list[tuple[Outcome, Lineage | None]] = [] if first is None else [(first, None)]
+    chain += sorted(((outcome, lineage_of(outcome.metadata)) for outcome in later), key=_place_in_chain)
+    last = chain[-1][0]
+    parts = [(outcome, lineage) for outcome, lineage in chain if outcome.state != REJECTED]
+    runtime_s = 0.0
+    for outcome, lineage in reversed(parts):
+        runtime_s += outcome.runtime_s - (lineage.extra_s if lineage is not None else 0.0)
+        if lineage is None or not lineage.is_rest:
+            break
+    job_id = first.id if first is not None else chain[0][1].parent if chain[0][1] is not None else last.id
+    segments = tuple(outcome for outcome, _ in parts)
+    return JobRecord(job_id, last.state, chain[0][0].submitted_at, max(runtime_s, 0.0), segments)
+
+
+def _place_in_chain(part: tuple[Outcome, Lineage | None]) -> int:
+    return part[1].segment if part[1] is not None else 0
+
+
+def joined(outcomes: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] = NOTHING) -> list[JobRecord]:
+    """Put all rows of a run together to jobs, in the order in which they were first over. O(rows).
+
+    `fields` are the jobs of the workload files by their full ids; members like user or deadline come from there.
+    """
+    firsts: dict[str, Outcome] = {}
+    later: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.metadata.startswith(UNUSED_SPARE):
+            continue
+        lineage = lineage_of(outcome.metadata)
+        if lineage is None:
+            firsts[outcome.id] = outcome
+        else:
+            later.setdefault(lineage.parent, []).append(outcome)
+    records = [put_together(outcome, later.pop(job_id, ())) for job_id, outcome in firsts.items()]
+    records += [put_together(None, segments) for segments in later.values()]
+    if not fields:
+        return records
+    return [
+        JobRecord(r.id, r.state, r.submitted_at, r.runtime_s, r.segments, fields.get(r.id, NOTHING)) for r in records
+    ]
+
+
+#: States after which a job may go on as another one.
+MAY_GO_ON: Final = frozenset((COMPLETED_KILLED, REJECTED))

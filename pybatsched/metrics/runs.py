@@ -1,0 +1,96 @@
+"""A whole run, read back from its files: the embedded simulator's or real Batsim's."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pybatsched import jobs_csv
+from pybatsched.errors import InputError
+from pybatsched.metrics.outcomes import JobRecord, joined
+from pybatsched.metrics.series import procs_in_use, span_of
+from pybatsched.workload import load
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run: its jobs, its processors (0 if no file says), and what its summary says, if there is one."""
+
+    prefix: str
+    records: tuple[JobRecord, ...]
+    n_procs: int
+    summary: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """A short name: the policy with its options if the summary says, else the prefix."""
+        policy = self.summary.get("policy")
+        return str(policy["name"]) if isinstance(policy, dict) and "name" in policy else Path(self.prefix).name
+
+    def utilisation(self) -> float | None:
+        """Give the share of all processors' time from the first submission to the last end that jobs held."""
+        begin, end = span_of(self.records)
+        if end <= begin or not self.n_procs:
+            return None
+        return procs_in_use(self.records).integral(begin, end) / (self.n_procs * (end - begin))
+
+
+def read_run(prefix: str, workloads: Sequence[str] = ()) -> Run:
+    """Read ``PREFIX_jobs.csv``, and ``PREFIX_summary.json`` or ``PREFIX_schedule.csv`` where they are. O(jobs).
+
+    Fields of jobs (user, deadline, …) come from `workloads`, in Batsim's order; without them from the files that the
+    summary names, if those are still what they were. Raises InputError.
+    """
+    summary = _summary(Path(f"{prefix}_summary.json"))
+    files = list(workloads) or _unchanged(summary)
+    fields = {
+        _full_id(f"w{i}", job["id"]): job for i, path in enumerate(files) for job in load(path, walltimes="none").jobs
+    }
+    records = tuple(joined(jobs_csv.read(f"{prefix}_jobs.csv"), fields))
+    n_procs = summary.get("n_procs")
+    if not isinstance(n_procs, int):
+        n_procs = _machines(Path(f"{prefix}_schedule.csv"))
+    return Run(prefix, records, n_procs, summary)
+
+
+def _full_id(workload: str, job_id: Any) -> str:
+    text = str(job_id)
+    return text if text.startswith(f"{workload}!") else f"{workload}!{text}"
+
+
+def _summary(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected a summary in JSON; {error}") from None
+    return content if isinstance(content, dict) else {}
+
+
+def _unchanged(summary: Mapping[str, Any]) -> list[str]:
+    """Give the workload files that a summary names, if all of them are still the same."""
+    inputs = summary.get("inputs")
+    named = inputs.get("workloads") if isinstance(inputs, dict) else None
+    found = []
+    for file in named if isinstance(named, list) else ():
+        path = Path(str(file.get("file")))
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != file.get("sha256"):
+            return []
+        found.append(str(path))
+    return found
+
+
+def _machines(path: Path) -> int:
+    """Give the number of machines by ``_schedule.csv``, 0 if there is none."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            row = next(csv.DictReader(file), None)
+        return int((row or {}).get("nb_computing_machines") or 0)
+    except (OSError, ValueError, csv.Error):
+        return 0

@@ -1,0 +1,265 @@
+"""Rows of files put together to jobs, described, sorted into classes, followed over time and compared."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.process import run_cli
+
+from pybatsched import jobs_csv
+from pybatsched.errors import InputError
+from pybatsched.metrics import Outcome, Tally, joined
+from pybatsched.metrics.classes import by_class, measured
+from pybatsched.metrics.distributions import distribution, percentile
+from pybatsched.metrics.outcomes import JobRecord, Lineage, lineage_of
+from pybatsched.metrics.paired import paired
+from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of, steps_of
+
+ROOT = Path(__file__).parents[2]
+SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"
+PUSHY = ROOT / "tests" / "support" / "pushy.py"
+
+times = st.integers(0, 1000).map(lambda n: n / 4)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[Outcome]:
+    """Rows as a run leaves them: plain jobs, rejected ones, and chains of segments, in any order."""
+    rows: list[Outcome] = []
+    for number in range(draw(st.integers(0, 8))):
+        at, name, n = draw(times), f"w0!{number}", draw(st.integers(1, 4))
+        kind = draw(st.sampled_from(["plain", "rejected", "requeued", "rest", "replaced"]))
+        if kind == "rejected":
+            rows.append(Outcome(name, REJECTED, at, 0.0, 0.0, 0))
+            continue
+        start, span = at + draw(times), draw(times)
+        if kind == "plain":
+            rows.append(Outcome(name, SUCCESS, at, start, span, n))
+            continue
+        if kind == "replaced":
+            rows.append(Outcome(name, REJECTED, at, 0.0, 0.0, 0, f"replaced_by=dyn!{number};kind=replace"))
+            rows.append(Outcome(f"dyn!{number}", SUCCESS, at, start, span, n, f"parent={name};segment=1;kind=replace"))
+            continue
+        rows.append(Outcome(name, KILLED, at, start, span, n))
+        note = ";work=rest" if kind == "rest" else ""
+        n_more = draw(st.integers(0, 3))
+        for k in range(1, n_more + 1):
+            start, before = start + span + draw(times), span
+            span = before + draw(times)
+            state = SUCCESS if k == n_more else KILLED
+            rows.append(
+                Outcome(f"dyn!{number}.{k}", state, at, start, span, n, f"parent={name};segment={k};kind=requeue{note}")
+            )
+    return draw(st.permutations(rows))
+
+
+@given(runs())
+def test_the_tally_and_the_records_agree(rows: list[Outcome]) -> None:
+    tally = Tally()
+    for row in rows:
+        tally.add(row)
+    figures, records = tally.figures(4), joined(rows)
+    assert figures.n_jobs == len(records)
+    ran = [record for record in records if record.ran]
+    assert (figures.mean_wait_s is None) == (not ran)
+    if ran:
+        assert figures.mean_wait_s == pytest.approx(statistics.fmean(record.wait_s for record in ran))
+        assert figures.mean_bounded_slowdown == pytest.approx(statistics.fmean(r.bounded_slowdown() for r in ran))
+        begin, end = span_of(records)
+        if end > begin and figures.utilisation is not None:
+            assert figures.utilisation == pytest.approx(
+                procs_in_use(records).integral(begin, end) / (4 * (end - begin))
+            )
+
+
+@given(runs())
+def test_every_job_of_a_user_is_one_record(rows: list[Outcome]) -> None:
+    records = joined(rows)
+    assert sorted(record.id for record in records) == sorted(row.id for row in rows if row.id.startswith("w0!"))
+    for record in records:
+        if record.ran:
+            assert record.flow_s == pytest.approx(record.wait_s + record.runtime_s)
+            assert record.bounded_slowdown() >= 1
+            assert record.slowdown >= record.bounded_slowdown()
+    assert sum(len(record.segments) for record in records) == sum(row.state != REJECTED for row in rows)
+
+
+@given(runs())
+def test_nobody_waits_and_nothing_is_held_in_the_end(rows: list[Outcome]) -> None:
+    records = joined(rows)
+    for series in (procs_in_use(records), queue_length(records)):
+        assert list(series.times) == sorted(set(series.times))
+        assert series.values[-1:] in {(), (0.0,)}
+        assert all(value >= 0 for value in series.values)
+
+
+@given(st.lists(st.tuples(times, st.integers(-3, 3).map(float))), times, times)
+def test_areas_are_those_of_slow_sums(changes: list[tuple[float, float]], one: float, other: float) -> None:
+    """The slow way: look at every quarter of a second."""
+    series = steps_of(changes)
+    begin, end = min(one, other), max(one, other)
+    slow = sum(series.at(begin + k / 4) / 4 for k in range(round((end - begin) * 4)))
+    assert series.integral(begin, end) == pytest.approx(slow)
+    for time in {time for time, _ in changes}:
+        assert series.at(time) == pytest.approx(sum(change for at, change in changes if at <= time))
+    edges = sorted({begin, end, *(begin + (end - begin) * k / 7 for k in range(8))})
+    if len(edges) > 1:
+        wanted = [series.integral(low, high) / (high - low) for low, high in pairwise(edges)]
+        assert series.binned(edges) == pytest.approx(wanted)
+
+
+def test_before_the_first_step_there_is_nothing() -> None:
+    series = Steps((5.0,), (2.0,))
+    assert (series.at(4.9), series.at(5.0), series.maximum, Steps((), ()).maximum) == (0, 2, 2, 0)
+    assert series.mean(5.0, 5.0) == 2
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1))
+def test_distributions(values: list[float]) -> None:
+    told = distribution(values)
+    assert told is not None
+    assert told.n == len(values)
+    assert told.mean == pytest.approx(statistics.fmean(values), abs=1e-6)
+    assert told.std == pytest.approx(statistics.pstdev(values), abs=1e-3)
+    assert told.median == pytest.approx(statistics.median(values), abs=1e-6)
+    shares = list(told.percentiles.values())
+    assert told.minimum <= shares[0]
+    assert shares == sorted(shares)
+    assert shares[-1] <= told.maximum
+
+
+@pytest.mark.parametrize(("p", "value"), [(0, 1.0), (25, 1.75), (50, 2.5), (90, 3.7), (100, 4.0)])
+def test_percentiles_lie_between_neighbours(p: float, value: float) -> None:
+    assert percentile([1.0, 2.0, 3.0, 4.0], p) == pytest.approx(value)
+
+
+def test_no_values_no_distribution() -> None:
+    assert distribution([]) is None
+    assert measured(joined([Outcome("w0!a", REJECTED, 0.0, 0.0, 0.0, 0)])) is None
+    with pytest.raises(InputError, match="measure 'beauty': expected one of wait_s"):
+        measured([], "beauty")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", None),
+        ("replaced_by=dyn!x;kind=replace", None),
+        ("parent=w0!1;segment=2;kind=requeue", Lineage("w0!1", 2, False, 0.0)),
+        ("parent=w0!1;segment=1;kind=requeue;work=rest", Lineage("w0!1", 1, True, 0.0)),
+        ("parent=w0!1;segment=x;extra_s=y", Lineage("w0!1", 1, False, 0.0)),
+        ("mood=good;parent=w0!1", Lineage("w0!1", 1, False, 0.0)),
+    ],
+)
+def test_lineage(text: str, found: Lineage | None) -> None:
+    assert lineage_of(text) == found
+
+
+def test_classes_by_kind_size_and_fields() -> None:
+    def job(name: str, n: int, **fields: object) -> JobRecord:
+        return JobRecord(name, SUCCESS, 0.0, 5.0, (Outcome(name, SUCCESS, 0.0, 0.0, 5.0, n),), fields)
+
+    jobs = [job("a", 1, user=10), job("b", 2, urgent=True, user=9), job("c", 3, deadline=9.0), job("d", 64, max_stay=3)]
+    assert {k: [r.id for r in v] for k, v in by_class(jobs, "kind").items()} == {
+        "deadline": ["c", "d"],
+        "regular": ["a"],
+        "urgent": ["b"],
+    }
+    assert list(by_class(jobs, "size")) == ["1", "2-3", "64-127"]
+    assert list(by_class(jobs, "user")) == ["9", "10", "unknown"]
+
+
+def test_pairs_of_runs_without_common_jobs() -> None:
+    one = joined([Outcome("w0!a", SUCCESS, 0.0, 0.0, 5.0, 1)])
+    other = joined([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)])
+    both = paired(one, other)
+    assert (both.n_pairs, both.n_only_first, both.n_only_second) == (0, 1, 1)
+    assert both.impacted is both.early is both.mean_ratio is both.ratio_of_means is None
+
+
+@given(runs())
+def test_a_run_compared_with_itself_is_unchanged(rows: list[Outcome]) -> None:
+    records = joined(rows)
+    both = paired(records, records)
+    assert both.impacted in {0.0, None}
+    assert both.mean_ratio in {1.0, None}
+
+
+# --- files ---
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = tmp_path_factory.mktemp("run")
+    args = ("-p", "platforms/cluster32.xml", "-w", "examples/workload.json", "--policy", f"{PUSHY}:Ruthless")
+    assert run_cli("simulate", *args, "-e", str(place / "run"), cwd=ROOT).returncode == 0
+    return str(place / "run")
+
+
+def test_a_run_is_read_back_with_its_lineage(prefix: str) -> None:
+    found = read_run(prefix)
+    summary = json.loads(Path(f"{prefix}_summary.json").read_text())
+    assert len(found.records) == summary["figures"]["n_jobs"] == 30
+    assert any(len(record.segments) > 1 for record in found.records)
+    assert found.utilisation() == pytest.approx(summary["figures"]["utilisation"])
+    waits = measured(found.records, "wait_s")
+    assert waits is not None
+    assert waits.mean == pytest.approx(summary["figures"]["mean_wait_s"])
+
+
+def test_fields_come_from_the_workload(prefix: str, tmp_path: Path) -> None:
+    content = json.loads((ROOT / "examples" / "workload.json").read_text())
+    for number, job in enumerate(content["jobs"]):
+        job["user"] = f"u{number % 3}"
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    found = read_run(prefix, [str(tmp_path / "w.json")])
+    assert {name: len(jobs) for name, jobs in by_class(found.records, "user").items()} == {"u0": 10, "u1": 10, "u2": 10}
+    assert list(by_class(read_run(prefix).records, "user")) == ["unknown"]
+
+
+def test_plain_files_of_batsim_are_enough(prefix: str, tmp_path: Path) -> None:
+    for suffix in ("_jobs.csv", "_schedule.csv"):
+        (tmp_path / f"b{suffix}").write_text(Path(f"{prefix}{suffix}").read_text())
+    found = read_run(str(tmp_path / "b"))
+    assert (found.n_procs, found.summary, len(found.records)) == (32, {}, 30)
+    (tmp_path / "b_schedule.csv").unlink()
+    assert read_run(str(tmp_path / "b")).utilisation() is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text: text.replace("final_state", "state", 1), "line 1: no column 'final_state'"),
+        (lambda text: text.replace("COMPLETED_SUCCESSFULLY", "DONE", 1), "final_state 'DONE'; expected one of"),
+        (lambda text: text[:-30], "cut short"),
+        (lambda text: text.replace(",0-", ",x-", 1), "line"),
+    ],
+)
+def test_broken_tables_name_the_line(change: object, said: str, prefix: str, tmp_path: Path) -> None:
+    path = tmp_path / "x_jobs.csv"
+    path.write_text(change(Path(f"{prefix}_jobs.csv").read_text()))  # type: ignore[operator]
+    with pytest.raises(InputError, match="x_jobs.csv, line") as error:
+        list(jobs_csv.read(path))
+    assert said in str(error.value)
+
+
+def test_the_command(prefix: str) -> None:
+    done = run_cli("metrics", prefix)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split()[:3] == ["n", "mean", "std"]
+    assert "utilisation" in done.stdout
+    by_size = run_cli("metrics", prefix, "--by", "size", "--measure", "wait_s").stdout
+    assert "16-31" in by_size
+    against = json.loads(run_cli("metrics", prefix, "--against", prefix, "--json").stdout)
+    assert against[prefix]["flow_s"]["n_pairs"] == 30
+    assert math.isclose(against[prefix]["flow_s"]["mean_ratio"], 1)
+    missing = run_cli("metrics", "nowhere/run")
+    assert (missing.returncode, missing.stderr.count("\n")) == (2, 1)
