@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import re
 import subprocess
@@ -11,10 +13,7 @@ from pathlib import Path
 import pytest
 from support.process import Peer, Server, run_cli
 
-from pybatsched import metrics, testing
-from pybatsched.cli import progress
-from pybatsched.simulator import jobs as sim_jobs
-from pybatsched.simulator import tasks
+from pybatsched import testing
 from pybatsched.testing import FakeBatsim, Workload
 
 ROOT = Path(__file__).parents[1]
@@ -90,13 +89,15 @@ def test_the_demo_runs(tmp_path: Path) -> None:
     assert "the job that waited longest" in done.stdout
 
 
-def test_examples_in_docstrings() -> None:
-    import doctest
+WITH_EXAMPLES = [path for path in sorted((ROOT / "pybatsched").rglob("*.py")) if ">>> " in path.read_text()]
 
-    for module in (testing, metrics, tasks, sim_jobs, progress):
-        result = doctest.testmod(module)
-        assert result.attempted, module
-        assert not result.failed, module
+
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.stem)
+def test_examples_in_docstrings(path: Path) -> None:
+    module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    result = doctest.testmod(module)
+    assert result.attempted
+    assert not result.failed
 
 
 def test_every_rule_is_documented() -> None:
