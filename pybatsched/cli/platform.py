@@ -200,6 +200,7 @@ def _number(text: str) -> float:
 
 # -------------------------------------------------------------------------------------------------------------- check
 
+_N_TOLD: Final = 50
 _CHECK: Final = """\
 exit codes: 0 Batsim would take it, notes or not; 7 it would not; 2 the file cannot be opened
 """
@@ -222,11 +223,11 @@ def _check(args: argparse.Namespace) -> int:
             roles=read_roles(args.add_role_to_hosts),
             energy=args.energy,
         )
-        for finding in found:
-            if finding.is_refused:
-                print(f"{finding.text} (refused)")
-            elif not args.quiet:
-                print(f"{finding.text} (note)")
+        told = [finding for finding in found if finding.is_refused or not args.quiet]
+        for finding in told[:_N_TOLD]:
+            print(f"{finding.text} ({'refused' if finding.is_refused else 'note'})")
+        if len(told) > _N_TOLD:
+            print(f"{name}: and {len(told) - _N_TOLD:,} more")
         refused = sum(finding.is_refused for finding in found)
         n_refused += refused
         if not args.quiet:

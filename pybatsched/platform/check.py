@@ -85,8 +85,8 @@ def _hops(source: str, hop_s: float, hop_at: str) -> str:
 
 def _sizes(platform: Platform) -> list[Finding]:
     """Say what surprises people about large machines and about the order of ids."""
-    found = [Finding(0, text, False) for text in (many_hosts(platform), _disorder(platform)) if text]
-    return [Finding(0, f"{platform.source}: {text}", False) for _, text, _ in found]
+    texts = (many_hosts(platform), _disorder(platform))
+    return [Finding(0, f"{platform.source}: {text}", False) for text in texts if text]
 
 
 def many_hosts(platform: Platform) -> str:

@@ -19,7 +19,8 @@ def table(platform: Platform) -> list[str]:
     """Give the table, a line each: hosts of one kind in a row, and a last line for all. O(hosts)."""
     rows: list[tuple[str, ...]] = [_HEAD]
     rows += [_row(ids, hosts) for ids, hosts in _kinds(platform.compute)]
-    rows += [(_ids(platform.n_procs, host), *_row(IntervalSet(), [host])[1:]) for host in platform.storage]
+    first = platform.n_procs
+    rows += [(_ids(first + i, host), *_row(IntervalSet(), [host])[1:]) for i, host in enumerate(platform.storage)]
     n_cores = sum(host.n_cores for host in platform.compute)
     rows.append(("all", f"{platform.n_procs:,}", f"{n_cores:,}", "", "", "", "", f"master {platform.master.name}"))
     return aligned(rows, "lrrrlrrl")

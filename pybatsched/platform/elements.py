@@ -69,6 +69,7 @@ class Content:
         self._remarks: dict[str, Remark] = {}
         self._zones = [Zone("", "")]
         self._zone_ids: set[str] = set()
+        self._lines: dict[str, int] = {}  # of hosts, once somebody asks
         self._props: dict[str, str] = {}
         self._route: list[str] = []
         self._begin: dict[str, Callable[[Place], None]] = {
@@ -186,7 +187,9 @@ class Content:
         if name in self._zone_ids:
             self._refuse(place, f": there is a zone {name!r:.80} already; expected another id")
         self._zone_ids.add(name)
-        return Zone(name, routing, place.line, parent, parent.properties(), topology=topology)
+        zone = Zone(name, routing, place.line, parent, parent.properties(), topology=topology)
+        self.network.zones.append(zone)
+        return zone
 
     def _end_zone(self, _place: Place) -> None:
         self._zones.pop()
@@ -215,7 +218,7 @@ class Content:
         zone = zone or self._zones[-1]
         owners = self.network.owners
         if host.name in owners:
-            before = next((other.line for other in self.hosts if other.name == host.name), owners[host.name].line)
+            before = self._line_of(host.name)
             raise self._error(place, f": host {host.name!r:.80} exists already (line {before}); expected another name")
         owners[host.name] = zone
         if len(self.hosts) >= MAX_HOSTS:
@@ -223,6 +226,12 @@ class Content:
         if not self.slices or self.slices[-1][1] is not zone:
             self.slices.append((len(self.hosts), zone))
         self.hosts.append(host)
+
+    def _line_of(self, name: str) -> int:
+        """Tell where a host or router is described. All are looked at once, however often it is asked."""
+        if name not in self._lines:
+            self._lines = {host.name: host.line for host in self.hosts}
+        return self._lines.get(name, self.network.owners[name].line)
 
     def _host(self, place: Place) -> None:
         speeds = self._speeds(place)
@@ -249,12 +258,12 @@ class Content:
                 place, f" attribute topology: expected one of {', '.join(_TOPOLOGIES)}, got {topology!r:.80}"
             )
         zone = self._new_zone(place, "", topology)
-        zone.crossed.append(self._made_link(place, "the links of ", "bw", "lat"))
+        zone.cross(self._made_link(place, "the links of ", "bw", "lat"))
         if topology == "FLAT":
             router = attributes.get("router_id") or f"{attributes['prefix']}{zone.id}_router{attributes['suffix']}"
             self.network.owners.setdefault(router, zone)
             if attributes.get("bb_bw"):
-                zone.crossed.append(self._made_link(place, "the backbone of ", "bb_bw", "bb_lat"))
+                zone.cross(self._made_link(place, "the backbone of ", "bb_bw", "bb_lat"))
         properties, own = self._take_props()
         around = self._zones[-1].properties()
         if own and topology == "FLAT":  # SimGrid forgets to give other clusters the properties that their hosts get
@@ -266,7 +275,7 @@ class Content:
         if self._zones[-1].routing != "Cluster":
             raise self._error(place, ": expected it in a zone with routing Cluster")
         zone = self._zones[-1]
-        zone.crossed.append(self._made_link(place, "the links of ", "bw", "lat"))
+        zone.cross(self._made_link(place, "the links of ", "bw", "lat"))
         like = Host("", self._one_speed(place), 1, NO_ROLE, zone.properties(), 0, place.line)
         self._row(place, "FLAT", like, zone)
 
@@ -300,7 +309,7 @@ class Content:
             raise self._error(place, ": expected it in a zone with routing Vivaldi")
         where = f"the links of {place.name}, line {place.line}"
         for key in ("bw_in", "bw_out"):
-            zone.crossed.append(Link(_cost(0.0, self._read(place, key, units.bandwidth)), where, place.line))
+            zone.cross(Link(_cost(0.0, self._read(place, key, units.bandwidth)), where, place.line))
         self._note_traces(place)
         self._coordinates(place)
         speeds = self._one_speed(place)
@@ -333,7 +342,7 @@ class Content:
         links[name] = self._made_link(place, "", "bandwidth", "latency")
 
     def _backbone(self, place: Place) -> None:
-        self._zones[-1].crossed.append(self._made_link(place, "", "bandwidth", "latency"))
+        self._zones[-1].cross(self._made_link(place, "", "bandwidth", "latency"))
 
     def _host_link(self, place: Place) -> None:
         attributes = place.attributes

@@ -1,4 +1,4 @@
-"""Where the network leads: the ways between hosts and the master, as SimGrid would find them.
+"""Where the network leads: the ways between the master and the hosts, as SimGrid would find them.
 
 Batsim moves its notices as messages of one byte between the master and the other hosts. A host without a way to the
 master makes it abort when the host is first used; a way over links that cost time lets times drift. This module finds
@@ -8,17 +8,19 @@ both. It is no model of the network: what jobs communicate is not its matter.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from pybatsched.platform.model import Host
-from pybatsched.platform.zones import Link, Network, Route, Zone
+from pybatsched.platform.zones import NO_LINK, Link, Network, Route, Zone, costlier
 
 #: A hop below this vanishes in any clock value that counts (the wire has six decimals).
 FREE_S = 1e-12
 
 _SEARCHING = frozenset(("Floyd", "Dijkstra", "DijkstraCache"))
+_OF_ITSELF = frozenset(("Cluster", "Vivaldi", "Wifi"))  # zones that have a way between any two points
 _N_TOLD = 20
 
 
@@ -40,42 +42,38 @@ class Findings:
     notes: tuple[tuple[int, str], ...]
 
 
-@dataclass(slots=True)
-class _Table:
-    """The routes of a zone by their ends; for routings that search, the search trees found so far."""
+class _Reached(NamedTuple):
+    """A member of a zone that can be reached: the costliest link on the way, and the point where it is entered."""
 
-    edges: dict[str, dict[str, Route]] = field(default_factory=dict)
-    trees: dict[str, dict[str, str]] = field(default_factory=dict)
-    is_symmetrical: bool = True
+    worst: Link
+    entry: str
 
 
 def find(
     network: Network, hosts: Sequence[Host], slices: Sequence[tuple[int, Zone]], master: str, storage: AbstractSet[str]
 ) -> Findings:
-    """Look at the way from the master to each host and back. O(hosts + routes log routes), less for clusters.
+    """Look at the way from the master to each host and back. O(hosts x depth + routes log routes), less for clusters.
 
     `slices` say from which place in `hosts` on they are in which zone. All hosts of a cluster are alike: a few are
     asked. To storage hosts Batsim sends nothing.
     """
-    ways = _Ways(network)
-    worst: Link | None = None
+    directions = [_Ways(network)]
+    if not all(route.is_symmetrical for zone in network.zones for route in zone.routes):
+        directions.append(_Ways(network, backward=True))
+    worst = NO_LINK
     missing: dict[str, tuple[int, str]] = {}
     for host in _representatives(hosts, slices):
         if host.name == master or host.name in storage:
             continue
-        for src, dst in ((master, host.name), (host.name, master)):
+        for ways in directions:
             try:
-                for link in ways.between(src, dst):
-                    if worst is None or link.cost_s > worst.cost_s:
-                        worst = link
+                worst = costlier(worst, ways.between(master, host.name))
             except NoWayError as error:
-                text = f"no way from host {src!r:.80} to {dst!r:.80}: {error}; Batsim would abort when it is used"
-                missing.setdefault(str(error), (host.line or error.line, text))
+                text = f"no way between the master {master!r:.80} and {host.name!r:.80}: {error}"
+                missing.setdefault(str(error), (host.line or error.line, f"{text}; Batsim would abort when it is used"))
                 break
-    told = (tuple(missing.values())[:_N_TOLD], tuple(ways.notes.values()))
-    if worst is None or worst.cost_s < FREE_S:
-        return Findings(0.0, "", *told)
-    return Findings(worst.cost_s, worst.where, *told)
+    told = (tuple(missing.values())[:_N_TOLD], tuple(directions[0].notes.values()))
+    return Findings(0.0, "", *told) if worst.cost_s < FREE_S else Findings(worst.cost_s, worst.where, *told)
 
 
 def _representatives(hosts: Sequence[Host], slices: Sequence[tuple[int, Zone]]) -> Iterator[Host]:
@@ -87,45 +85,104 @@ def _representatives(hosts: Sequence[Host], slices: Sequence[tuple[int, Zone]]) 
 
 
 class _Ways:
-    """Finds ways; what was looked up once is remembered."""
+    """Finds ways from a point; what leads from there through a zone is found once. `backward` goes against routes."""
 
-    def __init__(self, network: Network) -> None:
-        self._network = network
-        self._tables: dict[int, _Table] = {}
+    def __init__(self, network: Network, *, backward: bool = False) -> None:
         self.notes: dict[str, tuple[int, str]] = {}  # by zone
+        self._network = network
+        self._backward = backward
+        self._trees: dict[tuple[int, str], dict[str, _Reached]] = {}
 
-    def between(self, src: str, dst: str) -> list[Link]:
-        """Give the links of a way, in no particular order. Raises NoWayError."""
+    def between(self, src: str, dst: str) -> Link:
+        """Give the costliest link of the way. Raises NoWayError."""
         if src == dst:
-            return []
+            return NO_LINK
         owners = self._network.owners
         for name in (src, dst):
             if name not in owners:
                 raise NoWayError(f"there is no host or router {name!r:.80}", 0)
+        if owners[src] is owners[dst]:
+            return self._inside(owners[src], src, dst)
         from_trail, to_trail = owners[src].trail(), owners[dst].trail()
         depth = 0
         while depth < min(len(from_trail), len(to_trail)) and from_trail[depth] is to_trail[depth]:
             depth += 1
-        if depth == 0:
-            raise NoWayError("they are in zones without a zone around both", from_trail[0].line)
+        if depth == 0 or depth == len(from_trail) or depth == len(to_trail):
+            raise NoWayError("one of them is in a zone around the other", from_trail[0].line)
         zone = from_trail[depth - 1]
-        if len(from_trail) == depth and len(to_trail) == depth:
-            return self._inside(zone, src, dst)
-        one = from_trail[depth].id if len(from_trail) > depth else src
-        other = to_trail[depth].id if len(to_trail) > depth else dst
-        return self._through(zone, (src, one), (dst, other))
+        member, goal = from_trail[depth].id, to_trail[depth].id
+        reached = self._tree(zone, src, member).get(goal)
+        if reached is None:
+            raise NoWayError(f"{_called(zone)} has no route from {member!r:.80} to {goal!r:.80}", zone.line)
+        return costlier(reached.worst, self.between(reached.entry, dst))
 
-    def _through(self, zone: Zone, start: tuple[str, str], goal: tuple[str, str]) -> list[Link]:
-        """Cross a zone of zones: `start` and `goal` are points, and the members of the zone that they are in."""
-        links: list[Link] = []
-        here = start[0]
-        for route, forth in self._steps(zone, start[1], goal[1]):
-            leave, enter = (route.gw_src, route.gw_dst) if forth else (route.gw_dst, route.gw_src)
+    def _inside(self, zone: Zone, src: str, dst: str) -> Link:
+        """Cross a zone of points, or a cluster."""
+        if zone.topology:
+            return zone.costliest
+        if zone.routing in _OF_ITSELF:
+            return costlier(zone.costliest, self._of(zone, src), self._of(zone, dst))
+        reached = self._tree(zone, src, src).get(dst)
+        if reached is not None:
+            return reached.worst
+        error = NoWayError(f"{_called(zone)} has no route from {src!r:.80} to {dst!r:.80}", zone.line)
+        if zone.routing != "Full":
+            raise error
+        # Seen with Batsim 4.2.1: between points of a Full zone, unlike between zones, no route is a free one.
+        self.notes.setdefault(zone.id, (zone.line, f"{error}; Batsim takes such a way for a free one"))
+        return NO_LINK
+
+    def _of(self, zone: Zone, point: str) -> Link:
+        own = zone.links_of.get(point, ())
+        return own if isinstance(own, Link) else self._costliest(own)
+
+    def _costliest(self, names: Iterable[str]) -> Link:
+        """Give the costliest of links by name; halves of split links have names of their own."""
+        links = self._network.links
+        found = (links.get(name) or links.get(name.removesuffix("_UP").removesuffix("_DOWN")) for name in names)
+        return costlier(NO_LINK, *(link for link in found if link is not None))  # what is unknown is told elsewhere
+
+    def _tree(self, zone: Zone, point: str, member: str) -> dict[str, _Reached]:
+        """Find all members of a zone that can be reached from a point in one of them. O(routes log routes), once.
+
+        By the fewest links, as SimGrid counts; in zones that do not search, only what has a route of its own.
+        """
+        tree = self._trees.get((id(zone), point))
+        if tree is not None:
+            return tree
+        tree = self._trees[id(zone), point] = {}
+        edges = self._edges(zone)
+        found: dict[str, _Reached] = {member: _Reached(NO_LINK, point)}
+        heap = [(len(route.links), there, member, route) for there, route in edges.get(member, {}).items()]
+        heapq.heapify(heap)
+        while heap:
+            cost, here, before, route = heapq.heappop(heap)
+            if here in found:
+                continue
+            found[here] = tree[here] = self._step(zone, found[before], route, here)
+            if zone.routing in _SEARCHING:
+                for there, onward in edges.get(here, {}).items():
+                    if there not in found:
+                        heapq.heappush(heap, (cost + len(onward.links), there, here, onward))
+        return tree
+
+    def _step(self, zone: Zone, so_far: _Reached, route: Route, to: str) -> _Reached:
+        """Go on over a route into a member."""
+        forth = route.dst == to
+        leave, enter = (route.gw_src, route.gw_dst) if forth else (route.gw_dst, route.gw_src)
+        if zone.kind == "zones":
             self._check_gateways(zone, route)
-            links += self.between(here, leave)
-            links += self._named(route.links)
-            here = enter
-        return links + self.between(here, goal[0])
+        worst = costlier(so_far.worst, self.between(so_far.entry, leave), self._costliest(route.links))
+        return _Reached(worst, enter)
+
+    def _edges(self, zone: Zone) -> dict[str, dict[str, Route]]:
+        edges: dict[str, dict[str, Route]] = {}
+        for route in zone.routes:
+            src, dst = (route.dst, route.src) if self._backward else (route.src, route.dst)
+            edges.setdefault(src, {})[dst] = route
+            if route.is_symmetrical:
+                edges.setdefault(dst, {}).setdefault(src, route)
+        return edges
 
     def _check_gateways(self, zone: Zone, route: Route) -> None:
         """Make sure that gateways are where they should be, so that ways end somewhere."""
@@ -136,80 +193,6 @@ class _Ways:
             if len(trail) <= depth or trail[depth].id != member or trail[depth - 1] is not zone:
                 raise NoWayError(f"the gateway {gateway!r:.80} of {route.name} is not in {member!r:.80}", route.line)
 
-    def _inside(self, zone: Zone, src: str, dst: str) -> list[Link]:
-        """Cross a zone of points, or a cluster."""
-        if zone.topology:
-            return zone.crossed
-        if zone.routing in {"Cluster", "Vivaldi"}:
-            links = list(zone.crossed)
-            for name in (src, dst):
-                own = zone.links_of.get(name, ())
-                links += [own] if isinstance(own, Link) else self._named(own)
-            return links
-        try:
-            return [link for route, _ in self._steps(zone, src, dst) for link in self._named(route.links)]
-        except NoWayError as error:
-            if zone.routing != "Full":
-                raise
-            # Seen with Batsim 4.2.1: between points of a Full zone, unlike between zones, no route is a free one.
-            self.notes.setdefault(zone.id, (zone.line, f"{error}; Batsim takes such a way for a free one"))
-            return []
-
-    def _named(self, names: tuple[str, ...]) -> list[Link]:
-        """Give links by name; halves of split links have names of their own, and what is unknown is told elsewhere."""
-        links = self._network.links
-        found = (links.get(name) or links.get(name.removesuffix("_UP").removesuffix("_DOWN")) for name in names)
-        return [link for link in found if link is not None]
-
-    def _steps(self, zone: Zone, src: str, dst: str) -> list[tuple[Route, bool]]:
-        """Give the routes from one member of a zone to another, and whether each is gone forth or back."""
-        table = self._tables.get(id(zone))
-        if table is None:
-            table = self._tables[id(zone)] = _Table(is_symmetrical=all(route.is_symmetrical for route in zone.routes))
-            for route in zone.routes:
-                table.edges.setdefault(route.src, {})[route.dst] = route
-                if route.is_symmetrical:
-                    table.edges.setdefault(route.dst, {}).setdefault(route.src, route)
-        if zone.routing not in _SEARCHING:
-            found = table.edges.get(src, {}).get(dst)
-            if found is None:
-                raise NoWayError(f"{_called(zone)} has no route from {src!r:.80} to {dst!r:.80}", zone.line)
-            return [(found, found.src == src and found.dst == dst)]
-        if table.is_symmetrical and dst in table.trees:  # one tree, that of the master, serves both directions
-            return [(route, not forth) for route, forth in self._path(table, zone, dst, src)[::-1]]
-        return self._path(table, zone, src, dst)
-
-    def _path(self, table: _Table, zone: Zone, root: str, goal: str) -> list[tuple[Route, bool]]:
-        if root not in table.trees:
-            table.trees[root] = _tree(table, root)
-        tree = table.trees[root]
-        if goal not in tree:
-            raise NoWayError(f"no routes of {_called(zone)} lead there", zone.line)
-        steps = []
-        while goal != root:
-            before = tree[goal]
-            route = table.edges[before][goal]
-            steps.append((route, route.src == before and route.dst == goal))
-            goal = before
-        return steps[::-1]
-
 
 def _called(zone: Zone) -> str:
     return f"zone {zone.id!r:.80} (line {zone.line})" if zone.id else "the platform itself"
-
-
-def _tree(table: _Table, src: str) -> dict[str, str]:
-    """Give for each member that can be reached the one before it on the way of the fewest links, as SimGrid counts."""
-    before: dict[str, str] = {src: src}
-    done: set[str] = set()
-    heap: list[tuple[int, str, str]] = [(0, src, src)]
-    while heap:
-        cost, here, came_from = heapq.heappop(heap)
-        if here in done:
-            continue
-        done.add(here)
-        before[here] = came_from
-        for there, route in table.edges.get(here, {}).items():
-            if there not in done:
-                heapq.heappush(heap, (cost + len(route.links), there, here))
-    return before

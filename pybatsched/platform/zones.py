@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 from pybatsched.platform.model import NO_PROPERTIES
 
@@ -22,7 +23,15 @@ class Link:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+NO_LINK: Final = Link(0.0, "", 0)
+
+
+def costlier(*links: Link) -> Link:
+    """Give the costliest of links, the first of equals."""
+    return max(links, key=lambda link: link.cost_s)
+
+
+@dataclass(frozen=True, slots=True, order=True)
 class Route:
     """A route between two components of a zone. Between points it has no gateways: they are the points themselves."""
 
@@ -40,8 +49,8 @@ class Route:
 class Zone:
     """A zone of the file. `kind` is what it holds, "zones" or "hosts", once that is known.
 
-    `topology` is that of a cluster, and empty otherwise. `crossed` are links that any way in it or through it may
-    cross: a cluster's own, a backbone. `links_of` are those of single points: in a zone with routing Cluster their
+    `topology` is that of a cluster, and empty otherwise. `costliest` is the worst link that any way in it or through it
+    may cross: a cluster's own, a backbone. `links_of` are those of single points: in a zone with routing Cluster their
     links up and down, in a Vivaldi zone their distance. `joined` are the pairs that have a route already.
     """
 
@@ -54,10 +63,14 @@ class Zone:
     kind: str = ""
     topology: str = ""
     routes: list[Route] = field(default_factory=list)
-    crossed: list[Link] = field(default_factory=list)
+    costliest: Link = NO_LINK
     links_of: dict[str, tuple[str, ...] | Link] = field(default_factory=dict)
     joined: set[tuple[str, str]] = field(default_factory=set)
     _all: Mapping[str, str] | None = None
+
+    def cross(self, link: Link) -> None:
+        """Take note of a link that any way in it or through it may cross."""
+        self.costliest = costlier(self.costliest, link)
 
     @property
     def is_settled(self) -> bool:

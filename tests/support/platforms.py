@@ -53,7 +53,7 @@ DEFECTS = {
     "a zone twice": Defect(_with(l7=SECOND.replace('"more"', '"nodes"')), 7, "there is a zone 'nodes' already"),
     "a link twice": Defect(_with(l8=TRUNK), 9, "there is a link 'trunk' already (line 8)"),
     "a route twice": Defect(_with(l10=ROUTE + "\n" + ROUTE), 12, "there is a route from 'nodes' to 'front' already"),
-    "a cluster without a route": Defect(_with(l7=SECOND), 7, "no way from host 'boss0' to 'extra100'"),
+    "a cluster without a route": Defect(_with(l7=SECOND), 7, "no way between the master 'boss0' and 'extra100'"),
     "no route at all": Defect(_with(l10=""), 5, "zone 'site' (line 4) has no route from 'front' to 'nodes'"),
     "an unknown gateway": Defect(
         _with(l10=ROUTE.replace("nodenodes_router", "nope")), 10, "attribute gw_src: there is no host or router 'nope'"
