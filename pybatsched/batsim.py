@@ -9,11 +9,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from pybatsched.errors import InputError
 
@@ -22,12 +20,73 @@ _SET_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
 _SHOWN_BYTES: Final = 4096
 _N_SHOWN: Final = 12
 #: What we say to Batsim ourselves, and where the user says it instead.
-OURS: Final = {
-    **dict.fromkeys(("-p", "--platform"), "give -p before the --"),
-    **dict.fromkeys(("-w", "--workload"), "give -w before the --"),
-    **dict.fromkeys(("-e", "--export"), "give -e before the --"),
-    **dict.fromkeys(("-s", "--socket-endpoint"), "the socket between scheduler and Batsim is found without you"),
+_OURS: Final = {
+    "--platform": "give -p before the --",
+    "--workload": "give -w before the --",
+    "--export": "give -e before the --",
+    "--socket-endpoint": "the socket between scheduler and Batsim is found without you",
 }
+_LONG: Final = {
+    "-p": "--platform",
+    "-w": "--workload",
+    "-W": "--workflow",
+    "-e": "--export",
+    "-s": "--socket-endpoint",
+    "-m": "--master-host",
+    "-r": "--add-role-to-hosts",
+    "-E": "--energy",
+    "-v": "--verbosity",
+    "-q": "--quiet",
+}
+#: Options of Batsim that have no value; all others have one.
+_FLAGS: Final = frozenset(
+    (
+        "--energy",
+        "--quiet",
+        "--help",
+        "--version",
+        "--enable-redis",
+        "--disable-schedule-tracing",
+        "--disable-machine-state-tracing",
+        "--mmax-workload",
+        "--forward-profiles-on-submission",
+        "--enable-dynamic-jobs",
+        "--acknowledge-dynamic-jobs",
+        "--enable-profile-reuse",
+        "--enable-compute-sharing",
+        "--disable-storage-sharing",
+        "--forward-unknown-events",
+        "--no-sched",
+        "--ignore-beyond-last-workflow",
+        "--dump-execution-context",
+        "--simgrid-version",
+    )
+)
+
+
+def read_arguments(words: Sequence[str]) -> dict[str, list[str]]:
+    """Read arguments for Batsim by the long names of its options, whatever their spelling: -m x, -mx, --master-host=x.
+
+    Raises InputError for those that are ours to give.
+    """
+    found: dict[str, list[str]] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            name, value = word[:2], word[2:]
+            equals = value
+        name = _LONG.get(name, name)
+        if name in _OURS:
+            raise InputError(f"{word!r} among the arguments for Batsim; {_OURS[name]}")
+        if name in _FLAGS:
+            found.setdefault(name, [])
+            if value and not word.startswith("--"):  # -Eq is -E -q
+                rest.insert(0, f"-{value}")
+        else:
+            found.setdefault(name, []).append(value if equals or not rest else rest.pop(0))
+    return found
 
 
 class Launcher:
@@ -132,40 +191,29 @@ class Child:
             lines = [*lines[:2], "…", *lines[3 - _N_SHOWN :]]
         return "\n".join(f"  {line:.300}" for line in lines) or "  (it said nothing)"
 
-    def has_said(self, word: str) -> bool:
-        """Tell whether a word is near the end of what it said, in upper or lower case."""
-        return word.lower() in self.last_words().lower()
+    def has_deadlocked(self) -> bool:
+        """Tell whether SimGrid said that nothing can happen any more, as it does before it aborts. O(what it said)."""
+        with contextlib.suppress(OSError), self._log.open("rb") as file:
+            return any(b"Oops! Deadlock" in line for line in file)
+        return False
 
     def stop(self) -> None:
-        """End it, kindly first. Nothing happens if it has ended."""
+        """End it and all it has started, kindly first."""
         if self._process.poll() is None and self._launcher.container:
             docker = self._launcher.command[0]
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 subprocess.run([docker, "kill", self._launcher.container], capture_output=True, timeout=20, check=False)
-        for signum in (signal.SIGTERM, signal.SIGKILL):
-            if self._process.poll() is not None:
-                return
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signum)
-            until = time.monotonic() + _PATIENCE_S
-            while self._process.poll() is None and time.monotonic() < until:
-                time.sleep(0.01)
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_PATIENCE_S)
+        self._signal(signal.SIGKILL)  # a wrapper may be gone and its Batsim not
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE_S)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-
-def refuse_ours(arguments: Sequence[str]) -> None:
-    """Raise InputError if the user's own arguments for Batsim say again what we say."""
-    for argument in arguments:
-        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
-        if name in OURS:
-            raise InputError(f"{argument!r} among the arguments for Batsim; {OURS[name]}")
+    def _signal(self, signum: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signum)
 
 
 _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None

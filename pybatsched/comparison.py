@@ -108,7 +108,8 @@ def read_summary(path: str) -> RunSummary:
     found |= {name: figures["n_by_state"].get(state, 0) for state, name in _COUNTS.items()}
     found |= {name: content.get(name) for name in ("n_unfinished", "n_messages", "ended_at")}
     for name, value in found.items():
-        if isinstance(value, bool) or not (value is None or isinstance(value, int | float)):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if value is not None and not is_number:
             raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
     return RunSummary(path, found, _digests(content.get("inputs")))
 

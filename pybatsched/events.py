@@ -24,6 +24,14 @@ COMPLETED_FAILED: Final = "COMPLETED_FAILED"
 COMPLETED_WALLTIME_REACHED: Final = "COMPLETED_WALLTIME_REACHED"
 COMPLETED_KILLED: Final = "COMPLETED_KILLED"
 REJECTED: Final = "REJECTED"
+#: In which states a job is over, in the order in which people want to read them.
+FINAL_STATES: Final = (
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_FAILED,
+    COMPLETED_WALLTIME_REACHED,
+    COMPLETED_KILLED,
+    REJECTED,
+)
 
 # Kinds of `Notify` that Batsim itself sends.
 NO_MORE_STATIC_JOBS: Final = "no_more_static_job_to_submit"

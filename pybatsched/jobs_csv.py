@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from pybatsched.errors import InputError
-from pybatsched.events import REJECTED
+from pybatsched.events import FINAL_STATES, REJECTED
 from pybatsched.intervals import IntervalSet
 from pybatsched.metrics import Outcome
-from pybatsched.summary import STATE_WORDS
 
 _COLUMNS: Final = (
     "job_id",
@@ -23,6 +23,16 @@ _COLUMNS: Final = (
     "allocated_resources",
     "metadata",
 )
+
+
+# A field may hold all processors of a large machine, one by one.
+csv.field_size_limit(2**31 - 1)
+
+
+def read_what_is_there(path: str | Path) -> Iterator[Outcome]:
+    """Give the rows up to where the file breaks off, as that of a program that was ended; none if there is no file."""
+    with suppress(InputError):
+        yield from read(path)
 
 
 def read(path: str | Path) -> Iterator[Outcome]:
@@ -49,8 +59,8 @@ def _outcome(row: dict[str, str | None], where: str) -> Outcome:
         raise InputError(f"{where}: the row is cut short")
     text = {name: value or "" for name, value in values.items()}
     job_id, state = f"{text['workload_name']}!{text['job_id']}", text["final_state"]
-    if state not in STATE_WORDS:
-        raise InputError(f"{where}: job {job_id}: final_state {state!r:.40}; expected one of {', '.join(STATE_WORDS)}")
+    if state not in FINAL_STATES:
+        raise InputError(f"{where}: job {job_id}: final_state {state!r:.40}; expected one of {', '.join(FINAL_STATES)}")
     try:
         submitted_at = float(text["submission_time"])
         if state == REJECTED:

@@ -19,7 +19,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, told
-from pybatsched.policy import Policy
+from pybatsched.policy import Need, Policy
 
 if TYPE_CHECKING:
     from pybatsched.events import SimulationBegins
@@ -39,6 +39,11 @@ class PolicySource:
     def option_fields(self) -> Mapping[str, Any]:
         """The options by name, as pydantic describes them."""
         return self.cls.Options.model_fields
+
+    @property
+    def batsim_args(self) -> list[str]:
+        """The options that Batsim must be started with, in a fixed order."""
+        return sorted(need.batsim_option for need in Need if need in self.cls.needs)
 
     @property
     def table_name(self) -> str:

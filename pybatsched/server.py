@@ -31,7 +31,8 @@ PATIENCE_S: Final = 1.0
 class ServerOptions:
     """How to serve. `timeout_s` is for silence after the start, `first_timeout_s` for the first message; 0 is for ever.
 
-    `look` is called whenever nothing was heard for a moment, and may raise what ends the run.
+    `look` is called whenever nothing was heard for a moment, and may raise what ends the run; it knows more of the peer
+    than the connection does, so a connection that is closed means nothing beside it.
     """
 
     endpoint: str = DEFAULT_ENDPOINT
@@ -138,7 +139,7 @@ def _look_around(session: Session, options: ServerOptions, watch: Watch, silent_
             raise PeerLostError(f"no Batsim has come within {silent_s:.1f} s (--first-timeout)")
         return
     gone_s = watch.gone_for_s()
-    if gone_s is not None and gone_s >= GRACE_S:
+    if gone_s is not None and gone_s >= GRACE_S and options.look is None:
         raise PeerLostError(f"{_closed(session)} ({gone_s:.1f} s ago)\n{diagnose(session.engine)}")
     if options.timeout_s and silent_s >= options.timeout_s:
         raise PeerLostError(

@@ -5,7 +5,8 @@ This is all of a scheduler but the socket, so the server, the replayer and the t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,7 +14,7 @@ import msgspec
 from pybatsched import decisions as d
 from pybatsched import events as e
 from pybatsched.engine import Engine, Reply
-from pybatsched.errors import InputError, PolicyError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
 
 if TYPE_CHECKING:
@@ -86,6 +87,22 @@ class Session:
     def record_in(self, journal: JournalWriter) -> None:
         """Record this session, from its first message on."""
         self._journal = journal
+
+    @contextmanager
+    def to_its_end(self) -> Iterator[None]:
+        """Close the journal when the run inside is over, with a word on how it went."""
+        how = "failed"
+        try:
+            yield
+            how = "ended" if self.finished else "stopped with jobs unfinished"
+        except PybatschedError as error:
+            how = f"failed with {type(error).__name__}"
+            raise
+        except (Interrupted, KeyboardInterrupt):
+            how = "was interrupted"
+            raise
+        finally:
+            self.close(how)
 
     def close(self, how: str) -> None:
         """Close the journal, if there is one, with a word on how the run ended."""

@@ -19,12 +19,11 @@ from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
     from pybatsched.metrics import Figures
-    from pybatsched.simulator.options import Scenario
 
 FORMAT: Final = "pybatsched-summary"
 FORMAT_VERSION: Final = 1
 
-#: Final states in the order in which people want to read them, and what they read.
+#: What people read for the final states.
 STATE_WORDS: Final = {
     e.COMPLETED_SUCCESSFULLY: "completed",
     e.COMPLETED_FAILED: "failed",
@@ -56,22 +55,25 @@ class Result:
     rejections: tuple[tuple[int, str], ...] = ()
 
 
-def of_run(
-    scenario: Scenario,
-    policy: Mapping[str, Any] | None,
-    result: Result,
-    inputs: Mapping[str, list[dict[str, str]]],
-    extra: Mapping[str, Any],
-    *,
-    simulator: Mapping[str, str],
-) -> dict[str, Any]:
-    """Give all that determines a run and all it came to. O(size of the inputs).
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a run is made of: its inputs by kind with their digests, the machine's size, Batsim's options, the policy.
 
-    `policy` is its name, origin and options, None for an external scheduler; `inputs` are the files by kind, with
-    digests;
-    `simulator` joins the versions: which Batsim it was, or is meant to be.
+    `policy` is its name, origin and options, None for an external scheduler.
+    """
 
-    Nothing in it depends on when or where the run was made: the same run gives the same summary, byte for byte.
+    inputs: Mapping[str, list[dict[str, str]]]
+    n_procs: int
+    n_jobs: int
+    batsim_options: Mapping[str, Any]
+    policy: Mapping[str, Any] | None
+
+
+def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator: Mapping[str, str]) -> dict[str, Any]:
+    """Give all that determines a run and all it came to. `simulator` says which Batsim it was, or is meant to be.
+
+    Nothing in it depends on when the run was made, nor, for the embedded simulator, on where: the same run gives the
+    same summary, byte for byte.
     """
     return {
         "format": FORMAT,
@@ -81,16 +83,11 @@ def of_run(
             "python": python_platform.python_version(),
             **simulator,
         },
-        "inputs": dict(inputs),
-        "n_procs": scenario.platform.n_procs,
-        "n_jobs_in_workloads": sum(len(workload.jobs) for workload in scenario.workloads.values()),
-        "batsim_options": scenario.options.told()
-        | {
-            "energy": scenario.options.energy,
-            "compute-sharing": scenario.options.compute_sharing,
-            "storage-sharing": scenario.options.storage_sharing,
-        },
-        "policy": policy,
+        "inputs": dict(setting.inputs),
+        "n_procs": setting.n_procs,
+        "n_jobs_in_workloads": setting.n_jobs,
+        "batsim_options": dict(setting.batsim_options),
+        "policy": setting.policy,
         **extra,
         "finished": result.finished,
         "ended_at": result.ended_at,

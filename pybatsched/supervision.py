@@ -88,25 +88,25 @@ class Supervisor:
 
     def _is_deadlock(self) -> bool:
         """Tell a deadlock from a crash: Batsim exits with 0, or aborts with a word on it (with SimGrid 3.25, say)."""
-        return self._child is not None and (self._child.exit_code() == 0 or self._child.has_said("deadlock"))
+        return self._child is not None and (self._child.exit_code() == 0 or self._child.has_deadlocked())
 
 
 def result_of(session: Session, finished: bool, jobs: Path, expected: Iterable[str]) -> Result:
     """Say what a run came to, from its ``_jobs.csv``; jobs of the workloads that are not in it are unfinished. O(jobs).
 
-    After a deadlock Batsim may have written no rows at all; then only what the scheduler knows is told.
+    After a deadlock the file may be cut short, as Batsim may have aborted; then what the scheduler knows counts too.
     """
     tally, seen = Tally(), set()
-    if finished or jobs.exists():
-        for outcome in jobs_csv.read(jobs):
-            tally.add(outcome)
-            seen.add(outcome.id)
+    for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_what_is_there(jobs):
+        tally.add(outcome)
+        seen.add(outcome.id)
     engine = session.engine
     stuck = [] if finished else _stuck(engine)
-    known = {job.job_id for job in stuck}
-    lost = [job_id for job_id in expected if job_id not in seen and job_id not in known]
-    if finished or seen:
-        stuck += [Stuck(job_id, 0, 0.0, _NOT_WRITTEN.format(jobs)) for job_id in lost]
+    known = seen | {job.job_id for job in stuck}
+    for job_id in expected:
+        if job_id not in known and (finished or engine.jobs.last_word(job_id) is None):
+            why = _NOT_WRITTEN.format(jobs) if finished else "Batsim never submitted it"
+            stuck.append(Stuck(job_id, 0, 0.0, why))
     return Result(
         finished=finished and not stuck,
         ended_at=engine.now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -96,7 +97,7 @@ def test_a_journal_can_be_replayed(place: Path) -> None:
     assert run_cli("replay", "run.pbj", cwd=place).returncode == 0
 
 
-@pytest.mark.parametrize("how", ["", "deadlock-abort"])
+@pytest.mark.parametrize("how", ["", "deadlock-abort", "slow-end"])
 def test_a_deadlock_is_told_with_each_job(how: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batsim 4.2 exits with 0 and no word; with SimGrid 3.25 it aborts."""
     monkeypatch.setenv("STAND_IN", how)
@@ -152,7 +153,16 @@ def start(place: Path, *more: str) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("how", ["hang", "stubborn"])
+def test_a_batsim_that_crashes_in_the_middle(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "crash")
+    (place / "deadlock.json").write_text(WORKLOAD.read_text())  # a name is no verdict
+    done = run(place, "-w", "deadlock.json")
+    assert done.returncode == 4
+    assert "Batsim ended with exit code 139 after message 1" in done.stderr
+    assert "Segmentation fault" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["hang", "stubborn", "wait"])
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", how)
@@ -194,6 +204,71 @@ def test_a_policy_that_raises_takes_batsim_with_it(place: Path) -> None:
     assert_gone(place)
 
 
+def test_the_summary_says_what_batsim_was_really_told(place: Path) -> None:
+    added = ("--", "--sched-cfg", '{"order": "sjf"}', "--mmax=24", "--enable-dynamic-jobs")
+    (place / "w.json").write_text(WORKLOAD.read_text().replace('"res": 32', '"res": 24'))
+    args = ("-p", "sx-ace", "-w", "w.json", "--policy", "easy", "-e", "out/")
+    done = run_cli("run", *args, *added, cwd=place)
+    assert done.returncode == 0, done.stderr
+    told = json.loads((place / "out" / "_summary.json").read_text())
+    assert told["policy"]["options"]["order"] == "sjf"
+    assert told["n_procs"] == 24
+    assert told["batsim_options"]["dynamic-jobs-enabled"] is True
+    compared = run_cli("compare", "out/_summary.json", "out/_summary.json", cwd=place)
+    assert (compared.returncode, compared.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "spelling", [("-m", "head0"), ("-mhead0",), ("--master-host", "head0"), ("--master-host=head0",)]
+)
+def test_options_for_batsim_in_any_spelling(spelling: tuple[str, ...], place: Path) -> None:
+    text = (ROOT / "platforms" / "cluster32.xml").read_text().replace('<prop id="role" value="master"/>', "")
+    (place / "p.xml").write_text(text)
+    args = ("-p", "p.xml", "-w", str(WORKLOAD), "--policy", "easy", "--", *spelling)
+    done = run_cli("run", *args, cwd=place)
+    assert done.returncode == 0, done.stderr
+
+
+def test_energy_by_name(place: Path) -> None:
+    args = ("-p", "sx-aurora", "-w", str(WORKLOAD), "--policy", "easy", "--", "-Eq")
+    assert run_cli("run", *args, cwd=place).returncode == 0
+    assert "wattage_per_state" in (place / "out_platform.xml").read_text()
+    told = json.loads((place / "out_summary.json").read_text())
+    assert told["batsim_options"]["energy"] is True
+    digest = hashlib.sha256((place / "out_platform.xml").read_bytes()).hexdigest()
+    assert told["inputs"]["platform"] == [{"file": "sx-aurora", "sha256": digest}]
+
+
+@pytest.mark.parametrize("suffix", ["_jobs.csv", "_summary.json", "_schedule.csv", "_w0.json", "_batsim.log"])
+def test_inputs_are_never_overwritten(suffix: str, place: Path) -> None:
+    path = place / f"x{suffix}"
+    path.write_text(WORKLOAD.read_text())
+    for command in ("run", "simulate")[: 1 if suffix in {"_w0.json", "_batsim.log"} else 2]:
+        done = run_cli(command, "-p", "sx-ace", "-w", path.name, "--policy", "easy", "-e", "x", cwd=place)
+        assert done.returncode == 2
+        assert f"x{suffix} is to be read; expected another file to write" in done.stderr
+        assert path.read_text() == WORKLOAD.read_text()
+
+
+def test_a_directory_in_the_way(place: Path) -> None:
+    (place / "out" / "r_jobs.csv").mkdir(parents=True)
+    done = run(place)
+    assert done.returncode == 2
+    assert "-e out/r: cannot write out/r_jobs.csv" in done.stderr
+
+
+def test_what_a_wrapper_started_is_ended_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "wait")
+    wrapper = place / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\n"{sys.executable}" "{STAND_IN}" "$@"\n')  # no exec: two processes
+    wrapper.chmod(0o755)
+    process = start(place, "--batsim", str(wrapper))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert_gone(place)
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -201,6 +276,7 @@ def test_a_policy_that_raises_takes_batsim_with_it(place: Path) -> None:
         (("--", "--export=x"), "'--export=x' among the arguments for Batsim; give -e before the --"),
         (("--", "-wx.json"), "'-wx.json' among the arguments for Batsim; give -w before the --"),
         (("--batsim", "/nowhere/batsim"), "--batsim /nowhere/batsim: expected a program that can be run"),
+        (("stray.json",), "unrecognized arguments: stray.json"),
         (("--journal", str(WORKLOAD)), "is to be read; expected another file to write"),
     ],
 )

@@ -80,7 +80,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     if args and args[0].startswith("-") and args[0] not in {"-h", "--help", "--version"}:
         args.insert(0, "serve")  # `pybatsched --policy easy` is the main job
+    for_batsim: list[str] = []
+    if args[:1] == ["run"] and "--" in args:
+        at = args.index("--")
+        args, for_batsim = args[:at], args[at + 1 :]
     options = build_parser().parse_args(args)
+    options.for_batsim = for_batsim
     try:
         return int(options.run(options))
     except PybatschedError as error:

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
 
@@ -92,6 +92,24 @@ def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
     """Raise InputError if a file to write is one of those to read."""
     if Path(output).resolve() in {Path(path).resolve() for path in inputs}:
         raise InputError(f"{output} is to be read; expected another file to write")
+
+
+#: What the names of a run's files end in, behind the prefix.
+OUTPUT_SUFFIXES: Final = (
+    "_jobs.csv",
+    "_schedule.csv",
+    "_machine_states.csv",
+    "_consumed_energy.csv",
+    "_pstate_changes.csv",
+    "_summary.json",
+)
+
+
+def refuse_outputs_over(prefix: str, inputs: Iterable[str], more_suffixes: Iterable[str] = ()) -> None:
+    """Raise InputError if a run with this prefix would write over one of its own inputs."""
+    wanted = list(inputs)
+    for suffix in (*OUTPUT_SUFFIXES, *more_suffixes):
+        refuse_to_overwrite(f"{prefix}{suffix}", wanted)
 
 
 def timeout_s(text: str) -> float:

@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     before, after = comparison.read_summary(args.before), comparison.read_summary(args.after)
     failures = [why for why in (comparison.broken(condition, before, after) for condition in conditions) if why]
     print("\n".join(comparison.table(before, after)))
-    differing = [kind for kind in before.inputs if before.inputs[kind] != after.inputs.get(kind)]
+    kinds = {*before.inputs, *after.inputs}
+    differing = sorted(kind for kind in kinds if before.inputs.get(kind, ()) != after.inputs.get(kind, ()))
     if differing:
         arguments.say(f"the two runs had different inputs: {', '.join(differing)}")
     if failures:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched import registry
+from pybatsched import registry, summary
 from pybatsched.cli import arguments
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.simulator import run as runs
-from pybatsched.simulator.options import Options
+from pybatsched.simulator.options import Options, Scenario
 from pybatsched.workload import Workload, files, load
 
 PLATFORM_HELP: Final = "a SimGrid platform, or the name of a machine (pybatsched platform list)"
@@ -51,18 +51,41 @@ def _workload(path: str, walltimes: str, *, quiet: bool) -> Workload:
     return workload
 
 
-def digests(paths: Sequence[str]) -> list[dict[str, str]]:
-    """Give what tells these inputs from others: files, or machines by name."""
-    return [{"file": path, "sha256": hashlib.sha256(_content(path)).hexdigest()} for path in paths]
+def digests(
+    platform: str | None, workload_files: Sequence[str], events: Sequence[str] = (), *, energy: bool = False
+) -> dict[str, list[dict[str, str]]]:
+    """Give what tells these inputs from others, by kind. To be asked for when they are read, not after the run."""
+    platforms = [] if platform is None else [_digest(platform, names.find(platform, energy=energy).data())]
+    return {
+        "platform": platforms,
+        "workloads": [_digest(path, _content(path)) for path in workload_files],
+        "events": [_digest(path, _content(path)) for path in events],
+    }
+
+
+def _digest(name: str, content: bytes) -> dict[str, str]:
+    return {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def _content(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        if names.variant_of(path) is not None:
-            return names.find(path).data()
         raise InputError(f"cannot read {path}: {error.strerror}") from None
+
+
+def setting_of(
+    scenario: Scenario, files_read: Mapping[str, list[dict[str, str]]], policy: Mapping[str, Any] | None
+) -> summary.Setting:
+    """Say what a run on the embedded simulator is made of."""
+    options = scenario.options
+    more = {
+        "energy": options.energy,
+        "compute-sharing": options.compute_sharing,
+        "storage-sharing": options.storage_sharing,
+    }
+    n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
+    return summary.Setting(files_read, scenario.platform.n_procs, n_jobs, options.told() | more, policy)
 
 
 def described(plan: registry.PolicyPlan, options: Options) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _generate(args: argparse.Namespace) -> int:
     if args.output == "-":
         sys.stdout.write(text)
     else:
-        Path(args.output).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(Path(args.output).parent)
         write_text(args.output, [text])
     return 0
 
@@ -178,10 +178,17 @@ def _generate_all(args: argparse.Namespace) -> int:
     if given or args.scale != 1 or args.network != "free":
         raise InputError("generate all: expected no options but --output DIRECTORY")
     folder = Path(args.output)
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     for name in names.shipped():
         write_text(folder / f"{name}.xml", [platform_xml(*names.machine_of(name))])
     return 0
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--output: cannot make the directory {folder}: {error.strerror}") from None
 
 
 def _version(text: str) -> str:

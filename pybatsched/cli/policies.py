@@ -12,7 +12,6 @@ from pydantic_core import PydanticUndefined
 
 from pybatsched import registry
 from pybatsched.errors import InputError
-from pybatsched.policy import Need
 
 EPILOG: Final = ""
 
@@ -30,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
     if args.batsim_args:
         if args.name is None:
             raise InputError("--batsim-args: expected the name of a policy")
-        print(" ".join(batsim_args(registry.find(args.name))))
+        print(" ".join(registry.find(args.name).batsim_args))
         return 0
     if args.name is not None:
         print("\n".join(described(registry.find(args.name))))
@@ -49,7 +48,7 @@ def described(source: registry.PolicySource) -> list[str]:
     """Give a policy's description in lines."""
     lines = [f"{source.name}: {_summary(source.cls)}", f"  from {source.origin}"]
     if source.cls.needs:
-        lines.append(f"  Batsim must be started with {' '.join(batsim_args(source))}")
+        lines.append(f"  Batsim must be started with {' '.join(source.batsim_args)}")
     fields = source.option_fields
     lines.append("options:" if fields else "no options")
     for name, info in fields.items():
@@ -58,11 +57,6 @@ def described(source: registry.PolicySource) -> list[str]:
         text = " ".join(part for part in details if part)
         lines += textwrap.wrap(text, 100, initial_indent=" " * 6, subsequent_indent=" " * 6)
     return lines
-
-
-def batsim_args(source: registry.PolicySource) -> list[str]:
-    """Give the options that Batsim must be started with for a policy, in a fixed order."""
-    return sorted(need.batsim_option for need in Need if need in source.cls.needs)
 
 
 def _summary(cls: type[Any]) -> str:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from itertools import pairwise
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pybatsched import batsim, summary
+from pybatsched import batsim, registry, summary
 from pybatsched import events as e
 from pybatsched.cli import arguments, closing, inputs
-from pybatsched.cli.policies import batsim_args
+from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
-from pybatsched.cli.serve import narrate
-from pybatsched.engine import Reply
-from pybatsched.errors import InputError, Interrupted, PybatschedError
+from pybatsched.engine import Engine, Reply
+from pybatsched.errors import InputError
 from pybatsched.journal import JournalWriter
 from pybatsched.machines import names
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
@@ -23,8 +23,6 @@ from pybatsched.protocol import Message
 from pybatsched.server import DEFAULT_TIMEOUT_S
 from pybatsched.session import Session
 from pybatsched.simulator.jobs import name_in
-from pybatsched.simulator.options import Options, Scenario
-from pybatsched.simulator.run import with_needs
 from pybatsched.supervision import Supervisor, result_of
 from pybatsched.workload import Workload, batsim_json, files
 
@@ -40,9 +38,12 @@ PREFIX_jobs.csv, PREFIX_schedule.csv, …, and what it says goes to PREFIX_batsi
 PREFIX_platform.xml, a log in SWF to PREFIX_w0.json.
 """
 
+_MARK: Final = "x"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the options of `run`."""
+    """Describe the options of `run`. What is behind a ``--`` has been split off before, as `for_batsim`."""
+    parser.usage = "pybatsched run -p PLATFORM -w WORKLOAD --policy NAME -e PREFIX [options] [-- BATSIM ARGS]"
     add = parser.add_argument
     add("-p", "--platform", required=True, metavar="FILE|NAME", help=inputs.PLATFORM_HELP)
     inputs.add_workloads(parser)
@@ -62,46 +63,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("-q", "--quiet", action="store_true", help="print nothing but errors")
     add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
-    add("batsim_args", nargs="*", metavar="-- BATSIM ARGS", help="further arguments for Batsim")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A run that is ready to start: what goes in, and how Batsim is told."""
+
+    plan: registry.PolicyPlan
+    workloads: Mapping[str, Workload]
+    digests: Mapping[str, list[dict[str, str]]]
+    launcher: batsim.Launcher
+    version: str
+    told: list[str]
+    options: Mapping[str, list[str]]
 
 
 def run(args: argparse.Namespace) -> int:
     """Run both to the end, and print the closing table."""
-    batsim.refuse_ours(args.batsim_args)
-    plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
-    plan.check_early()
-    if args.journal:
-        arguments.refuse_to_overwrite(args.journal, [args.platform, *args.workload])
+    job = _ready(args)
     arguments.raise_on_signals()
-    energy = bool({"-E", "--energy"} & set(args.batsim_args))
-    source = names.find(args.platform, energy=energy)
-    masters = _given(args.batsim_args, "-m", "--master-host")
-    roles = read_roles(_given(args.batsim_args, "-r", "--add-role-to-hosts"))
-    platform = source.read(master=masters[-1] if masters else DEFAULT_MASTER, roles=roles)
-    if energy:
-        check_energy(platform)
-    if not args.quiet:
-        for remark in (*platform.remarks, *platform.refused):
-            arguments.say(remark)
-    workloads = inputs.workloads(args.workload, args.walltimes, quiet=args.quiet)
-    prefix = Path(args.export)
-    _make_room(prefix)
-    platform_file = str(source.path) if source.path else _kept(f"{prefix}_platform.xml", source.text)
-    workload_files = [
-        _as_file(args, path, f"{prefix}_{name}.json", workload)
-        for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
-    ]
-    read = [platform_file, *workload_files]
-    launcher = batsim.in_docker(args.image, read, prefix.parent) if args.image else batsim.find(args.batsim)
-    told = ["-p", platform_file, *(word for path in workload_files for word in ("-w", path)), "-e", str(prefix)]
-    if args.image:  # in there, only whole paths mean the same
-        told = [word if word[0] == "-" else str(Path(word).resolve()) for word in told]
-    needed = batsim_args(plan.source)
-    told += [*(flag for flag in needed if flag not in args.batsim_args), *args.batsim_args]
-    if not {"-q", "--quiet", "-v", "--verbosity"} & set(args.batsim_args):
-        told.append("-q")
-    version = launcher.version()
-    n_jobs = sum(len(workload.jobs) for workload in workloads.values())
+    n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
 
         def heard(message: Message[e.Event], reply: Reply) -> None:
@@ -109,59 +90,107 @@ def run(args: argparse.Namespace) -> int:
             if args.verbose:
                 narrate(message, reply)
 
-        session = Session(plan, watch=heard)
+        session = Session(job.plan, watch=heard)
         if args.journal:
             session.record_in(JournalWriter(args.journal))
-        say = _say_nothing if args.quiet else arguments.say
-        Path(f"{prefix}_jobs.csv").unlink(missing_ok=True)  # what an earlier run left must not be taken for this one's
-        supervisor = Supervisor(session, launcher, told, Path(f"{prefix}_batsim.log"), args.timeout, say)
-        finished = _supervised(supervisor)
-    scenario = Scenario(platform, workloads, with_needs(Options(), plan))
-    ids = [f"{name}!{name_in(name, job['id'])}" for name, workload in workloads.items() for job in workload.jobs]
-    result = result_of(session, finished, Path(f"{prefix}_jobs.csv"), ids)
-    _write_summary(args, scenario, result, version, told)
-    return closing.tell(result, quiet=args.quiet, dynamic_jobs=bool(needed))
-
-
-def _supervised(supervisor: Supervisor) -> bool:
-    session, how = supervisor.session, "failed"
-    try:
-        finished = supervisor.run()
-        how = "ended" if finished else "stopped with jobs unfinished"
-    except PybatschedError as error:
-        how = f"failed with {type(error).__name__}"
-        raise
-    except (Interrupted, KeyboardInterrupt):
-        how = "was interrupted"
-        raise
-    finally:
-        session.close(how)
-    return finished
-
-
-def _write_summary(
-    args: argparse.Namespace, scenario: Scenario, result: summary.Result, version: str, told: list[str]
-) -> None:
-    plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
-    files_read = {"platform": inputs.digests([args.platform]), "workloads": inputs.digests(args.workload)}
-    extra = {"walltimes": args.walltimes, "seed": args.seed, "batsim_args": told}
-    policy = inputs.described(plan, scenario.options)
-    about = summary.of_run(scenario, policy, result, files_read, extra, simulator={"batsim": version})
+        log = Path(f"{args.export}_batsim.log")
+        supervisor = Supervisor(session, job.launcher, job.told, log, args.timeout, _say(args))
+        _forget_earlier(args.export)
+        with session.to_its_end():
+            finished = supervisor.run()
+    ids = (f"{name}!{name_in(name, one['id'])}" for name, workload in job.workloads.items() for one in workload.jobs)
+    result = result_of(session, finished, Path(f"{args.export}_jobs.csv"), ids)
+    extra = {"walltimes": args.walltimes, "seed": args.seed, "batsim_args": job.told}
+    about = summary.of_run(_setting(job, session.engine), result, extra, {"batsim": job.version})
     summary.write(f"{args.export}_summary.json", about)
+    dynamic_jobs = bool(session.engine.cluster.config.get("dynamic-jobs-enabled"))
+    return closing.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
+
+
+def _ready(args: argparse.Namespace) -> _Job:
+    """Read and check all inputs, and make what Batsim shall read of them."""
+    options = batsim.read_arguments(args.for_batsim)
+    plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
+    plan.check_early()
+    given = [args.platform, *args.workload]
+    own_suffixes = ("_schedule.trace", "_platform.xml", "_batsim.log", *(f"_w{i}.json" for i in range(len(given))))
+    arguments.refuse_outputs_over(args.export, given, own_suffixes)
+    if args.journal:
+        arguments.refuse_to_overwrite(args.journal, given)
+    energy = "--energy" in options
+    source = names.find(args.platform, energy=energy)
+    masters = options.get("--master-host", [DEFAULT_MASTER])
+    platform = source.read(master=masters[-1], roles=read_roles(options.get("--add-role-to-hosts", ())))
+    if energy:
+        check_energy(platform)
+    for remark in (*platform.remarks, *platform.refused):
+        _say(args)(remark)
+    workloads = inputs.workloads(args.workload, args.walltimes, quiet=args.quiet)
+    digests = inputs.digests(args.platform, args.workload, energy=energy)
+    launcher = None if args.image else batsim.find(args.batsim)
+    _make_room(args.export)
+    platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
+    workload_files = [
+        _as_file(args, path, f"{args.export}_{name}.json", workload)
+        for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
+    ]
+    if launcher is None:
+        launcher = batsim.in_docker(args.image, [platform_file, *workload_files], _place(args.export).parent)
+    told = ["-p", platform_file, *(word for path in workload_files for word in ("-w", path)), "-e", args.export]
+    if args.image:  # in there, only whole paths mean the same
+        told = [word if word[0] == "-" else str(_place(word)).removesuffix(_MARK) for word in told]
+    told += [flag for flag in plan.source.batsim_args if flag not in options]
+    told += args.for_batsim
+    if not {"--quiet", "--verbosity"} & options.keys():
+        told.append("-q")
+    return _Job(plan, workloads, digests, launcher, launcher.version(), told, options)
+
+
+def _setting(job: _Job, engine: Engine) -> summary.Setting:
+    """Say what the run was made of, as Batsim itself has told it."""
+    cluster = engine.cluster
+    told = dict(cluster.config) | {
+        "energy": "--energy" in job.options,
+        "compute-sharing": cluster.allow_sharing,
+        "storage-sharing": "--disable-storage-sharing" not in job.options,
+    }
+    source = job.plan.source
+    chosen = engine.policy.options.model_dump(mode="json")
+    policy: dict[str, Any] = {"name": source.name, "origin": source.origin, "options": chosen}
+    n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
+    return summary.Setting(job.digests, cluster.n_procs, n_jobs, told, policy)
+
+
+def _say(args: argparse.Namespace) -> Callable[[str], None]:
+    return _say_nothing if args.quiet else arguments.say
 
 
 def _say_nothing(_text: str) -> None:
     """Be quiet."""
 
 
-def _make_room(prefix: Path) -> None:
+def _place(prefix: str) -> Path:
+    """Give the whole path of a prefix with a mark behind it: ``out/`` is the begin of names in out, not out itself."""
+    return Path(f"{prefix}{_MARK}").resolve()
+
+
+def _make_room(prefix: str) -> None:
+    """Make the directory that results go to."""
     try:
-        prefix.parent.mkdir(parents=True, exist_ok=True)
+        _place(prefix).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"-e {prefix}: cannot make the directory: {error.strerror}") from None
 
 
-def _kept(path: str, text: str) -> str:
+def _forget_earlier(prefix: str) -> None:
+    """Take away what an earlier run said about its jobs: it must not be taken for this one's."""
+    try:
+        Path(f"{prefix}_jobs.csv").unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"-e {prefix}: cannot write {error.filename}: {error.strerror}") from None
+
+
+def _written(path: str, text: str) -> str:
     files.write_text(path, [text])
     return path
 
@@ -170,11 +199,5 @@ def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload)
     """Give a file that Batsim reads: the user's own, if it is what Batsim shall see."""
     if args.walltimes == "requested" and files.looks_like_json(path) and not files.is_gzip(path):
         return path
-    arguments.refuse_to_overwrite(copy, args.workload)
     batsim_json.write(workload, copy)
     return copy
-
-
-def _given(words: list[str], *flags: str) -> list[str]:
-    """Find the values of an option among the arguments for Batsim."""
-    return [value for flag, value in pairwise(words) if flag in flags]

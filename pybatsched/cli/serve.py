@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Final
 
 from pybatsched import decisions as d
-from pybatsched import events as e
 from pybatsched.cli import arguments
-from pybatsched.engine import Reply
-from pybatsched.errors import Interrupted, PybatschedError
-from pybatsched.intervals import IntervalSet
+from pybatsched.cli.narration import narrate
+from pybatsched.errors import Interrupted
 from pybatsched.journal import JournalWriter
-from pybatsched.protocol import Message
 from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
 from pybatsched.session import MAX_MESSAGE_BYTES, Session
 
@@ -74,43 +70,16 @@ def run(args: argparse.Namespace) -> int:
             session.record_in(JournalWriter(args.journal))
         arguments.say(f"policy {args.policy}, waiting for Batsim at {endpoint}")
 
-    how = "failed"
     try:
-        serve(session, ServerOptions(args.endpoint, args.timeout, args.first_timeout), ready)
-        how = "ended"
-    except PybatschedError as error:
-        how = f"failed with {type(error).__name__}"
-        raise
+        with session.to_its_end():
+            serve(session, ServerOptions(args.endpoint, args.timeout, args.first_timeout), ready)
     except (Interrupted, KeyboardInterrupt) as stop:
-        if session.finished and not session.engine.jobs.alive:  # Batsim is through: there is nothing left to interrupt
-            how = "ended"
-            arguments.say(_summary(session))
-            return 0
-        how = "was interrupted"
-        arguments.say(f"stopped by {str(stop) or 'the keyboard'} after message {session.n_messages}")
-        raise
-    finally:
-        session.close(how)
+        if not session.finished or session.engine.jobs.alive:
+            arguments.say(f"stopped by {str(stop) or 'the keyboard'} after message {session.n_messages}")
+            raise
+        # Batsim is through: there is nothing left to interrupt.
     arguments.say(_summary(session))
     return 0
-
-
-def narrate(message: Message[e.Event], reply: Reply) -> None:
-    """Tell one exchange to people, a line per event and decision."""
-    lines = [f"t={message.now:g}"]
-    lines += [f"  <- {_told(event)}" for event in message.items]
-    for decision in reply.decisions:
-        why = d.reason_text(decision.reason)
-        lines.append(f"  -> {_told(decision)}" + (f"   # {why}" if why else ""))
-    print("\n".join(lines), file=sys.stderr, flush=True)
-
-
-def _told(item: e.Event | d.Decision) -> str:
-    """Write an event or a decision in one line: its name and its short members."""
-    hidden = {"timestamp", "reason", "extra", "beside"}
-    values = [getattr(item, name) for name in item.__struct_fields__ if name not in hidden]
-    shown = [str(value) for value in values if isinstance(value, str | int | float | IntervalSet | tuple)]
-    return " ".join([type(item).__name__, *(text if len(text) <= 100 else text[:97] + "..." for text in shown)])
 
 
 def _summary(session: Session) -> str:

@@ -8,8 +8,8 @@ from typing import Final
 
 from pybatsched import registry, summary
 from pybatsched.cli import arguments, closing, inputs
+from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
-from pybatsched.cli.serve import narrate
 from pybatsched.errors import InputError
 from pybatsched.journal import JournalWriter
 from pybatsched.machines import names
@@ -107,8 +107,10 @@ def run(args: argparse.Namespace) -> int:
     if (args.platform is None) == (args.procs is None):
         raise InputError("give either -p PLATFORM or --procs N")
     platforms = [args.platform] if args.platform else []
+    given = [*platforms, *args.workload, *args.events]
+    arguments.refuse_outputs_over(args.export, given)
     if args.journal:
-        arguments.refuse_to_overwrite(args.journal, [*platforms, *args.workload, *args.events])
+        arguments.refuse_to_overwrite(args.journal, given)
     arguments.raise_on_signals()
     plan = None
     if args.policy:
@@ -119,6 +121,7 @@ def run(args: argparse.Namespace) -> int:
     scenario = read_scenario(args, plan)
     options = scenario.options
     policy = None if plan is None else inputs.described(plan, options)
+    files = inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
     outputs = Outputs(args.export, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
@@ -145,9 +148,7 @@ def run(args: argparse.Namespace) -> int:
             )
     extra = {"walltimes": args.walltimes, "seed": args.seed}
     simulator = {"behaves_as_batsim": BATSIM_VERSION}
-    files = {"platform": inputs.digests(platforms), "workloads": inputs.digests(args.workload)}
-    files["events"] = inputs.digests(args.events)
-    about = summary.of_run(scenario, policy, result, files, extra, simulator=simulator)
+    about = summary.of_run(inputs.setting_of(scenario, files, policy), result, extra, simulator)
     summary.write(f"{args.export}_summary.json", about)
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 

@@ -38,14 +38,28 @@ def find(name: str, *, energy: bool = False) -> Source:
 
     With `energy`, a machine says what its hosts draw, where that is known.
     """
-    found = None if Path(name).exists() else variant_of(name)
+    found = None if _is_file(name) else variant_of(name)
     if found is not None:
         machine, variant = found
         with_power = variant.energy or (energy and machine.has_power)
         return Source(name, None, platform_xml(machine, replace(variant, energy=with_power)))
-    if not Path(name).exists() and "/" not in name and "." not in name:
+    if not _exists(name) and "/" not in name and "." not in name:
         raise InputError(f"there is no platform file {name!r:.80}, and no machine of that name; expected {_known()}")
     return Source(name, Path(name))
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _exists(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def machine_of(name: str) -> tuple[Machine, Variant]:

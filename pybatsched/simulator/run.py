@@ -11,7 +11,7 @@ from pybatsched import decisions as d
 from pybatsched import events as e
 from pybatsched.diagnosis import word_of
 from pybatsched.engine import Engine, Reply
-from pybatsched.errors import PeerLostError, PolicyError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.journal import JournalWriter
 from pybatsched.policy import Need
 from pybatsched.protocol import Message, v4
@@ -69,16 +69,8 @@ def run_policy(
         reply = v4.decode_decisions(session.handle(v4.encode_events(Message(now, tuple(events)))))
         return reply.now, reply.items
 
-    how = "failed"
-    try:
-        result = _run(scenario, through_bytes, outputs, progress, session.engine)
-        how = "ended" if result.finished else "stopped with jobs unfinished"
-    except PybatschedError as error:
-        how = f"failed with {type(error).__name__}"
-        raise
-    finally:
-        session.close(how)
-    return result
+    with session.to_its_end():
+        return _run(scenario, through_bytes, outputs, progress, session.engine)
 
 
 def run_external(

@@ -1,17 +1,42 @@
 #!/usr/bin/env python3
 """A stand-in for the batsim program: the embedded simulator, with Batsim's command line and ways of ending.
 
-The environment variable STAND_IN makes it misbehave: crash, hang, deadlock-abort, lose-a-job, early, stubborn.
+The environment variable STAND_IN makes it misbehave:
+
+    early           ends before its first message
+    hang, stubborn  says nothing; stubborn ignores SIGTERM
+    crash           ends after its first message has been answered
+    wait            says nothing more after its first message
+    crash-late      ends badly after the simulation
+    deadlock-abort  aborts after a deadlock, with its files half written, as with SimGrid 3.25
+    slow-end        ends seconds after its connection
+    lose-a-job      leaves a row out
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+RECORDING = Path(__file__).parents[1] / "conformance" / "recordings" / "v4" / "plain"
+
+
+def ask_once(endpoint: str, wait_s: float) -> None:
+    """Say one message as Batsim would, hear the answer, and stay for a while."""
+    import zmq
+
+    text = (RECORDING / "conversation.jsonl").read_text().splitlines()[0]
+    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.connect(endpoint)
+        socket.send_string(json.loads(text)["text"])
+        socket.recv()
+        time.sleep(wait_s)
 
 
 def main(args: list[str]) -> int:
@@ -30,6 +55,10 @@ def main(args: list[str]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while True:
             time.sleep(1)
+    if how in {"crash", "wait"}:
+        ask_once(args[args.index("--socket-endpoint") + 1], 600 if how == "wait" else 0)
+        print("Segmentation fault")
+        return 139
     command = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", "30", *args]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     print(done.stdout, done.stderr)
@@ -41,8 +70,13 @@ def main(args: list[str]) -> int:
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     if done.returncode == 5:  # Batsim exits with 0 after a deadlock; with older SimGrids it aborts
         if how == "deadlock-abort":
-            print("Oops! Deadlock or code not perfectly clean.")
+            path = Path(f"{prefix}_jobs.csv")
+            path.write_text(path.read_text()[:-1] + "7,w0,d,0.0000")
+            print("[ker/CRITICAL] Oops! Deadlock or code not perfectly clean.")
+            print("\n".join(f"Actor {number} waits" for number in range(40)))
             return 134
+        if how == "slow-end":
+            time.sleep(4)
         return 0
     return done.returncode
 
