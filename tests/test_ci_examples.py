@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pybatsched import __version__
+
 ROOT = Path(__file__).parents[1]
 CI = ROOT / "examples" / "ci"
 
@@ -54,7 +56,8 @@ def repository(tmp_path: Path) -> Path:
 def test_the_commands_pass_on_what_has_not_changed(read: Any, repository: Path) -> None:
     variables, commands = read()
     install, *others = commands
-    assert install == "pip install pybatsched"
+    assert install == 'pip install "$PYBATSCHED"'
+    assert variables["PYBATSCHED"] == f"pybatsched=={__version__}"  # pinned: figures are promised for a version
     for command in others:
         done = shell(repository, command, **variables)
         assert done.returncode == 0, done.stderr

@@ -237,7 +237,12 @@ SX_AURORA: Final = Machine(
         ),
     ),
     (Unit("ve", group=("vh", 8)),),
-    Network(12e9, 1e-6, ("PCIe gen 3 x16 to the vector host, 12 GB/s and 1 us: assumption",)),
+    Network(
+        25e9,
+        1e-6,
+        ("PCIe gen 3 x16 to the vector host, 12 GB/s and 1 us; 2 x 12.5 GB/s from it to the others: assumption",),
+        inner=(12e9, 1e-6),
+    ),
     remarks=("A host is a vector engine (VE); the property vh tells which eight share a vector host",),
 )
 
@@ -275,7 +280,10 @@ def _site(name: str, n_cores: int, speed: str, source: str) -> NodeClass:
 
 
 _WAN: Final = Network(
-    125e6, 5e-5, ("1 Gb/s and 50 us in a site, 10 Gb/s and 5 ms between sites: assumption",), 1.25e9, 5e-3
+    125e6,
+    5e-5,
+    ("1 Gb/s and 50 us in a site, 10 Gb/s and 5 ms between sites: assumption",),
+    trunk=(1.25e9, 5e-3),
 )
 _PAPER: Final = "cores: the reallocation paper"
 

@@ -67,13 +67,16 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The links of hosts, in byte/s and seconds, and those between clusters if they are slower (0: they are free)."""
+    """Links in byte/s and seconds: from a node, or a group of hosts, to the others.
+
+    `inner` is that of a host to the rest of its group, and free if not given; `trunk` that between clusters.
+    """
 
     bandwidth: float
     latency_s: float
     sources: tuple[str, ...]
-    trunk_bandwidth: float = 0.0
-    trunk_latency_s: float = 0.0
+    inner: tuple[float, float] | None = None
+    trunk: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,9 +111,7 @@ def platform_xml(machine: Machine, variant: Variant) -> str:
     rows = _rows(machine, unit, variant)
     clusters = list(_clusters(machine, unit, rows, variant))
     master = _Cluster("master", "master", range(1), 1e9, 1, {"role": "master", **_no_watts(variant)})
-    own_links = FREE
-    if variant.real_network:
-        own_links = (_bytes(machine.network.bandwidth), f"{_number(machine.network.latency_s)}s")
+    own_links = _own_links(machine, unit) if variant.real_network else FREE
     lines = [*_comment(_told(machine, unit, variant)), '<platform version="4.1">']
     lines.append(f' <zone id="site" routing="{"Full" if unit.group is None else "DijkstraCache"}">')
     lines += [line for cluster in clusters for line in _element(cluster, own_links)]
@@ -123,6 +121,19 @@ def platform_xml(machine: Machine, variant: Variant) -> str:
     links, routes = _network(machine, clusters, master, variant)
     lines += [*links, *routes]  # SimGrid wants all links before all routes
     return _HEAD + "\n".join([*lines, " </zone>", "</platform>", ""])
+
+
+def _own_links(machine: Machine, unit: Unit) -> tuple[str, str]:
+    """Give the link of each host: a node's own, or in a group the one inside, as from a core to its node."""
+    network = machine.network
+    if unit.group is not None:
+        return FREE if network.inner is None else _written(*network.inner)
+    if any(_cores(part, unit) != part.cores_per_node for part in machine.classes):
+        nodes = [other.name for other in machine.units if other.group is not None or other.n_nodes == 1]
+        raise InputError(
+            f"{machine.name}: the links are known by node, not by {unit.name}; expected --unit {' or '.join(nodes)}"
+        )
+    return _written(network.bandwidth, network.latency_s)
 
 
 def _check(machine: Machine, variant: Variant) -> None:
@@ -206,7 +217,9 @@ def _properties(row: _Row, unit: Unit, variant: Variant) -> dict[str, str]:
         "speed": part.shown_speed or _number(part.core_speed),
     }
     if part.memory_gb is not None:
-        facts["memory_gb"] = _number(part.memory_gb * max(unit.n_nodes, 1))
+        # Of the node, where a property tells which one; else what is the host's own.
+        share = n_cores / part.cores_per_node if unit.group is None else max(unit.n_nodes, 1)
+        facts["memory_gb"] = _number(part.memory_gb * share)
     facts |= part.properties
     if variant.energy and part.power is not None:
         facts |= _watts(part.power, n_cores / part.cores_per_node, n_cores, variant.batsim)
@@ -229,7 +242,7 @@ def _watts(power: Power, n_nodes: float, n_cores: int, batsim: str) -> Mapping[s
 
 
 def _no_watts(variant: Variant) -> Mapping[str, str]:
-    """Give the master and storage hosts wattages of 0, which Batsim asks for."""
+    """Give the master and storage hosts wattages of 0: Batsim asks for those of storage and warns of a master's."""
     return _watts(Power(0, 0, 0, ()), 1, 1, variant.batsim) if variant.energy else {}
 
 
@@ -246,6 +259,10 @@ def _flops(value: float) -> str:
 
 def _bytes(value: float) -> str:
     return f"{_number(value)}Bps"
+
+
+def _written(bandwidth: float, latency_s: float) -> tuple[str, str]:
+    return _bytes(bandwidth), f"{_number(latency_s)}s"
 
 
 def _element(cluster: _Cluster, links: tuple[str, str]) -> Iterator[str]:
@@ -283,15 +300,21 @@ def _network(
     machine: Machine, clusters: Sequence[_Cluster], master: _Cluster, variant: Variant
 ) -> tuple[list[str], list[str]]:
     """Write the links between clusters, and the routes over them."""
+    network, is_grouped = machine.network, unit_of(machine, variant.unit).group is not None
     links = [*_comment(("A free way to the master: nothing is lost on it when Batsim sends its own messages.",), 2)]
     links.append(_link(_TRUNK, *FREE))
-    routes = [line for cluster in clusters for line in _way(cluster, master, _TRUNK)]
-    if unit_of(machine, variant.unit).group is None:  # else ways between groups lead through the master's cluster
+    routes: list[str] = []
+    for cluster in clusters:
+        up = _TRUNK
+        if variant.real_network and is_grouped:  # ways between groups lead through the master's cluster
+            up = f"{cluster.id}-up"
+            links.append(_link(up, *_written(network.bandwidth, network.latency_s)))
+        routes += _way(cluster, master, up)
+    if not is_grouped:
         trunk = _TRUNK
-        if variant.real_network and machine.network.trunk_bandwidth and len(clusters) > 1:
+        if variant.real_network and network.trunk is not None:
             trunk = "wan"
-            bandwidth, latency_s = machine.network.trunk_bandwidth, machine.network.trunk_latency_s
-            links.append(_link(trunk, _bytes(bandwidth), f"{_number(latency_s)}s"))
+            links.append(_link(trunk, *_written(*network.trunk)))
         routes += [line for pair in combinations(clusters, 2) for line in _way(*pair, trunk)]
     if machine.storage is not None:
         name = machine.storage.name

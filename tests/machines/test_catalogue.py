@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from support.process import run_cli
 from pybatsched.machines import names
 from pybatsched.machines.catalogue import MACHINES
 from pybatsched.machines.model import Machine
+from pybatsched.machines.write import platform_xml
 from pybatsched.platform.check import check
 from pybatsched.platform.model import Platform
 
@@ -53,9 +56,9 @@ def test_hosts_and_cores(name: str, n_hosts: int, n_cores: int) -> None:
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
-        ("curie-core", [("thin", "64", 21.6, 80_640), ("fat", "512", 9.08, 11_520), ("hybrid", "24", 10.68, 1_152)]),
+        ("curie-core", [("thin", "4", 21.6, 80_640), ("fat", "4", 9.08, 11_520), ("hybrid", "3", 10.68, 1_152)]),
         ("curie-node", [("thin", "64", 21.6, 5_040), ("fat", "512", 9.08, 90), ("hybrid", "24", 10.68, 144)]),
-        ("intrepid-core", [("intrepid", "2", 3.4, 163_840)]),
+        ("intrepid-core", [("intrepid", "0.5", 3.4, 163_840)]),
         ("intrepid-pset", [("intrepid", "128", 3.4, 640)]),
         ("rackham-core", [("rackham", m, 35.2, n) for m, n in (("128", 9_000), ("256", 640), ("1024", 80))]),
         ("rackham-128gb-core", [("rackham", "128", 35.2, 9_720)]),
@@ -89,8 +92,8 @@ def test_ids_follow_the_numbers_in_the_names(name: str) -> None:
     """Batsim sorts names as text; they must come out as the file has them, none of them twice."""
     hosts = platform_of(name).compute
     assert len({host.name for host in hosts}) == len(hosts)
-    numbers = [int("".join(filter(str.isdigit, host.name))) for host in hosts]
-    for _, group in groupby(range(len(hosts)), key=lambda i: (hosts[i].properties["cluster"], len(hosts[i].name))):
+    numbers = [[int(digits) for digits in re.findall(r"\d+", host.name)] for host in hosts]
+    for _, group in groupby(range(len(hosts)), key=lambda i: hosts[i].properties["cluster"]):
         row = [numbers[i] for i in group]
         assert row == sorted(row)
 
@@ -136,10 +139,15 @@ def test_no_other_machines_lie_in_platforms() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 def test_every_number_says_where_it_is_from(machine: Machine) -> None:
-    text = names.find(machine.name).text
-    for part in machine.classes:
-        assert part.sources
-        assert all(source in text for source in part.sources)
+    real = replace(names.machine_of(f"{machine.name}-{machine.units[-1].name}")[1], energy=machine.has_power)
+    text = platform_xml(machine, replace(real, real_network=True))
+    sources = [
+        source for part in machine.classes for source in (*part.sources, *(part.power.sources if part.power else ()))
+    ]
+    sources += machine.network.sources
+    sources += machine.storage.sources if machine.storage else ()
+    assert all(part.sources for part in machine.classes)
+    assert all(source in text for source in sources)
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)

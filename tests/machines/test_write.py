@@ -99,7 +99,7 @@ NEW = {"wattage_per_state": "117:117:358", "wattage_off": "14"}
 def test_energy_in_both_spellings(version: str, spelled: dict[str, str]) -> None:
     platform = made(CURIE, Variant("node", energy=True, batsim=version))
     assert props(platform.compute[0]) == spelled
-    # Nobody may be without: Batsim asks the master and storage hosts too.
+    # Batsim asks for those of storage hosts too, and warns of a master without.
     assert props(platform.master).keys() == spelled.keys()
     check_energy(platform)
     storage = made(RACKHAM, Variant("node", energy=True, batsim=version)).storage[0]
@@ -116,6 +116,9 @@ def test_a_core_draws_its_share_of_a_node_and_a_pset_that_of_its_nodes() -> None
 def test_a_real_network_costs_time_and_says_so() -> None:
     platform = made(SX_AURORA, Variant(real_network=True))
     assert platform.hop_s == pytest.approx(1e-6 + 1 / 12e9)
+    rackham = platform_xml(RACKHAM, Variant(real_network=True))
+    assert rackham.count('bandwidth="6800000000Bps" latency="1e-06s"') == 486  # a link a node, not a core
+    assert xml.parse(rackham.encode(), "p.xml").hop_s == pytest.approx(1e-6 + 1 / 6.8e9)
     text = platform_xml(GRID5000, Variant(real_network=True))
     assert '<link id="wan" bandwidth="1250000000Bps" latency="0.005s"/>' in text
     assert xml.parse(text.encode(), "p.xml").hop_s < 1e-3  # the way to the master does not lead over it
@@ -133,6 +136,8 @@ def test_a_real_network_costs_time_and_says_so() -> None:
         (CURIE, Variant(scale=1e6), "makes too many hosts"),
         (CURIE, Variant(scale=1e300), "makes too many hosts"),
         (RICC, Variant(energy=True), "ricc: what its nodes draw is not known"),
+        (CURIE, Variant("core", real_network=True), "known by node, not by core; expected --unit node"),
+        (INTREPID, Variant("pset", real_network=True), "known by node, not by pset; expected --unit node"),
         (CURIE, Variant(batsim="5.0"), "Batsim 5.0: expected one of 3.1, 4.0, 4.1, 4.2"),
     ],
 )
