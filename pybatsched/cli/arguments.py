@@ -7,10 +7,10 @@ import math
 import signal
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
@@ -23,6 +23,36 @@ class Group(Protocol):
 
     def add_argument(self, *names: str, **how: Any) -> argparse.Action:
         """Add an option."""
+
+
+class Command(NamedTuple):
+    """A command below a command: what it is called, what it does, more to read, its options, and what runs it."""
+
+    name: str
+    summary: str
+    epilog: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command]) -> None:
+    """Describe the commands below a command; `run_chosen` runs the one that was given."""
+    below = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    for command in commands:
+        sub = below.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.summary,
+            epilog=command.epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_options(sub)
+        sub.set_defaults(run_subcommand=command.run)
+
+
+def run_chosen(args: argparse.Namespace) -> int:
+    """Run the command below a command, and give its exit code."""
+    return int(args.run_subcommand(args))
 
 
 def add_policy(parser: Group, *, required: bool) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from pybatsched.cli import arguments
+from pybatsched.cli.arguments import Command
 from pybatsched.columns import aligned
 from pybatsched.errors import InputError
 from pybatsched.machines import names
@@ -44,28 +44,18 @@ links have the machine's speed, and messages take time too.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the sub-commands of `platform` and their options."""
-    commands = parser.add_subparsers(dest="platform_command", metavar="COMMAND", required=True)
-    for name, summary, epilog, options, command in (
-        ("list", "List the machines that are known by name.", "", _list_arguments, _list),
-        ("show", "Show a platform in a table.", "", _show_arguments, _show),
-        ("generate", "Write a machine as a platform file.", _GENERATE, _generate_arguments, _generate),
-        ("check", "Tell what Batsim would refuse about a platform file.", _CHECK, _check_arguments, _check),
-    ):
-        sub = commands.add_parser(
-            name,
-            help=summary,
-            description=summary,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        options(sub)
-        sub.set_defaults(platform_run=command)
+    arguments.add_commands(
+        parser,
+        (
+            Command("list", "List the machines that are known by name.", "", _list_arguments, _list),
+            Command("show", "Show a platform in a table.", "", _show_arguments, _show),
+            Command("generate", "Write a machine as a platform file.", _GENERATE, _generate_arguments, _generate),
+            Command("check", "Tell what Batsim would refuse about a platform file.", _CHECK, _check_arguments, _check),
+        ),
+    )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the sub-command and give its exit code."""
-    command: Callable[[argparse.Namespace], int] = args.platform_run
-    return command(args)
+run = arguments.run_chosen
 
 
 # --------------------------------------------------------------------------------------------------------------- list

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Callable
 from typing import Any, Final
 
 from pybatsched.cli import arguments
+from pybatsched.cli.arguments import Command
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, describe, files, plot, prepare, stats, swf
 from pybatsched.workload.generate import MODELS, Recipe, generate
@@ -67,34 +67,30 @@ The same options and seed give the same file, byte for byte.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the sub-commands of `workload` and their options."""
-    commands = parser.add_subparsers(dest="workload_command", metavar="COMMAND", required=True)
-    for name, summary, epilog, options, command in (
-        ("lint", "Tell what is odd about a workload.", _LINT, _lint_arguments, _lint),
+    arguments.add_commands(
+        parser,
         (
-            "convert",
-            "Make a workload of a log, or a smaller one of a workload.",
-            _CONVERT,
-            _convert_arguments,
-            _convert,
+            Command("lint", "Tell what is odd about a workload.", _LINT, _lint_arguments, _lint),
+            Command(
+                "convert",
+                "Make a workload of a log, or a smaller one of a workload.",
+                _CONVERT,
+                _convert_arguments,
+                _convert,
+            ),
+            Command(
+                "generate",
+                "Draw a workload at random, by a model and a seed.",
+                _GENERATE,
+                _generate_arguments,
+                _generate,
+            ),
+            Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
         ),
-        ("generate", "Draw a workload at random, by a model and a seed.", _GENERATE, _generate_arguments, _generate),
-        ("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
-    ):
-        sub = commands.add_parser(
-            name,
-            help=summary,
-            description=summary,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        options(sub)
-        sub.set_defaults(workload_run=command)
+    )
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the sub-command and give its exit code."""
-    command: Callable[[argparse.Namespace], int] = args.workload_run
-    return command(args)
+run = arguments.run_chosen
 
 
 # --------------------------------------------------------------------------------------------------------------- lint
