@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from pybatsched.errors import InputError
+from pybatsched.processes import DIE_WITH_PARENT
 
 _PATIENCE_S: Final = 2.0
-_SET_DEATH_SIGNAL: Final = 1  # PR_SET_PDEATHSIG
 _SHOWN_BYTES: Final = 4096
 _N_SHOWN: Final = 12
 #: What we say to Batsim ourselves, and where the user says it instead.
@@ -157,7 +155,7 @@ class Child:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  see there
+                    preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  a Batsim without a scheduler would wait for ever
                 )
             except OSError as error:
                 raise InputError(f"cannot start {launcher.shown}: {error.strerror}") from None
@@ -214,12 +212,3 @@ class Child:
     def _signal(self, signum: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signum)
-
-
-_LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-
-def _die_with_parent() -> None:
-    """Ask Linux, in the child, to kill it when its parent dies: a Batsim without a scheduler would wait for ever."""
-    if _LIBC is not None:  # one call of C: nothing that another thread could have locked
-        _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)

@@ -10,7 +10,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from pybatsched import __version__
-from pybatsched.cli import compare, explain, metrics, platform, policies, replay, run, serve, simulate, workload
+from pybatsched.cli import (
+    campaign,
+    compare,
+    explain,
+    metrics,
+    platform,
+    policies,
+    replay,
+    run,
+    serve,
+    simulate,
+    workload,
+)
 from pybatsched.errors import Interrupted, PybatschedError
 
 _COMMANDS: Final = {
@@ -19,6 +31,7 @@ _COMMANDS: Final = {
     "run": run,
     "workload": workload,
     "platform": platform,
+    "campaign": campaign,
     "metrics": metrics,
     "compare": compare,
     "policies": policies,

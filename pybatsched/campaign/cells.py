@@ -1,0 +1,155 @@
+"""The cells of a campaign: one run each, addressed by all that determines its result."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pybatsched
+from pybatsched import registry
+from pybatsched.campaign.prepare import Prepared
+from pybatsched.campaign.spec import PlatformSpec, PolicySpec, Spec
+from pybatsched.machines import names
+from pybatsched.machines.write import n_extra
+
+#: A change of what is computed of a run makes other cells of the same spec.
+FIGURES_VERSION: Final = 1
+_PLACE_LENGTH: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run. `address` is a digest of all that its result depends on; the other members are to find it again.
+
+    `procs` is a number of equal processors, or 0 if `platform` names a machine or file.
+    """
+
+    address: str
+    workload: str
+    workload_file: str
+    platform: str
+    procs: int
+    policy: str
+    label: str
+    options: Mapping[str, Any]
+    seed: int
+    repeat: int
+    tau_s: float
+    keep: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give its members by name, for JSON and for other processes."""
+        return asdict(self)
+
+    @property
+    def shown(self) -> str:
+        """Say in a line which run it is."""
+        options = ",".join(f"{key}={json.dumps(value)}" for key, value in self.options.items())
+        return (
+            f"{self.workload} {self.platform or self.procs} {self.label}{f'({options})' if options else ''} {self.seed}"
+        )
+
+
+def cells_of(spec: Spec, prepared: Mapping[int, list[Prepared]]) -> Iterator[tuple[PlatformSpec, Cell]]:
+    """Give all cells in the order of the file: workloads, platforms, policies, options, seeds, repeats.
+
+    `prepared` are the workloads that are ready, by effective seed. Cells that would give the same result, as those of
+    two seeds that nothing depends on, share their address.
+    """
+    for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
+        effective = effective_seed(seed, repeat)
+        for workload, platform in itertools.product(prepared[effective], spec.platform):
+            machine, procs, machine_digest = _machine(platform, workload)
+            for policy in spec.policy:
+                source = registry.find(policy.name)
+                for options in grid(policy):
+                    given = dict(options)
+                    if "seed" in source.option_fields:
+                        given.setdefault("seed", effective)
+                    content = {
+                        "figures": FIGURES_VERSION,
+                        "code": code_digest(),
+                        "workload": workload.digest,
+                        "platform": machine_digest,
+                        "policy": [policy.name, _policy_digest(source.cls.__module__), given],
+                        "tau_s": spec.tau_s,
+                        "keep": spec.keep,
+                    }
+                    yield (
+                        platform,
+                        Cell(
+                            address=digest_of(content),
+                            workload=workload.name,
+                            workload_file=workload.path,
+                            platform=machine,
+                            procs=procs,
+                            policy=policy.name,
+                            label=policy.label or source.name,
+                            options=given,
+                            seed=seed,
+                            repeat=repeat,
+                            tau_s=spec.tau_s,
+                            keep=spec.keep,
+                        ),
+                    )
+
+
+def effective_seed(seed: int, repeat: int) -> int:
+    """Give the seed of a repeat: the first one is the seed itself, the others are drawn from it."""
+    return seed if repeat == 0 else random.Random(f"{seed}/{repeat}").getrandbits(31)  # noqa: S311  no secret
+
+
+def grid(policy: PolicySpec) -> Iterator[dict[str, Any]]:
+    """Give all combinations of a policy's options; a list is tried value by value. O(combinations)."""
+    choices = [value if isinstance(value, list) else [value] for value in policy.options.values()]
+    for values in itertools.product(*choices):
+        yield dict(zip(policy.options, values, strict=True))
+
+
+def _machine(platform: PlatformSpec, workload: Prepared) -> tuple[str, int, str]:
+    """Give the machine's name or number of processors, and a digest of it."""
+    if platform.platform is not None:
+        return platform.platform, 0, _machine_digest(platform.platform)
+    procs = platform.procs or workload.n_procs
+    procs += n_extra(procs, platform.alpha)
+    return "", procs, f"procs:{procs}"
+
+
+@cache
+def _machine_digest(name: str) -> str:
+    return hashlib.sha256(names.find(name).data()).hexdigest()
+
+
+@cache
+def _policy_digest(module: str) -> str:
+    """Tell policies apart by their code: all of the package they are in, or the one file."""
+    package = module.partition(".")[0]
+    file = Path(str(sys.modules[package].__file__))
+    return _digest_of_files(file.parent) if package != module else hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+@cache
+def code_digest() -> str:
+    """Give a digest of our own code: results of another version are other results."""
+    return _digest_of_files(Path(str(pybatsched.__file__)).parent)
+
+
+def _digest_of_files(root: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def digest_of(content: Any) -> str:
+    """Give a short digest of anything that JSON can say."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_PLACE_LENGTH]

@@ -1,0 +1,107 @@
+"""Running one cell, in whatever process: inputs by name, a dictionary of figures out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pybatsched import jobs_csv, registry
+from pybatsched.errors import PybatschedError, UnfinishedError
+from pybatsched.machines import names
+from pybatsched.metrics import joined
+from pybatsched.metrics.classes import MEASURES, by_class, measured
+from pybatsched.metrics.outcomes import JobRecord
+from pybatsched.metrics.series import queue_length, span_of
+from pybatsched.platform import model
+from pybatsched.simulator import run as runs
+from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.workload import load
+
+#: Values of a measure that go into a row.
+_TOLD: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max")
+
+
+def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
+    """Run a cell and give its figures; files stay in `folder` if it wants to keep them. Raises what a run raises."""
+    workload = load(cell["workload_file"])
+    platform = model.uniform(cell["procs"]) if cell["procs"] else names.find(cell["platform"]).read()
+    plan = registry.PolicyPlan(registry.find(cell["policy"]), dict(cell["options"]))
+    options = runs.with_needs(Options(), plan)
+    scenario = Scenario(platform, {"w0": workload}, options)
+    with tempfile.TemporaryDirectory(prefix="pybatsched-") as scratch:
+        place = folder if folder is not None and cell["keep"] == "files" else scratch
+        Path(place).mkdir(parents=True, exist_ok=True)
+        outputs = Outputs(f"{place}/run", machine_states=cell["keep"] == "files")
+        result = runs.run_policy(scenario, plan, outputs)
+        if not result.finished:
+            raise UnfinishedError(f"{len(result.stuck)} jobs unfinished; {result.stuck[0].why}" if result.stuck else "")
+        fields = {f"w0!{job['id']}": job for job in workload.jobs}
+        records = joined(jobs_csv.read(f"{place}/run_jobs.csv"), fields)
+    row = figures_of(records, platform.n_procs, cell["tau_s"])
+    row |= {"n_messages": result.n_messages}
+    return {"figures": row, "jobs": _jobs(records) if cell["keep"] == "jobs" else []}
+
+
+def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str, float | int | None]:
+    """Give the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end."""
+    begin, end = span_of(records)
+    held_s = sum(part.n_procs * part.runtime_s for record in records for part in record.segments)
+    queue = queue_length(records)
+    row: dict[str, float | int | None] = {
+        "n_jobs": len(records),
+        "n_ran": sum(record.ran for record in records),
+        "n_requeued": sum(len(record.segments) > 1 for record in records),
+        "utilisation": held_s / (n_procs * (end - begin)) if end > begin else None,
+        "makespan_s": end if end > begin else None,
+        "queue_length_mean": queue.mean(begin, end),
+        "queue_length_max": queue.maximum,
+    }
+    for state, members in by_class(records, "state").items():
+        row[f"n_{state.lower().removeprefix('completed_')}"] = len(members)
+    for measure in MEASURES:
+        told = measured(records, measure, tau_s)
+        values = told.as_dict() if told is not None else {}
+        row |= {f"{measure}_{name}": values.get(name) for name in _TOLD}
+    kinds = by_class(records, "kind")
+    if len(kinds) > 1:
+        for kind, members in kinds.items():
+            row[f"{kind}_n_jobs"] = len(members)
+            for measure in MEASURES:
+                told = measured(members, measure, tau_s)
+                row |= {f"{kind}_{measure}_{name}": getattr(told, key, None) for name, key in _OF_KINDS}
+    return row
+
+
+_OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
+
+
+def _jobs(records: list[JobRecord]) -> list[dict[str, Any]]:
+    """Give a row a job, for those who want more than figures."""
+    return [
+        {
+            "job": record.id,
+            "state": record.state,
+            "submitted_at": record.submitted_at,
+            "started_at": record.started_at if record.ran else None,
+            "ended_at": record.ended_at if record.ran else None,
+            "runtime_s": record.runtime_s if record.ran else None,
+            "n_procs": record.n_procs,
+            "n_segments": len(record.segments),
+        }
+        for record in records
+    ]
+
+
+def tried(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
+    """Run a cell; what it raises becomes part of the answer, so that one cell never stops others."""
+    try:
+        return {"address": cell["address"], **run_cell(cell, folder)}
+    except PybatschedError as error:
+        return {"address": cell["address"], "error": f"{type(error).__name__}: {error}"}
+    except MemoryError:
+        return {"address": cell["address"], "error": "MemoryError: there was not enough memory"}
+    except Exception as error:  # noqa: BLE001  a policy's or our own: told with the cell, the others go on
+        return {"address": cell["address"], "error": f"{type(error).__name__}: {error}"}

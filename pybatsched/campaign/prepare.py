@@ -1,0 +1,150 @@
+"""Workloads made ready for the cells of a campaign, once each, and kept beside the results.
+
+A prepared workload is addressed by the digest of its source and of all steps, so that a resumed campaign finds it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pybatsched.campaign.spec import Deadlines, Drawn, WorkloadSpec
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim_json, deadlines, files, prepare, swf
+from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import Selection
+from pybatsched.workload.walltimes import Walltimes
+from pybatsched.workload.weeks import busy_weeks, weeks_of
+
+
+class Prepared(NamedTuple):
+    """A workload that is ready: its name in tables, its file, the digest of its content, and its machine's size."""
+
+    name: str
+    path: str
+    digest: str
+    n_procs: int
+
+
+class Preparer:
+    """Prepares workloads into a directory. `places` are where files are looked for."""
+
+    def __init__(self, folder: Path, places: Iterable[Path]) -> None:
+        self._folder = folder
+        self._places = list(places)
+        self._digests: dict[Path, str] = {}
+
+    def prepare(self, spec: WorkloadSpec, seed: int) -> list[Prepared]:
+        """Give the workloads of a spec: one, or one for each week. What was prepared before is not done again."""
+        source = None if spec.file is None else self._find(spec.file)
+        if source is None or (spec.deadlines is not None and spec.deadlines.share is not None):
+            depends_on = {"seed": seed}
+        else:
+            depends_on = {}
+        steps = spec.model_dump(mode="json", exclude={"name", "file"})
+        key = _digest({"source": self._digest(source) if source else "", "steps": steps, "format": 1, **depends_on})
+        index = self._folder / f"{key}.index.json"
+        if index.exists():
+            found = [Prepared(*row) for row in json.loads(index.read_text())]
+            if all((self._folder / row.path).exists() for row in found):
+                return [self._placed(spec, row) for row in found]
+        rows = []
+        try:
+            made = list(_made(spec, source, seed))
+        except InputError as error:
+            raise InputError(f"workload {spec.name}: {error}") from None
+        for label, workload in made:
+            text = batsim_json.text_of(workload)
+            name = f"{key}{label}.json"
+            files.write_text(self._folder / name, [text])
+            rows.append(Prepared(label, name, hashlib.sha256(text.encode()).hexdigest(), workload.n_procs))
+        files.write_text(index, [json.dumps(rows)])
+        return [self._placed(spec, row) for row in rows]
+
+    def _placed(self, spec: WorkloadSpec, row: Prepared) -> Prepared:
+        return row._replace(name=f"{spec.name}{row.name}", path=str(self._folder / row.path))
+
+    def _find(self, name: str) -> Path:
+        for place in self._places:
+            path = place / name
+            if path.is_file():
+                return path
+        shown = ", ".join(str(place) for place in self._places)
+        raise InputError(f"workload file {name}: not found in {shown} (give --traces, or set PYBATSCHED_TRACES)")
+
+    def _digest(self, path: Path) -> str:
+        if path not in self._digests:
+            self._digests[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+        return self._digests[path]
+
+
+def _made(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tuple[str, Workload]]:
+    """Make the workloads of a spec, with what their names end in."""
+    for label, workload in _loaded(spec, source, seed):
+        workload.source = spec.file or ""  # not where it lay: the same content must be the same file
+        if spec.deadlines is not None:
+            yield label, _with_deadlines(workload, spec.deadlines, seed)
+        else:
+            yield label, workload
+
+
+def _loaded(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tuple[str, Workload]]:
+    walltimes = Walltimes.parse(spec.walltimes or ("requested" if source is not None else "exact"))
+    selection = Selection(max_jobs=spec.max_jobs)
+    if spec.generate is not None:
+        yield "", generate(_recipe(spec.generate, walltimes, seed))
+        return
+    assert source is not None
+    if files.looks_like_json(source):
+        if spec.weeks is not None:
+            raise InputError("weeks: expected a log in SWF, found a Batsim file")
+        workload, report = prepare.with_walltimes(batsim_json.read(source), walltimes)
+        workload = prepare.select(workload, selection, report)[0]
+        workload.n_procs = spec.procs or workload.n_procs
+        yield "", workload
+        return
+    trace = swf.read_swf(source)
+    options = swf.Options(walltimes, n_procs=spec.procs)
+    if spec.weeks is None:
+        yield "", swf.to_workload(trace, options, selection)[0]
+        return
+    weeks = weeks_of(trace, swf.machine_of(trace, options)[0])
+    chosen = busy_weeks(weeks, *spec.weeks.utilisation, keep_ends=spec.weeks.keep_ends)[: spec.weeks.max_weeks]
+    if not chosen:
+        raise InputError(f"no week of {spec.file} has such a utilisation")
+    for week in chosen:
+        window = dataclasses.replace(selection, from_at=week.starts_at, to_at=week.ends_at)
+        yield f"-week{week.number:02}", swf.to_workload(trace, options, window)[0]
+
+
+def _recipe(drawn: Drawn, walltimes: Walltimes, seed: int) -> Recipe:
+    return Recipe(
+        drawn.model,
+        drawn.procs,
+        seed=seed,
+        n_jobs=drawn.jobs,
+        days=drawn.days,
+        load=drawn.load,
+        runtimes=drawn.runtimes,
+        sizes=drawn.sizes,
+        walltimes=walltimes,
+        n_users=drawn.users,
+    )
+
+
+def _with_deadlines(workload: Workload, how: Deadlines, seed: int) -> Workload:
+    n = len(workload.jobs)
+    if how.share is not None:
+        chosen: Iterable[int] = deadlines.drawn(n, how.share, seed)
+    else:
+        chosen = deadlines.every(n, how.every or 1, how.first)
+    return deadlines.with_deadlines(workload, chosen, least_s=how.least_s, factor=how.factor)
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

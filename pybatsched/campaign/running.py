@@ -1,0 +1,123 @@
+"""A campaign from its file to its table: prepare, run what is not done yet, keep it, and say how far it is."""
+
+from __future__ import annotations
+
+import contextlib
+import platform as python_platform
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pybatsched import __version__
+from pybatsched.campaign import table
+from pybatsched.campaign.cells import Cell, cells_of, code_digest, effective_seed
+from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.spec import Spec
+from pybatsched.campaign.store import Store
+
+
+class Workers(Protocol):
+    """Who runs cells: processes of this machine, or a cluster."""
+
+    @property
+    def n_running(self) -> int:
+        """How many cells are being worked on."""
+
+    def run(self, cells: Sequence[Cell]) -> Iterator[dict[str, Any] | None]:
+        """Run cells and give their results as they come; None now and then while nothing comes."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a campaign is. `n_before` were done when it began."""
+
+    n_cells: int
+    n_before: int
+    n_done: int = 0
+    n_failed: int = 0
+    n_running: int = 0
+
+    @property
+    def n_left(self) -> int:
+        """How many cells are neither done nor failed."""
+        return self.n_cells - self.n_before - self.n_done - self.n_failed
+
+
+def points_of(spec: Spec, store: Store, places: Sequence[Path]) -> list[tuple[dict[str, Any], Cell]]:
+    """Prepare all workloads, and give all points of a campaign with the cell that each is."""
+    preparer = Preparer(store.prepared, places)
+    seeds = {effective_seed(seed, repeat) for seed in spec.seeds for repeat in range(spec.repeats)}
+    prepared = {seed: [one for part in spec.workload for one in preparer.prepare(part, seed)] for seed in sorted(seeds)}
+    points = []
+    for platform, cell in cells_of(spec, prepared):
+        point = {
+            "address": cell.address,
+            "workload": cell.workload,
+            "platform": platform.name,
+            "policy": cell.label,
+            "options": {key: value for key, value in cell.options.items() if key != "seed"},
+            "seed": cell.seed,
+            "repeat": cell.repeat,
+        }
+        points.append((point, cell))
+    return points
+
+
+def run_campaign(
+    spec: Spec,
+    store: Store,
+    places: Sequence[Path],
+    workers: Callable[[], contextlib.AbstractContextManager[Workers]],
+    *,
+    retry_failed: bool = False,
+    heard: Callable[[Progress], None] = lambda _progress: None,
+) -> Progress:
+    """Run all cells that are not done yet, and write the table. What is done is never done again.
+
+    The store must be open. A cell that fails is kept with its error, and the others go on.
+    """
+    points = points_of(spec, store, places)
+    store.write_manifest(_manifest(spec, [point for point, _ in points]))
+    cells = {cell.address: cell for _, cell in points}
+    known = store.results(cells)
+    failed = {address for address, result in known.items() if "error" in result}
+    todo = [cell for address, cell in cells.items() if address not in known or (retry_failed and address in failed)]
+    n_failed_before = 0 if retry_failed else len(failed)
+    progress = Progress(len(cells), len(cells) - len(todo) - n_failed_before, n_failed=n_failed_before)
+    heard(progress)
+    if todo:
+        with workers() as crew:
+            for result in crew.run(todo):
+                if result is not None:
+                    _keep(store, result)
+                    if "error" in result:
+                        progress.n_failed += 1
+                    else:
+                        progress.n_done += 1
+                progress.n_running = crew.n_running
+                heard(progress)
+    table.frame(store).write_parquet(store.folder / "results.parquet")
+    return progress
+
+
+def _keep(store: Store, result: dict[str, Any]) -> None:
+    jobs = result.get("jobs")
+    if jobs:
+        import polars as pl  # noqa: PLC0415  an extra: only who uses it needs it
+
+        folder = store.folder / "jobs"
+        folder.mkdir(exist_ok=True)
+        half = folder / f".{result['address']}.part"
+        pl.DataFrame(jobs, infer_schema_length=None).write_parquet(half)
+        half.replace(folder / f"{result['address']}.parquet")
+    store.save(result)
+
+
+def _manifest(spec: Spec, points: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "versions": {"pybatsched": __version__, "python": python_platform.python_version(), "code": code_digest()},
+        "spec": spec.model_dump(mode="json"),
+        "points": points,
+    }

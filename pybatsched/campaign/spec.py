@@ -1,0 +1,183 @@
+"""The description of a campaign: a TOML file, checked before anything runs.
+
+A campaign is every combination of its workloads, platforms, policies with their options, and seeds.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from pybatsched.errors import InputError
+from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.workload.generate import MODELS
+from pybatsched.workload.walltimes import Walltimes
+
+FORMAT_VERSION: Final = 1
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=80)]
+Positive = Annotated[int, Field(gt=0)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Weeks(_Part):
+    """The busy weeks of a log, each of which is a workload of its own."""
+
+    utilisation: tuple[float, float] = (0.7, float("inf"))
+    max_weeks: Positive | None = None
+    keep_ends: bool = False
+
+
+class Drawn(_Part):
+    """A workload drawn at random, anew for each seed."""
+
+    model: str = "lublin"
+    procs: Positive
+    jobs: Positive | None = None
+    days: float | None = Field(default=None, gt=0)
+    load: float | None = Field(default=None, gt=0)
+    runtimes: str = "exponential:3600"
+    sizes: str = "power2"
+    users: int = Field(default=0, ge=0)
+
+    @field_validator("model")
+    @classmethod
+    def _known(cls, model: str) -> str:
+        if model not in MODELS:
+            raise ValueError(f"expected one of {', '.join(MODELS)}")
+        return model
+
+
+class Deadlines(_Part):
+    """A share of the jobs gets a deadline: `max_stay` of max(least_s, factor x estimate) after submission.
+
+    Every `every`-th job, beginning with number `first` (from 0), or with `share` jobs drawn by the seed.
+    """
+
+    every: Positive | None = None
+    first: int = Field(default=0, ge=0)
+    share: float | None = Field(default=None, gt=0, le=1)
+    least_s: float = Field(default=86_400.0, ge=0)
+    factor: float = Field(default=2.0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Deadlines:
+        if (self.every is None) == (self.share is None):
+            raise ValueError("expected either every or share")
+        return self
+
+
+class WorkloadSpec(_Part):
+    """Where jobs come from, and what is done to them before they run, in this order.
+
+    `file` is looked for beside the campaign file, then in the directory of traces. `walltimes` are as in `workload
+    convert`: requested unless it says otherwise, and exact for drawn workloads.
+    """
+
+    name: Name
+    file: str | None = None
+    generate: Drawn | None = None
+    walltimes: str = ""
+    weeks: Weeks | None = None
+    max_jobs: Positive | None = None
+    procs: Positive | None = None
+    deadlines: Deadlines | None = None
+
+    @field_validator("walltimes")
+    @classmethod
+    def _rule(cls, text: str) -> str:
+        try:
+            Walltimes.parse(text or "exact")
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return text
+
+    @model_validator(mode="after")
+    def _one_source(self) -> WorkloadSpec:
+        if (self.file is None) == (self.generate is None):
+            raise ValueError("expected either file or generate")
+        if self.weeks is not None and self.file is None:
+            raise ValueError("weeks: expected a log, by file")
+        return self
+
+
+class PlatformSpec(_Part):
+    """A machine: a number of equal processors, a name or file as -p takes it, or the one the workload was made for."""
+
+    name: Name
+    procs: Positive | None = None
+    platform: str | None = None
+    of_workload: bool = False
+    alpha: float = Field(default=0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> PlatformSpec:
+        if (self.procs is not None) + (self.platform is not None) + self.of_workload != 1:
+            raise ValueError("expected one of procs, platform and of_workload = true")
+        if self.alpha and self.platform is not None:
+            raise ValueError("alpha: expected with procs or of_workload (platform generate --alpha makes files)")
+        return self
+
+
+class PolicySpec(_Part):
+    """A policy. An option with a list of values is tried with each of them; all combinations are."""
+
+    name: str
+    label: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+class Spec(_Part):
+    """A whole campaign."""
+
+    format: Literal[1] = FORMAT_VERSION
+    name: Name
+    workload: tuple[WorkloadSpec, ...] = Field(min_length=1)
+    platform: tuple[PlatformSpec, ...] = Field(min_length=1)
+    policy: tuple[PolicySpec, ...] = Field(min_length=1)
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = Field(default=(0,), min_length=1)
+    repeats: Positive = 1
+    tau_s: float = Field(default=DEFAULT_TAU_S, ge=0)
+    keep: Literal["figures", "jobs", "files"] = "figures"
+    timeout_s: float = Field(default=0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Spec:
+        for kind in ("workload", "platform"):
+            names = [part.name for part in getattr(self, kind)]
+            twins = [name for name in names if names.count(name) > 1]
+            if twins:
+                raise ValueError(f"{kind}: two are named {twins[0]!r}")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds: one is given twice")
+        return self
+
+
+def read_spec(path: str | Path) -> Spec:
+    """Read and check a campaign file. Raises InputError that names the file and the member."""
+    try:
+        with Path(path).open("rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the campaign: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: expected TOML; {error}") from None
+    return spec_of(content, str(path))
+
+
+def spec_of(content: dict[str, Any], source: str) -> Spec:
+    """Check a campaign that was read from somewhere."""
+    try:
+        return Spec.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        text = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{source}: {where + ': ' if where else ''}{text}{more}") from None

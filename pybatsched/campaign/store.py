@@ -1,0 +1,103 @@
+"""Where a campaign keeps what it has: a directory with a file for each finished cell.
+
+    manifest.json       what the campaign is: spec, versions, digests, all cells with their addresses
+    cells/ADDRESS.json  figures of a finished cell, or the error of a failed one
+    jobs/ADDRESS.parquet, runs/ADDRESS/…   with keep = "jobs" or "files"
+    prepared/           workloads made ready
+    results.parquet     one row for each point of the campaign, written when all cells are done
+
+A file is there whole or not at all, so that a campaign may be killed at any moment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TextIO
+
+from pybatsched.errors import InputError
+from pybatsched.workload.files import write_text
+
+FORMAT: Final = "pybatsched-campaign"
+FORMAT_VERSION: Final = 1
+
+
+class Store:
+    """The directory of a campaign. Open it with `with` to write: nobody else may at the same time."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._lock: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            for name in ("cells", "prepared"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / ".lock").open("w")
+        except OSError as error:
+            raise InputError(f"{self.folder}: cannot make the campaign's directory: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise InputError(f"{self.folder}: another campaign is running there") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    @property
+    def prepared(self) -> Path:
+        """The directory of prepared workloads."""
+        return self.folder / "prepared"
+
+    def run_folder(self, address: str) -> str:
+        """Give where a cell may keep its files."""
+        return str(self.folder / "runs" / address)
+
+    def result(self, address: str) -> dict[str, Any] | None:
+        """Give what a cell came to; None if it has not been run, or its file is damaged."""
+        try:
+            content = json.loads((self.folder / "cells" / f"{address}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return content if isinstance(content, dict) else None
+
+    def results(self, addresses: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Give what all of these cells came to, by address; those that have not been run are missing."""
+        found = {address: self.result(address) for address in dict.fromkeys(addresses)}
+        return {address: result for address, result in found.items() if result is not None}
+
+    def save(self, result: Mapping[str, Any]) -> None:
+        """Keep what a cell came to. The file is there whole or not at all."""
+        content = {key: value for key, value in result.items() if key != "jobs"}
+        write_text(self.folder / "cells" / f"{result['address']}.json", [json.dumps(content, indent=1), "\n"])
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Write what the campaign is."""
+        about = {"format": FORMAT, "format_version": FORMAT_VERSION, **manifest}
+        write_text(self.folder / "manifest.json", [json.dumps(about, indent=1), "\n"])
+
+    @property
+    def has_manifest(self) -> bool:
+        """Whether a campaign was begun here."""
+        return (self.folder / "manifest.json").exists()
+
+    def manifest(self) -> dict[str, Any]:
+        """Read what the campaign is. Raises InputError if there is none."""
+        path = self.folder / "manifest.json"
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{path}: no campaign here: {error.strerror}") from None
+        except ValueError as error:
+            raise InputError(f"{path}: expected JSON; {error}") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise InputError(f"{path}: expected an object with format {FORMAT!r}")
+        return content

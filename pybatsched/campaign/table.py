@@ -1,0 +1,101 @@
+"""The results of a campaign as a table: a row for each point, or the means of groups of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pybatsched.campaign.store import Store
+from pybatsched.columns import aligned
+from pybatsched.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+#: What says which point a row is, in front of its figures.
+POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat")
+#: Figures that are shown unless others are asked for.
+SHOWN: Final = (
+    "n_jobs",
+    "wait_s_mean",
+    "bounded_slowdown_mean",
+    "bounded_slowdown_max",
+    "utilisation",
+    "makespan_s",
+)
+
+
+def frame(store: Store) -> pl.DataFrame:
+    """Give all points of a campaign that are done, in the order of its file."""
+    polars = _polars()
+    manifest = store.manifest()
+    points = manifest["points"]
+    results = store.results(point["address"] for point in points)
+    rows = []
+    for point in points:
+        result = results.get(point["address"])
+        if result is None or "error" in result:
+            continue
+        head = {name: point[name] for name in ("workload", "platform", "policy", "seed", "repeat")}
+        head["options"] = json.dumps(point["options"], sort_keys=True)
+        rows.append({name: head[name] for name in POINT} | result["figures"])
+    if not rows:
+        rows_of: pl.DataFrame = polars.DataFrame(schema=list(POINT))
+    else:
+        rows_of = polars.DataFrame(rows, infer_schema_length=None)
+    return rows_of
+
+
+def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> pl.DataFrame:
+    """Give the mean of figures over the points of each group, and how many they are; groups in the order they come."""
+    polars = _polars()
+    for name in (*by, *figures):
+        if name not in table.columns:
+            raise InputError(f"no column {name!r:.60}; expected some of {', '.join(table.columns)}")
+    if not by:
+        return table.select(*(name for name in POINT if name in table.columns), *figures)
+    means = [polars.col(name).cast(polars.Float64).mean() for name in figures]
+    return table.group_by(list(by), maintain_order=True).agg(polars.len().alias("points"), *means)
+
+
+def written(table: pl.DataFrame, form: str) -> str:
+    """Write a table as text, csv, markdown or latex."""
+    rows = [table.columns, *([_shown(value, form) for value in row] for row in table.iter_rows())]
+    if form == "csv":
+        return str(table.write_csv())
+    if form == "markdown":
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:], ""])
+    if form == "latex":
+        body = " \\\\\n".join(" & ".join(row) for row in [[_escaped(name) for name in rows[0]], *rows[1:]])
+        head, _, rest = body.partition("\n")
+        columns = "".join("r" if dtype.is_numeric() else "l" for dtype in table.dtypes)
+        return f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{head}\n\\hline\n{rest} \\\\\n\\hline\n\\end{{tabular}}\n"
+    sides = "".join("r" if dtype.is_numeric() else "l" for dtype in table.dtypes)
+    return "\n".join(aligned(rows, sides or "l")) + "\n"
+
+
+def _shown(value: Any, form: str) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = str(value)
+    if form == "latex":
+        return _escaped(text)
+    return text.replace("|", "\\|") if form == "markdown" else text
+
+
+def _escaped(text: str) -> str:
+    """Write text for LaTeX."""
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
+
+
+def _polars() -> Any:
+    try:
+        import polars as pl  # noqa: PLC0415  an extra: only who uses it needs it
+    except ImportError:
+        raise InputError("campaigns need polars; pip install 'pybatsched[campaign]'") from None
+    return pl

@@ -1,0 +1,141 @@
+"""Cells on the cores of this machine: worker processes that are watched, and replaced when they die."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pybatsched.campaign.cells import Cell
+from pybatsched.processes import DIE_WITH_PARENT
+
+_LOOK_S: Final = 0.2
+#: A worker that dies takes its cell with it, which may be a bad one; so often is it given to another worker.
+_N_TRIES: Final = 2
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    process: subprocess.Popen[bytes]
+    cell: Cell | None = None
+    began_at: float = 0.0
+    heard: bytearray = field(default_factory=bytearray)
+
+
+class LocalWorkers:
+    """Worker processes of this machine. `folder_of` says where a cell may keep files; `timeout_s` 0 is for ever."""
+
+    def __init__(self, n: int, folder_of: Callable[[str], str], timeout_s: float = 0.0) -> None:
+        self._n = n
+        self._folder_of = folder_of
+        self._timeout_s = timeout_s
+        self._workers: list[_Worker] = []
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers[:]:
+            self._end(worker)
+        self._selector.close()
+
+    @property
+    def n_running(self) -> int:
+        """How many cells are being worked on."""
+        return sum(worker.cell is not None for worker in self._workers)
+
+    def run(self, cells: Sequence[Cell]) -> Iterator[dict[str, Any] | None]:
+        """Run cells and give their results as they come; None now and then while nothing comes."""
+        waiting = deque(cells)
+        n_tries: dict[str, int] = {}
+        while waiting or self.n_running:
+            while waiting and len(self._workers) < self._n:
+                self._workers.append(self._start())
+            for worker in self._workers:
+                if waiting and worker.cell is None:
+                    self._give(worker, waiting.popleft())
+            yield from self._hear()
+            for worker in self._workers[:]:
+                why = self._trouble(worker)
+                if not why:
+                    continue
+                cell = worker.cell
+                self._end(worker)
+                if cell is None:
+                    continue
+                n_tries[cell.address] = n_tries.get(cell.address, 0) + 1
+                if n_tries[cell.address] < _N_TRIES and "time" not in why:
+                    waiting.append(cell)
+                else:
+                    yield {"address": cell.address, "error": why}
+
+    def _start(self) -> _Worker:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pybatsched.campaign.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  nobody would read what it finds out
+        )
+        worker = _Worker(process)
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        self._selector.register(process.stdout, selectors.EVENT_READ, worker)
+        return worker
+
+    def _give(self, worker: _Worker, cell: Cell) -> None:
+        assert worker.process.stdin is not None
+        worker.cell, worker.began_at = cell, time.monotonic()
+        request = {"cell": cell.as_dict(), "folder": self._folder_of(cell.address)}
+        with contextlib.suppress(BrokenPipeError):  # it has died; that is noticed below
+            worker.process.stdin.write(json.dumps(request).encode() + b"\n")
+            worker.process.stdin.flush()
+
+    def _hear(self) -> Iterator[dict[str, Any] | None]:
+        events = self._selector.select(_LOOK_S)
+        if not events:
+            yield None
+        for key, _ in events:
+            worker: _Worker = key.data
+            assert worker.process.stdout is not None
+            worker.heard += worker.process.stdout.read() or b""
+            while b"\n" in worker.heard:
+                line, _, rest = worker.heard.partition(b"\n")
+                worker.heard = bytearray(rest)
+                worker.cell = None
+                yield json.loads(line)
+
+    def _trouble(self, worker: _Worker) -> str:
+        """Say why a worker cannot go on; empty if it can."""
+        code = worker.process.poll()
+        if code is not None:
+            name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            return f"WorkerDied: its process ended with {name}"
+        late = worker.cell is not None and self._timeout_s and time.monotonic() - worker.began_at > self._timeout_s
+        return f"TimedOut: more time than timeout_s = {self._timeout_s:g}" if late else ""
+
+    def _end(self, worker: _Worker) -> None:
+        assert worker.process.stdout is not None
+        assert worker.process.stdin is not None
+        self._workers.remove(worker)
+        self._selector.unregister(worker.process.stdout)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(worker.process.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            worker.process.stdin.close()
+        worker.process.stdout.close()
+        worker.process.wait()

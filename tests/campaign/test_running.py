@@ -1,0 +1,300 @@
+"""Campaigns that run: killed and resumed, with failing cells and dying workers, here and on Dask."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support.process import run_cli
+
+from pybatsched.campaign import table
+from pybatsched.campaign.store import Store
+
+ROOT = Path(__file__).parents[2]
+
+SPEC = """
+name = "trial"
+seeds = {seeds}
+keep = "{keep}"
+[[workload]]
+name = "drawn"
+generate = {{model = "lublin", procs = 32, jobs = {jobs}, load = 0.9}}
+[[platform]]
+name = "own"
+of_workload = true
+[[policy]]
+name = "easy"
+options = {{order = ["fcfs", "sjf"]}}
+[[policy]]
+name = "fcfs"
+{more}
+"""
+
+
+def write(path: Path, *, seeds: int = 3, jobs: int = 20, keep: str = "figures", more: str = "") -> Path:
+    path.write_text(SPEC.format(seeds=list(range(seeds)), jobs=jobs, keep=keep, more=more))
+    return path
+
+
+def campaign(spec: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return run_cli("campaign", "run", str(spec), "--output", str(folder), *more, timeout=300)
+
+
+def start(spec: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pybatsched", "campaign", "run", str(spec), "--output", str(folder), *more]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_campaign_ends_in_a_table(tmp_path: Path) -> None:
+    spec = write(tmp_path / "s.toml", keep="jobs")
+    done = campaign(spec, tmp_path / "out", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert "9 of 9 cells done (0 before), 0 failed" in done.stderr
+    rows = pl.read_parquet(tmp_path / "out" / "results.parquet")
+    assert rows.shape[0] == 9
+    assert rows["n_jobs"].to_list() == [20] * 9
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["spec"]["name"] == "trial"
+    assert len(manifest["versions"]["code"]) == 64
+    jobs = [pl.read_parquet(path) for path in sorted((tmp_path / "out" / "jobs").iterdir())]
+    assert [frame.shape[0] for frame in jobs] == [20] * 9
+    status = run_cli("campaign", "status", str(tmp_path / "out"))
+    assert (status.returncode, status.stdout) == (0, "trial: 9 points, 9 cells\n9 done, 0 failed, 0 left\n")
+
+
+def test_a_cell_is_a_run_of_simulate(tmp_path: Path) -> None:
+    """The figures in the table are those of the same run by hand."""
+    spec = write(tmp_path / "s.toml", seeds=1)
+    assert campaign(spec, tmp_path / "out").returncode == 0
+    (workload,) = [path for path in (tmp_path / "out" / "prepared").glob("*.json") if "index" not in path.name]
+    args = ("--procs", "32", "-w", str(workload), "--policy", "easy", "-o", "order=sjf", "-e", str(tmp_path / "run"))
+    assert run_cli("simulate", *args).returncode == 0
+    figures = json.loads((tmp_path / "run_summary.json").read_text())["figures"]
+    row = table.frame(Store(tmp_path / "out")).row(1, named=True)
+    assert row["options"] == '{"order": "sjf"}'
+    assert row["wait_s_mean"] == pytest.approx(figures["mean_wait_s"])
+    assert row["bounded_slowdown_max"] == pytest.approx(figures["max_bounded_slowdown"])
+    assert row["utilisation"] == pytest.approx(figures["utilisation"])
+
+
+def test_files_may_be_kept(tmp_path: Path) -> None:
+    assert campaign(write(tmp_path / "s.toml", seeds=1, keep="files"), tmp_path / "out").returncode == 0
+    assert len(list((tmp_path / "out" / "runs").glob("*/run_jobs.csv"))) == 3
+    assert not list((tmp_path / "out" / "runs").glob("*/*_summary.json"))
+
+
+def test_a_campaign_of_two_hundred_cells_is_killed_and_resumed(tmp_path: Path) -> None:
+    spec = write(tmp_path / "s.toml", seeds=70)
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    assert campaign(spec, whole, "--workers", "2").returncode == 0
+    assert len(list((whole / "cells").iterdir())) == 210
+    n_kills = 0
+    while n_kills < 4:
+        process = start(spec, broken, "--resume", "--workers", "2")
+        goal = 40 * (n_kills + 1)
+        while process.poll() is None and n_done(broken) < goal:
+            time.sleep(0.01)
+        process.kill()
+        process.communicate()
+        n_kills += 1
+    before = {path: path.stat().st_mtime_ns for path in (broken / "cells").glob("*.json")}
+    assert 160 <= len(before) < 210
+    assert not (broken / "results.parquet").exists()
+    done = campaign(spec, broken, "--resume", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert f"210 of 210 cells done ({len(before)} before), 0 failed" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in before} == before  # nothing was done twice
+    assert (broken / "results.parquet").read_bytes() == (whole / "results.parquet").read_bytes()
+
+
+def n_done(folder: Path) -> int:
+    return len(list((folder / "cells").glob("*.json"))) if (folder / "cells").exists() else 0
+
+
+def test_nothing_is_begun_anew_by_accident(tmp_path: Path) -> None:
+    spec = write(tmp_path / "s.toml", seeds=1)
+    assert campaign(spec, tmp_path / "out").returncode == 0
+    again = campaign(spec, tmp_path / "out")
+    assert again.returncode == 2
+    assert "a campaign was begun there; go on with --resume" in again.stderr
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    with Store(tmp_path / "out"):
+        done = campaign(write(tmp_path / "s.toml"), tmp_path / "out")
+    assert done.returncode == 2
+    assert "another campaign is running there" in done.stderr
+
+
+BAD = '''
+from pybatsched.policy import Policy
+
+
+class Raises(Policy):
+    """Raises at the first job."""
+
+    def on_job_submitted(self, job):
+        raise ValueError("no job suits me")
+
+    def decide(self, now):
+        print("hello")
+        return ()
+
+
+class Never(Policy):
+    """Starts nothing, and says a lot."""
+
+    def decide(self, now):
+        print("{}" * 100)
+        return ()
+
+
+class Dies(Policy):
+    """Takes the process with it."""
+
+    def decide(self, now):
+        import os
+        os.kill(os.getpid(), 9)
+
+
+class Sleeps(Policy):
+    def decide(self, now):
+        import time
+        time.sleep(600)
+'''
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("Raises", "PolicyError: policy"),
+        ("Never", "UnfinishedError: 20 jobs unfinished; the scheduler has not started it"),
+        ("Dies", "WorkerDied: its process ended with SIGKILL"),
+        ("Sleeps", "TimedOut: more time than timeout_s = 2"),
+    ],
+)
+def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    more = f'[[policy]]\nname = "{tmp_path}/bad.py:{policy}"\n'
+    spec = write(tmp_path / "s.toml", seeds=2, more=more)
+    spec.write_text("timeout_s = 2.0\n" + spec.read_text())
+    done = campaign(spec, tmp_path / "out", "--workers", "2")
+    assert done.returncode == 7, done.stderr
+    assert "6 of 8 cells done (0 before), 2 failed" in done.stderr
+    status = run_cli("campaign", "status", str(tmp_path / "out"))
+    assert status.returncode == 7
+    assert status.stdout.count(said) == 2
+    assert pl.read_parquet(tmp_path / "out" / "results.parquet").shape[0] == 6
+    again = campaign(spec, tmp_path / "out", "--resume")
+    assert "6 of 8 cells done (6 before), 2 failed" in again.stderr
+
+
+def test_an_interrupt_leaves_no_workers(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    spec = write(tmp_path / "s.toml", seeds=2, more=f'[[policy]]\nname = "{tmp_path}/bad.py:Sleeps"\n')
+    process = start(spec, tmp_path / "out", "--workers", "2")
+    while n_done(tmp_path / "out") < 6:
+        assert process.poll() is None
+        time.sleep(0.05)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    assert len(children) == 2
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+# --- tables ---
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("campaign")
+    assert campaign(write(place / "s_|&.toml", seeds=2), place / "out").returncode == 0
+    return place / "out"
+
+
+def test_tables(finished: Path) -> None:
+    def shown(*args: str) -> str:
+        done = run_cli("campaign", "table", str(finished), *args)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert len(shown().splitlines()) == 7
+    by_policy = shown("--by", "policy,options", "--figures", "n_jobs").splitlines()
+    assert by_policy[1].split() == ["easy", '{"order":', '"fcfs"}', "2", "20"]
+    assert shown("--by", "policy", "--format", "csv").startswith("policy,points,n_jobs,")
+    markdown = shown("--format", "markdown", "--figures", "n_jobs").splitlines()
+    assert markdown[1] == "|---|---|---|---|---|---|---|"
+    latex = shown("--by", "options", "--format", "latex", "--figures", "wait_s_mean")
+    assert r"""\{"order": "fcfs"\} & 2 &""" in latex
+    assert r"wait\_s\_mean" in latex
+    assert len(shown("--figures", "all", "--format", "csv").splitlines()[0].split(",")) > 50
+
+
+def test_wrong_columns_list_those_there_are(finished: Path) -> None:
+    done = run_cli("campaign", "table", str(finished), "--figures", "beauty")
+    assert done.returncode == 2
+    assert "no column 'beauty'; expected some of workload, platform" in done.stderr
+    assert run_cli("campaign", "table", str(finished.parent)).returncode == 2
+    assert run_cli("campaign", "status", str(finished.parent)).returncode == 2
+
+
+# --- Dask ---
+
+
+@contextlib.contextmanager
+def dask_cluster(place: Path, n_workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A real scheduler and worker processes of Dask, on this machine."""
+    env = os.environ | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "10"}
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "cwd": place, "env": env}
+    dask = [sys.executable, "-m", "dask"]
+    command = [*dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    command += ["--scheduler-file", "dask.json"]
+    processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL, **quiet)]
+    try:
+        deadline = time.monotonic() + 60
+        while not (place / "dask.json").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        address = json.loads((place / "dask.json").read_text())["address"]
+        worker = [*dask, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        worker += ["--local-directory", str(place)]
+        processes += [subprocess.Popen(worker, stderr=subprocess.DEVNULL, **quiet) for _ in range(n_workers)]
+        yield address, processes[1:]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) -> None:
+    spec = write(tmp_path / "s.toml", seeds=20, jobs=60)
+    assert campaign(spec, tmp_path / "local").returncode == 0
+    with dask_cluster(tmp_path, 2) as (address, workers):
+        process = start(spec, tmp_path / "dask", "--dask", address)
+        while n_done(tmp_path / "dask") < 10:
+            assert process.poll() is None
+            time.sleep(0.02)
+        workers[0].kill()
+        _, said = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    assert "60 of 60 cells done (0 before), 0 failed" in said
+    assert (tmp_path / "dask" / "results.parquet").read_bytes() == (tmp_path / "local" / "results.parquet").read_bytes()
+
+
+def test_no_dask_scheduler(tmp_path: Path) -> None:
+    done = campaign(write(tmp_path / "s.toml"), tmp_path / "o", "--dask", "127.0.0.1:1")
+    assert done.returncode == 4
+    assert re.search(r"--dask 127\.0\.0\.1:1: no scheduler answers there", done.stderr)

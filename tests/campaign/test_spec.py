@@ -1,0 +1,227 @@
+"""The file of a campaign: what it may say, what is said about a wrong one, and which cells it makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pybatsched.campaign.cells import Cell, effective_seed, grid
+from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.running import points_of
+from pybatsched.campaign.spec import PolicySpec, Spec, WorkloadSpec, read_spec, spec_of
+from pybatsched.campaign.store import Store
+from pybatsched.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+
+
+def content(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "trial",
+        "workload": [{"name": "w", "file": "workload.json"}],
+        "platform": [{"name": "p", "procs": 32}],
+        "policy": [{"name": "easy"}],
+    } | changes
+
+
+def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
+    with Store(folder) as store:
+        return points_of(spec, store, [ROOT / "examples"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "a/b"}, "name: String should match pattern"),
+        ({"colour": "red"}, "colour: Extra inputs are not permitted"),
+        ({"workload": []}, "workload: Tuple should have at least 1 item"),
+        ({"workload": [{"name": "w"}]}, "workload.0: expected either file or generate"),
+        ({"workload": [{"name": "w", "file": "f", "walltimes": "long"}]}, "workload.0.walltimes: walltimes: expected"),
+        ({"workload": [{"name": "w", "generate": {"procs": 8, "model": "x"}}]}, "model: expected one of lublin"),
+        ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: expected a log, by file"),
+        ({"workload": [{"name": "w", "file": "f", "deadlines": {}}]}, "deadlines: expected either every or share"),
+        ({"workload": [{"name": "w", "file": "f"}] * 2}, "workload: two are named 'w'"),
+        ({"platform": [{"name": "p"}]}, "platform.0: expected one of procs, platform and of_workload"),
+        ({"platform": [{"name": "p", "procs": 0}]}, "platform.0.procs: Input should be greater than 0"),
+        ({"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]}, "alpha: expected with procs"),
+        ({"seeds": [1, 1]}, "seeds: one is given twice"),
+        ({"seeds": [-1]}, "seeds.0: Input should be greater than or equal to 0"),
+        ({"repeats": 0}, "repeats: Input should be greater than 0"),
+        ({"format": 2}, "format: Input should be 1"),
+    ],
+)
+def test_wrong_files_name_the_member(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        spec_of(content(**changes), "s.toml")
+    assert str(error.value).startswith("s.toml: ")
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "said"), [("x = ", "expected TOML"), ("a = 1\na = 2", "expected TOML")])
+def test_what_is_no_toml(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_spec(path)
+    with pytest.raises(InputError, match="cannot read the campaign"):
+        read_spec(tmp_path / "none.toml")
+
+
+def test_options_are_a_grid() -> None:
+    policy = PolicySpec(name="x", options={"a": [1, 2], "b": "y", "c": [[3, 4]]})
+    assert list(grid(policy)) == [{"a": 1, "b": "y", "c": [3, 4]}, {"a": 2, "b": "y", "c": [3, 4]}]
+
+
+def test_points_come_in_the_order_of_the_file(tmp_path: Path) -> None:
+    spec = spec_of(
+        content(
+            platform=[{"name": "small", "procs": 32}, {"name": "own", "of_workload": True, "alpha": 0.2}],
+            policy=[{"name": "easy", "options": {"order": ["fcfs", "sjf"]}}, {"name": "fcfs", "label": "first"}],
+        ),
+        "s",
+    )
+    found = points(spec, tmp_path)
+    told = [(point["platform"], point["policy"], point["options"], cell.procs) for point, cell in found]
+    assert told == [
+        ("small", "easy", {"order": "fcfs"}, 32),
+        ("small", "easy", {"order": "sjf"}, 32),
+        ("small", "first", {}, 32),
+        ("own", "easy", {"order": "fcfs"}, 40),
+        ("own", "easy", {"order": "sjf"}, 40),
+        ("own", "first", {}, 40),
+    ]
+    assert len({cell.address for _, cell in found}) == 6
+
+
+def test_seeds_that_nothing_depends_on_share_a_cell(tmp_path: Path) -> None:
+    drawn = {"name": "d", "generate": {"procs": 16, "jobs": 5}}
+    spec = spec_of(content(seeds=[1, 2], workload=[{"name": "w", "file": "workload.json"}, drawn]), "s")
+    found = points(spec, tmp_path)
+    addresses = {name: {c.address for p, c in found if p["workload"] == name} for name in ("w", "d")}
+    assert {name: len(found) for name, found in addresses.items()} == {"w": 1, "d": 2}
+
+
+def test_repeats_draw_seeds_of_their_own(tmp_path: Path) -> None:
+    assert effective_seed(7, 0) == 7
+    assert effective_seed(7, 1) == effective_seed(7, 1) != effective_seed(7, 2) != effective_seed(8, 2)
+    spec = spec_of(content(repeats=3, workload=[{"name": "d", "generate": {"procs": 16, "jobs": 5}}]), "s")
+    assert len({cell.address for _, cell in points(spec, tmp_path)}) == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tau_s": 10.0},
+        {"keep": "jobs"},
+        {"platform": [{"name": "p", "procs": 33}]},
+        {"policy": [{"name": "easy", "options": {"order": "sjf"}}]},
+        {"policy": [{"name": "fcfs"}]},
+        {"workload": [{"name": "w", "file": "workload.json", "walltimes": "exact"}]},
+        {"workload": [{"name": "w", "file": "workload.json", "deadlines": {"every": 3}}]},
+    ],
+)
+def test_whatever_determines_a_result_is_in_the_address(changes: dict[str, Any], tmp_path: Path) -> None:
+    ((_, before),) = points(spec_of(content(), "s"), tmp_path)
+    ((_, after),) = points(spec_of(content(**changes), "s"), tmp_path)
+    assert before.address != after.address
+
+
+def test_names_are_not_in_the_address(tmp_path: Path) -> None:
+    ((_, before),) = points(spec_of(content(), "s"), tmp_path / "a")
+    other = content(
+        name="other", workload=[{"name": "v", "file": "workload.json"}], policy=[{"name": "easy", "label": "x"}]
+    )
+    ((_, after),) = points(spec_of(other, "s"), tmp_path / "b")
+    assert before.address == after.address
+
+
+def test_a_policys_code_is_in_the_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pybatsched.campaign import cells
+
+    def address(text: str) -> str:
+        path = tmp_path / "mine.py"
+        path.write_text(text)
+        cells._policy_digest.cache_clear()
+        ((_, cell),) = points(spec_of(content(policy=[{"name": f"{path}:Mine"}]), "s"), tmp_path / "c")
+        return cell.address
+
+    code = (
+        "from pybatsched.policy import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
+    )
+    assert address(code) != address(code + "# another\n")
+    assert address(code) == address(code)
+
+
+def test_a_missing_log_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"workload file log\.swf: not found in .*PYBATSCHED_TRACES"):
+        points(spec_of(content(workload=[{"name": "w", "file": "log.swf"}]), "s"), tmp_path)
+
+
+# --- preparation ---
+
+
+def log(path: Path, n_weeks: int) -> Path:
+    """Write a log with a job of three quarters of the machine in each week, and a small one."""
+    week = 7 * 24 * 3600
+    lines = ["; MaxProcs: 4"]
+    for number in range(n_weeks):
+        at = number * week
+        lines.append(f"{2 * number + 1} {at} 0 {week} 3 -1 -1 3 {2 * week} -1 1 1 1 1 1 1 -1 -1")
+        lines.append(f"{2 * number + 2} {at + 60} 0 60 1 -1 -1 1 120 -1 1 2 1 1 1 1 -1 -1")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_weeks_of_a_log_are_workloads_of_their_own(tmp_path: Path) -> None:
+    log(tmp_path / "log.swf", 5)
+    spec = WorkloadSpec.model_validate(
+        {"name": "log", "file": "log.swf", "weeks": {"max_weeks": 2}, "walltimes": "exact"}
+    )
+    preparer = Preparer(tmp_path, [tmp_path])
+    found = preparer.prepare(spec, seed=1)
+    assert [one.name for one in found] == ["log-week02", "log-week03"]
+    jobs = json.loads(Path(found[0].path).read_text())["jobs"]
+    assert [(job["subtime"], job["walltime"]) for job in jobs] == [(0, 604801), (60, 61)]
+    stamps = [Path(one.path).stat().st_mtime_ns for one in found]
+    assert preparer.prepare(spec, seed=2) == found  # no seed is in it, and it is not made again
+    assert [Path(one.path).stat().st_mtime_ns for one in found] == stamps
+    Path(found[1].path).unlink()
+    assert preparer.prepare(spec, seed=1) == found
+    assert Path(found[1].path).exists()
+
+
+def test_a_log_that_changes_is_another_workload(tmp_path: Path) -> None:
+    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf"})
+    log(tmp_path / "log.swf", 2)
+    before = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
+    log(tmp_path / "log.swf", 3)
+    assert Preparer(tmp_path, [tmp_path]).prepare(spec, 0)[0].digest != before[0].digest
+
+
+@pytest.mark.parametrize(
+    ("how", "places"), [({"every": 3}, range(0, 30, 3)), ({"every": 3, "first": 2}, range(2, 30, 3))]
+)
+def test_deadlines(how: dict[str, Any], places: range, tmp_path: Path) -> None:
+    given = {
+        "name": "w",
+        "file": "workload.json",
+        "walltimes": "exact",
+        "deadlines": how | {"least_s": 500, "factor": 2},
+    }
+    (one,) = Preparer(tmp_path, [ROOT / "examples"]).prepare(WorkloadSpec.model_validate(given), 0)
+    jobs = json.loads(Path(one.path).read_text())["jobs"]
+    assert [place for place, job in enumerate(jobs) if "max_stay" in job] == list(places)
+    for job in jobs:
+        if "max_stay" in job:
+            assert job["max_stay"] == pytest.approx(max(500, 2 * job["estimate"]))
+
+
+def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
+    given = {"name": "w", "file": "workload.json", "deadlines": {"share": 0.5}}
+    preparer = Preparer(tmp_path, [ROOT / "examples"])
+    spec = WorkloadSpec.model_validate(given)
+    digests = [preparer.prepare(spec, seed)[0].digest for seed in (1, 2, 1)]
+    assert digests[0] == digests[2] != digests[1]
