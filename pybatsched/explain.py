@@ -155,6 +155,43 @@ def explain(reader: JournalReader, job_id: str) -> list[tuple[float, str]]:
     return story.lines
 
 
+def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
+    """Give the stories of all jobs at once: what was decided about each, and why; not why it waited. O(journal)."""
+    found: dict[str, list[tuple[float, str]]] = {}
+    own_ids: dict[str, str] = {}
+    for exchange in reader.exchanges():
+        if exchange.reply is None:
+            continue
+        try:
+            message = v4.decode_decisions(exchange.reply)
+        except RemoteProtocolError:
+            continue
+        for index, decision in enumerate(message.items):
+            why = exchange.reasons[index] if index < len(exchange.reasons) else ""
+            for wire_id, what in _told(decision):
+                if what.startswith("parent="):
+                    own_ids[wire_id] = what.partition(";")[0].removeprefix("parent=")
+                    continue
+                lines = found.setdefault(own_ids.get(wire_id, wire_id), [])
+                lines.append((decision.timestamp or message.now, f"{what}: {why}" if why else what))
+    return found
+
+
+def _told(decision: d.Decision) -> list[tuple[str, str]]:
+    """Give what a decision says, by the ids of the jobs it is about."""
+    match decision:
+        case d.SetJobMetadata(job_id=wire_id, metadata=text) if text.startswith("parent="):
+            return [(wire_id, text)]
+        case d.ExecuteJob(job_id=wire_id, procs=procs):
+            return [(wire_id, f"started on {procs}")]
+        case d.RejectJob(job_id=wire_id):
+            return [(wire_id, "rejected")]
+        case d.KillJob(job_ids=wire_ids):
+            return [(wire_id, "kill asked for") for wire_id in wire_ids]
+        case _:
+            return []
+
+
 def _ask_why(story: Story, engine: Engine, now: float) -> None:
     job = engine.jobs.alive.get(story.job_id)
     if job is not None and job.state is JobState.WAITING:

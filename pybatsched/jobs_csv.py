@@ -66,7 +66,7 @@ def _outcome(row: dict[str, str | None], where: str) -> Outcome:
         if state == REJECTED:
             return Outcome(job_id, state, submitted_at, 0.0, 0.0, 0, text["metadata"])
         started_at, runtime_s = float(text["starting_time"]), float(text["execution_time"])
-        n_procs = len(IntervalSet.parse(text["allocated_resources"]))
+        procs = IntervalSet.parse(text["allocated_resources"])
     except ValueError as error:
         raise InputError(f"{where}: job {job_id}: {error}") from None
-    return Outcome(job_id, state, submitted_at, started_at, runtime_s, n_procs, text["metadata"])
+    return Outcome(job_id, state, submitted_at, started_at, runtime_s, len(procs), text["metadata"], procs)

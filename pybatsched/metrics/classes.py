@@ -21,6 +21,16 @@ MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {
 }
 
 
+def title_of(measure: str) -> str:
+    """Name a measure for people.
+
+    >>> title_of("wait_s"), title_of("bounded_slowdown")
+    ('wait (s)', 'bounded slowdown')
+    """
+    name = f"{measure.removesuffix('_s')} (s)" if measure.endswith("_s") else measure
+    return name.replace("_", " ")
+
+
 def measured(
     records: Iterable[JobRecord], measure: str = "bounded_slowdown", tau_s: float = DEFAULT_TAU_S
 ) -> Distribution | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pybatsched.events import COMPLETED_KILLED, NOTHING, REJECTED
+from pybatsched.intervals import EMPTY, IntervalSet
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
 DEFAULT_TAU_S: Final = 60.0
@@ -21,7 +22,10 @@ UNUSED_SPARE: Final = "unused_spare_of="
 
 
 class Outcome(NamedTuple):
-    """What became of one job of ``_jobs.csv``. A rejected one has no start, run time and processors."""
+    """What became of one job of ``_jobs.csv``. A rejected one has no start, run time and processors.
+
+    `procs` are the processors themselves, where somebody wants to know them.
+    """
 
     id: str
     state: str
@@ -30,6 +34,12 @@ class Outcome(NamedTuple):
     runtime_s: float
     n_procs: int
     metadata: str = ""
+    procs: IntervalSet = EMPTY
+
+    @property
+    def ended_at(self) -> float:
+        """When it ended, on the tick of the files: a job that starts then must not seem to overlap by a last bit."""
+        return round(self.started_at + self.runtime_s, 6)
 
 
 class Lineage(NamedTuple):
@@ -75,8 +85,7 @@ class JobRecord:
     @property
     def ended_at(self) -> float:
         """When it ended for good."""
-        last = self.segments[-1]
-        return last.started_at + last.runtime_s
+        return self.segments[-1].ended_at
 
     @property
     def flow_s(self) -> float:

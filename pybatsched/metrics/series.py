@@ -86,7 +86,7 @@ def procs_in_use(records: Iterable[JobRecord]) -> Steps:
         for part in record.segments
         for change in (
             (part.started_at, float(part.n_procs)),
-            (part.started_at + part.runtime_s, -float(part.n_procs)),
+            (part.ended_at, -float(part.n_procs)),
         )
     )
 
@@ -104,7 +104,7 @@ def _waits(record: JobRecord) -> Iterable[tuple[float, float]]:
     for part in record.segments:
         yield since, 1.0
         yield part.started_at, -1.0
-        since = part.started_at + part.runtime_s
+        since = part.ended_at
 
 
 def span_of(records: Sequence[JobRecord]) -> tuple[float, float]:

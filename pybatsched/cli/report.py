@@ -1,0 +1,70 @@
+"""Write one self-contained HTML page about runs, or about a campaign."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pybatsched.cli import arguments
+from pybatsched.errors import InputError
+from pybatsched.explain import stories
+from pybatsched.journal import JournalReader
+from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.metrics.runs import read_run
+from pybatsched.workload.files import write_text
+
+EPILOG: Final = """\
+examples:
+  pybatsched report out/easy                                  one run: table, Gantt chart, use and queue over time, …
+  pybatsched report out/fcfs out/easy --output both.html      side by side, and job by job
+  pybatsched report out/easy --journal run.pbj                hovering over a job tells its story
+  pybatsched report out/backfilling                           a campaign: means and box plots
+
+The page holds everything and loads nothing: open it without a network, send it by mail. It needs Bokeh:
+pip install 'pybatsched[report]'
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `report`."""
+    add = parser.add_argument
+    add("runs", nargs="+", metavar="PREFIX|DIR", help="runs, by the begin of their files' names; or one campaign")
+    add("--output", default="report.html", metavar="FILE", help="the page to write (default %(default)s)")
+    add("--journal", action="append", default=[], metavar="FILE", help="journal of the first run, second run, …")
+    add(
+        "-w",
+        "--workload",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="where jobs have their fields (repeatable)",
+    )
+    add("--tau", type=arguments.timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help="bound (default %(default)g)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page and say where it is."""
+    of_runs, of_campaign = _pages()
+    if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
+        text = of_campaign(args.runs[0])
+    else:
+        if len(args.journal) > len(args.runs):
+            raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
+        runs = [read_run(prefix, args.workload) for prefix in args.runs]
+        text = of_runs(runs, [stories(JournalReader(path)) for path in args.journal], args.tau)
+    Path(args.output).parent.mkdir(parents=True, exist_ok=True)
+    write_text(args.output, [text])
+    print(f"{args.output}: {len(text) / 1e6:.1f} MB")
+    return 0
+
+
+def _pages() -> tuple[Callable[..., str], Callable[[str], str]]:
+    """Bring the part that needs Bokeh, which is an extra."""
+    try:
+        from pybatsched.campaign.store import Store  # noqa: PLC0415  see above
+        from pybatsched.report import page  # noqa: PLC0415  see above
+    except ImportError as error:
+        raise InputError(f"reports need {error.name}; pip install 'pybatsched[report]'") from None
+    return page.of_runs, lambda folder: page.of_campaign(Store(folder))

@@ -1,0 +1,115 @@
+"""The charts of the page but the Gantt chart, by Bokeh: lines over time, distributions, boxes.
+
+Names are data: they go into columns, which the page writes as text and never as HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.palettes import Category10
+from bokeh.plotting import figure
+
+from pybatsched.metrics.classes import MEASURES, title_of
+from pybatsched.metrics.distributions import distribution
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.metrics.runs import Run
+from pybatsched.metrics.series import Steps, procs_in_use, queue_length
+
+WIDTH: Final = 1080
+_TOOLS: Final = "xwheel_zoom,xpan,box_zoom,reset,save"
+_MAX_POINTS: Final = 4_000
+
+
+def over_time(runs: Sequence[Run], what: str) -> figure:
+    """Draw the processors in use (as a share), or the length of the queue, of all runs over time. O(n log n)."""
+    is_usage = what == "utilisation"
+    plot = figure(
+        width=WIDTH,
+        height=240,
+        tools=_TOOLS,
+        active_scroll="xwheel_zoom",
+        x_axis_label="time (s)",
+        y_axis_label="processors in use (share)" if is_usage else "waiting jobs",
+        name=what,
+    )
+    plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
+    for number, run in enumerate(runs):
+        steps = procs_in_use(run.records) if is_usage else queue_length(run.records)
+        times, values = _thinned(steps)
+        if is_usage and run.n_procs:
+            values = [value / run.n_procs for value in values]
+        source = ColumnDataSource({"time": times, "value": values})
+        color = Category10[10][number % 10]
+        line = plot.step("time", "value", mode="after", color=color, legend_label=run.label, source=source)
+        plot.add_tools(HoverTool(renderers=[line], tooltips=[("time", "@time{0,0} s"), (what, "@value{0.[000]}")]))
+    _tidy_legend(plot)
+    return plot
+
+
+def _thinned(steps: Steps) -> tuple[list[float], list[float]]:
+    """Give the steps themselves, or means over equal spans of time where they are too many to draw."""
+    if len(steps.times) <= _MAX_POINTS:
+        return list(steps.times), list(steps.values)
+    begin, end = steps.times[0], steps.times[-1]
+    edges = [begin + (end - begin) * k / _MAX_POINTS for k in range(_MAX_POINTS + 1)]
+    return edges[:-1], steps.binned(edges)
+
+
+def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
+    """Draw the share of jobs up to each value of a measure, of all runs. O(n log n)."""
+    plot = figure(
+        width=WIDTH // 2,
+        height=280,
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+        x_axis_type="log",
+        y_range=Range1d(start=0, end=1.02),
+        x_axis_label=f"{title_of(measure)}, values below 1 drawn at 1",
+        y_axis_label="share of jobs",
+        name=f"cdf-{measure}",
+    )
+    for number, run in enumerate(runs):
+        values = sorted(max(MEASURES[measure](record, tau_s), 1.0) for record in run.records if record.ran)
+        stride = max(len(values) // _MAX_POINTS, 1)
+        kept = [*range(0, len(values), stride), len(values) - 1] if values else []
+        x = [values[i] for i in kept]
+        y = [(i + 1) / len(values) for i in kept]
+        plot.step(x, y, mode="after", color=Category10[10][number % 10], legend_label=run.label)
+    _tidy_legend(plot, "bottom_right")
+    return plot
+
+
+def boxes(groups: Mapping[str, Sequence[float]], title: str) -> figure:
+    """Draw a box for each group: quartiles, median, whiskers at 5 and 95 per cent, the mean as a dot. O(n log n)."""
+    names = list(groups)
+    plot = figure(
+        width=WIDTH,
+        height=300,
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+        x_range=FactorRange(factors=names),
+        title=title,
+    )
+    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
+    told = {name: found for name in names if (found := distribution(groups[name])) is not None}
+    columns: dict[str, list[Any]] = {"name": list(told), "n": [d.n for d in told.values()]}
+    for key, p in (("low", 5), ("q1", 25), ("q2", 50), ("q3", 75), ("high", 95)):
+        columns[key] = [d.percentiles[p] for d in told.values()]
+    columns["mean"] = [d.mean for d in told.values()]
+    source = ColumnDataSource(columns)
+    plot.segment("name", "low", "name", "high", color="black", source=source)
+    box = plot.vbar("name", 0.6, "q3", "q1", fill_color="#a6cee3", line_color="black", source=source)
+    plot.vbar("name", 0.6, "q2", "q2", line_color="black", line_width=2, source=source)
+    plot.scatter("name", "mean", size=7, color="#e31a1c", source=source)
+    tips = [("", "@name"), ("points", "@n"), ("median", "@q2"), ("quartiles", "@q1 to @q3"), ("mean", "@mean")]
+    plot.add_tools(HoverTool(renderers=[box], tooltips=tips))
+    plot.xaxis.major_label_orientation = 0.6
+    return plot
+
+
+def _tidy_legend(plot: figure, location: Any = "top_right") -> None:
+    if plot.legend:
+        plot.legend.location = location
+        plot.legend.click_policy = "hide"
+        plot.legend.background_fill_alpha = 0.7

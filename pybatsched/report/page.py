@@ -1,0 +1,190 @@
+"""One HTML file that holds everything: numbers, charts and the code that draws them. It loads nothing from anywhere."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from bokeh.embed import components
+from bokeh.resources import INLINE
+
+from pybatsched import __version__
+from pybatsched.campaign import table
+from pybatsched.campaign.store import Store
+from pybatsched.metrics.classes import MEASURES, by_class, measured, title_of
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.metrics.paired import paired
+from pybatsched.metrics.runs import Run
+from pybatsched.report import charts, gantt
+from pybatsched.summary import STATE_WORDS
+
+_STYLE: Final = """
+body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; color: #222; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+table { border-collapse: collapse; font-size: 0.92em; } th, td { padding: 0.25em 0.8em; text-align: right; }
+th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid #888; }
+td.text { text-align: left; } .wide { overflow-x: auto; }
+tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size: 0.9em; }
+.gantt { position: relative; }
+.gantt-tip { display: none; position: absolute; background: #fffffff0; border: 1px solid #888; padding: 0.4em 0.7em;
+  font-size: 0.85em; white-space: pre-wrap; max-width: 320px; pointer-events: none; z-index: 5; }
+.row { display: flex; flex-wrap: wrap; }
+"""
+_HOW_TO_LOOK: Final = """<p class="note">The wheel zooms in time, with shift in processors, with ctrl in both; drag to
+move, double click to see all, hover for a job. What was killed is grey.</p>"""
+_FIGURES: Final = (
+    "wait_s_mean",
+    "bounded_slowdown_mean",
+    "bounded_slowdown_max",
+    "utilisation",
+)
+
+
+def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: float = DEFAULT_TAU_S) -> str:
+    """Write the page of one run or several. O(jobs). `stories` are those of the first runs, by job."""
+    told = [stories[i] if i < len(stories) else {} for i in range(len(runs))]
+    gantts = [
+        (f"<h3>{html.escape(run.label)}</h3>" if len(runs) > 1 else "")
+        + gantt.element(f"gantt{number}", gantt.data_of(run, story))
+        for number, (run, story) in enumerate(zip(runs, told, strict=True))
+    ]
+    drawn: dict[str, Any] = {
+        "utilisation": charts.over_time(runs, "utilisation"),
+        "queue": charts.over_time(runs, "queue length"),
+        "waits": charts.cumulated(runs, "wait_s", tau_s),
+        "slowdowns": charts.cumulated(runs, "bounded_slowdown", tau_s),
+    }
+    script, divs = components(drawn)
+    sections = [
+        "<h2>Summary</h2>",
+        _summary(runs, tau_s),
+        "<h2>Gantt chart</h2>",
+        _HOW_TO_LOOK,
+        f"<script>{gantt.script()}</script>",
+        *gantts,
+        "<h2>Over time</h2>",
+        divs["utilisation"],
+        divs["queue"],
+        "<h2>Distributions</h2>",
+        f'<div class="row">{divs["waits"]}{divs["slowdowns"]}</div>',
+        "<h2>By kind and size of job</h2>",
+        *(_classes(run, tau_s) for run in runs),
+    ]
+    if len(runs) > 1:
+        sections += [f"<h2>Job by job, against {html.escape(runs[0].label)}</h2>", _pairs(runs, tau_s)]
+    return _page(", ".join(run.label for run in runs), sections, script)
+
+
+def of_campaign(store: Store) -> str:
+    """Write the page of a campaign: its table, and a box plot of each figure for each policy and its options."""
+    rows = table.frame(store)
+    manifest = store.manifest()
+    groups: dict[str, dict[str, list[float]]] = {figure: {} for figure in _FIGURES}
+    one_platform = rows["platform"].n_unique() == 1
+    for row in rows.iter_rows(named=True):
+        words = ", ".join(f"{key}={value}" for key, value in json.loads(row["options"]).items())
+        name = f"{row['policy']}{f' ({words})' if words else ''}"
+        for figure, found in groups.items():
+            if row[figure] is not None:
+                found.setdefault(name if one_platform else f"{row['platform']}: {name}", []).append(row[figure])
+    drawn: dict[str, Any] = {figure: charts.boxes(found, _title(figure)) for figure, found in groups.items() if found}
+    script, divs = components(drawn) if drawn else ("", {})
+    means = table.grouped(rows, ("platform", "policy", "options"), table.SHOWN)
+    head = [_title(name) for name in means.columns]
+    body = [[_number(value) for value in row] for row in means.iter_rows()]
+    sections = [
+        f'<p class="note">{rows.height:,} of {len(manifest["points"]):,} points are done.</p>',
+        "<h2>Means</h2>",
+        _table(head, body),
+        "<h2>Spread over workloads and seeds</h2>",
+        '<p class="note">Boxes are quartiles, whiskers 5 and 95 per cent, red dots means.</p>',
+        *divs.values(),
+    ]
+    return _page(str(manifest["name"]), sections, script)
+
+
+def _page(title: str, sections: Sequence[str], script: str) -> str:
+    name = html.escape(title)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{name}</title>\n'
+        f'<link rel="icon" href="data:,">\n<style>{_STYLE}</style>\n{INLINE.render()}\n{script}\n</head>\n<body>\n'
+        f"<h1>{name}</h1>\n"
+        + "\n".join(sections)
+        + f'\n<p class="note">pybatsched {__version__}</p>\n</body>\n</html>\n'
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> str:
+    """Write a table; all of it is text."""
+    cells = "".join(f"<th>{html.escape(word)}</th>" for word in head)
+    body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    mark = f' id="{name}"' if name else ""
+    return f'<div class="wide"><table{mark}><thead><tr>{cells}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
+
+
+def _cell(word: str) -> str:
+    kind = "" if word[:1].isdigit() or word[:1] in {"-", ""} else ' class="text"'
+    return f"<td{kind}>{html.escape(word)}</td>"
+
+
+def _title(figure: str) -> str:
+    """Name a figure of the table for people.
+
+    >>> _title("wait_s_mean"), _title("utilisation")
+    ('mean wait (s)', 'utilisation')
+    """
+    measure, _, statistic = figure.rpartition("_")
+    if measure in MEASURES:
+        return f"{statistic} {title_of(measure)}"
+    return title_of(figure)
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:,.0f}"
+    if isinstance(value, float):
+        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _summary(runs: Sequence[Run], tau_s: float) -> str:
+    rows: list[list[str]] = [["jobs", *(_number(len(run.records)) for run in runs)]]
+    states = list(dict.fromkeys(state for run in runs for state in by_class(run.records, "state")))
+    for state in states:
+        counts = [sum(record.state == state for record in run.records) for run in runs]
+        rows.append([f"jobs {STATE_WORDS.get(state, state)}", *map(_number, counts)])
+    for measure in MEASURES:
+        told = [measured(run.records, measure, tau_s) for run in runs]
+        for name, key in (("mean", "mean"), ("median", "median"), ("max", "maximum")):
+            values = [getattr(one, key) if one is not None else None for one in told]
+            rows.append([f"{name} {title_of(measure)}", *map(_number, values)])
+    rows.append(["utilisation", *(_number(run.utilisation()) for run in runs)])
+    return _table(["", *(run.label for run in runs)], rows, "summary")
+
+
+def _classes(run: Run, tau_s: float) -> str:
+    rows = []
+    for key in ("kind", "size"):
+        for name, members in by_class(run.records, key).items():
+            waits, slow = measured(members, "wait_s", tau_s), measured(members, "bounded_slowdown", tau_s)
+            values = [one.mean if one is not None else None for one in (waits, slow)]
+            most = [one.maximum if one is not None else None for one in (waits, slow)]
+            shown = name if key == "kind" else f"{name} processors"
+            rows.append([shown, _number(len(members)), *map(_number, (values[0], most[0], values[1], most[1]))])
+    head = ["", "jobs", "mean wait (s)", "max wait (s)", "mean bounded slowdown", "max bounded slowdown"]
+    return f"<h3>{html.escape(run.label)}</h3>{_table(head, rows)}"
+
+
+def _pairs(runs: Sequence[Run], tau_s: float) -> str:
+    rows = []
+    for run in runs[1:]:
+        for measure in ("flow_s", "bounded_slowdown"):
+            both = paired(runs[0].records, run.records, measure, tau_s)
+            values = (both.n_pairs, both.impacted, both.early, both.mean_ratio, both.median_ratio, both.ratio_of_means)
+            rows.append([f"{run.label}, {title_of(measure)}", *map(_number, values)])
+    head = ["", "jobs in both", "impacted", "early of these", "mean ratio", "median ratio", "ratio of means"]
+    return _table(head, rows, "pairs")

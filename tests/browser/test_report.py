@@ -1,0 +1,161 @@
+"""The page in a real browser: no errors, the right numbers, and a chart that can be zoomed, moved and asked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver import ActionChains
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+from support.process import run_cli
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH")
+
+#: Names that would do harm if they were taken for HTML or for a part of a script.
+EVIL = "</script><img src=x onerror=document.title='broken'>"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = Options()
+    options.binary_location = CHROMIUM or ""
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"):
+        options.add_argument(f"--{flag}")
+    options.add_argument("--disable-background-networking")
+    options.add_argument("--disable-component-update")
+    options.add_argument("--window-size=1200,1000")
+    options.add_argument(f"--user-data-dir={profile}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs with journals, of jobs with evil names, and a page of both."""
+    folder = tmp_path_factory.mktemp("runs")
+    content = json.loads((ROOT / "examples" / "workload.json").read_text())
+    content["jobs"][3]["id"] = EVIL
+    (folder / "w.json").write_text(json.dumps(content))
+    for policy in ("fcfs", "easy"):
+        args = ("--procs", "32", "-w", "w.json", "--policy", policy, "-e", policy, "--journal", f"{policy}.pbj")
+        assert run_cli("simulate", *args, cwd=folder).returncode == 0
+    args = ("fcfs", "easy", "--journal", "fcfs.pbj", "--journal", "easy.pbj", "--output", "both.html")
+    done = run_cli("report", *args, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def load(browser: webdriver.Chrome, path: Path) -> None:
+    browser.get(path.as_uri())
+    idle = "return window.Bokeh && Bokeh.documents.length > 0 && Bokeh.documents.every((d) => d.is_idle)"
+    WebDriverWait(browser, 60).until(lambda driver: driver.execute_script(idle))
+    wrong = [entry for entry in browser.get_log("browser") if entry["level"] in {"SEVERE", "ERROR"}]
+    assert wrong == []
+
+
+def gantt(browser: webdriver.Chrome, script: str) -> Any:
+    return browser.execute_script(f"const g = window.gantts.gantt0; {script}")
+
+
+def test_the_page_loads_nothing_and_has_the_right_numbers(browser: webdriver.Chrome, place: Path) -> None:
+    load(browser, place / "both.html")
+    fetched = browser.execute_script("return performance.getEntriesByType('resource').map((e) => e.name)")
+    assert [name for name in fetched if not name.startswith("data:")] == []
+    cells = {
+        row.find_element(By.TAG_NAME, "td").text: [cell.text for cell in row.find_elements(By.TAG_NAME, "td")[1:]]
+        for row in browser.find_elements(By.CSS_SELECTOR, "#summary tbody tr")
+    }
+    figures = [json.loads((place / f"{name}_summary.json").read_text())["figures"] for name in ("fcfs", "easy")]
+    assert cells["jobs completed"] == ["30", "30"]
+    assert cells["mean wait (s)"] == [f"{one['mean_wait_s']:,.1f}" for one in figures]
+    assert cells["max bounded slowdown"] == [f"{one['max_bounded_slowdown']:,.4g}" for one in figures]
+    assert cells["utilisation"] == [f"{one['utilisation']:.4g}" for one in figures]
+
+
+def test_names_are_text(browser: webdriver.Chrome, place: Path) -> None:
+    load(browser, place / "both.html")
+    assert browser.title == "fcfs, easy"
+    told = gantt(browser, "return [...Array(g.n).keys()].map(g.told).join('\\n')")
+    assert f"job w0!{EVIL}" in told
+
+
+def test_zoom_move_and_reset(browser: webdriver.Chrome, place: Path) -> None:
+    load(browser, place / "both.html")
+    canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
+    whole = gantt(browser, "return Object.assign({}, g.view)")
+    ActionChains(browser).scroll_from_origin(ScrollOrigin.from_element(canvas), 0, -400).perform()
+    near = gantt(browser, "return Object.assign({}, g.view)")
+    assert near["t1"] - near["t0"] < 0.7 * (whole["t1"] - whole["t0"])
+    assert (near["p0"], near["p1"]) == (whole["p0"], whole["p1"])
+    ActionChains(browser).move_to_element(canvas).click_and_hold().move_by_offset(-150, 0).release().perform()
+    moved = gantt(browser, "return Object.assign({}, g.view)")
+    assert moved["t0"] > near["t0"]
+    assert moved["t1"] - moved["t0"] == pytest.approx(near["t1"] - near["t0"])
+    ActionChains(browser).double_click(canvas).perform()
+    assert gantt(browser, "return Object.assign({}, g.view)") == whole
+
+
+def test_hovering_over_a_job_tells_its_story(browser: webdriver.Chrome, place: Path) -> None:
+    load(browser, place / "both.html")
+    canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
+    tip = browser.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")
+    assert not tip.is_displayed()
+    for shift in range(-300, 301, 50):
+        ActionChains(browser).move_to_element_with_offset(canvas, shift, 0).perform()
+        if tip.is_displayed():
+            break
+    assert tip.text.startswith("job w0!")
+    assert "waited" in tip.text
+    assert "started on" in tip.text  # from the journal
+    ActionChains(browser).move_to_element(browser.find_element(By.TAG_NAME, "h1")).perform()
+    assert not tip.is_displayed()
+
+
+def test_a_hundred_thousand_rectangles_are_painted_and_found(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    """The chart is asked directly: that it is fast is seen in benchmarks, that it is right here."""
+    head = (
+        "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
+    )
+    head += "starting_time,execution_time,finish_time,waiting_time,turnaround_time,stretch,allocated_resources,"
+    lines = [f"{head}consumed_energy,metadata"]
+    for i in range(100_000):
+        start, proc = i // 100 * 10, i % 100
+        lines.append(f'{i},w0,d,0,1,20,1,COMPLETED_SUCCESSFULLY,{start},10,{start + 10},{start},{start},1,{proc},-1,""')
+    (tmp_path / "big_jobs.csv").write_text("\n".join(lines) + "\n")
+    assert run_cli("report", "big", "--output", "big.html", cwd=tmp_path, timeout=120).returncode == 0
+    load(browser, tmp_path / "big.html")
+    assert gantt(browser, "return g.n") == 100_000
+    found = gantt(
+        browser, "return [[5, 0.5], [9999.5, 99.5], [5005, 50]].map(([t, p]) => g.told(g.at(t, p)).split('\\n')[0])"
+    )
+    assert found == ["job w0!0", "job w0!99999", "job w0!50050"]
+    assert gantt(browser, "return g.at(10001, 0)") == -1
+
+
+def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    spec = tmp_path / "s.toml"
+    spec.write_text(
+        'name = "small"\nseeds = [1, 2]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 30}\n'
+        '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "easy"\n[[policy]]\nname = "fcfs"\n'
+    )
+    assert run_cli("campaign", "run", str(spec), "--output", str(tmp_path / "out")).returncode == 0
+    assert run_cli("report", str(tmp_path / "out"), "--output", str(tmp_path / "c.html")).returncode == 0
+    load(browser, tmp_path / "c.html")
+    assert browser.find_element(By.TAG_NAME, "h1").text == "small"
+    assert "4 of 4 points are done" in browser.find_element(By.TAG_NAME, "body").text
+    assert browser.execute_script("return Bokeh.documents[0].roots().length") == 4
