@@ -2,7 +2,7 @@
 
     python examples/demo.py [--procs 128] [--load 0.8] [--seed 2026]
 
-Files go to out/: the workload, Batsim's outputs of each run, and a journal of the last one for `explain`.
+Files go to out/: the workload, Batsim's outputs and a journal of each run, and a page about them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import csv
 from pathlib import Path
 
 from pybatsched import registry
-from pybatsched.explain import explain
+from pybatsched.explain import explain, stories
 from pybatsched.journal import JournalReader, JournalWriter
 from pybatsched.metrics import Figures
+from pybatsched.metrics.runs import read_run
 from pybatsched.platform.model import uniform
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
@@ -58,9 +59,24 @@ def main() -> int:
     print(f"\nthe story of {longest} under conservative, the job that waited longest:")
     for at, text in explain(JournalReader(str(OUT / "demo_conservative.pbj")), longest)[:8]:
         print(f"  {at:>12,.2f}  {text}")
+    report()
     print("\nBatsim's outputs and journals are in out/; the same from the command line:")
     print(f"  pybatsched simulate --procs {args.procs} -w out/demo_week.json --policy easy -e out/easy")
     return 0
+
+
+def report() -> None:
+    """Write a page about the three runs, if Bokeh is there, and say where it is."""
+    try:
+        from pybatsched.report import page  # noqa: PLC0415  Bokeh is an extra
+    except ImportError:
+        print("\n(no page: pip install 'pybatsched[report]')")
+        return
+    runs = [read_run(str(OUT / f"demo_{policy}"), [str(OUT / "demo_week.json")]) for policy in POLICIES]
+    told = [stories(JournalReader(str(OUT / f"demo_{policy}.pbj"))) for policy in POLICIES]
+    path = OUT / "demo.html"
+    path.write_text(page.of_runs(runs, told), encoding="utf-8")
+    print(f"\na page about all three, to open in a browser: {path}")
 
 
 def row(policy: str, figures: Figures) -> str:

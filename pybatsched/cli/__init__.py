@@ -16,6 +16,7 @@ from pybatsched.cli import (
     explain,
     metrics,
     platform,
+    plot,
     policies,
     replay,
     report,
@@ -35,6 +36,7 @@ _COMMANDS: Final = {
     "campaign": campaign,
     "metrics": metrics,
     "report": report,
+    "plot": plot,
     "compare": compare,
     "policies": policies,
     "replay": replay,
@@ -52,6 +54,8 @@ examples:
   pybatsched simulate --procs 128 -w log.swf.gz --policy easy -e out/easy          no Batsim needed
   pybatsched run -p curie-node -w w.json --policy easy -e out/easy                 with a real Batsim
   pybatsched workload lint log.swf.gz               say what is odd about a log; also: convert, generate, stats
+  pybatsched campaign run study.toml                a whole study: policies, options, workloads, seeds
+  pybatsched report out/fcfs out/easy               a page to look at; also: metrics, plot
   pybatsched platform list                          machines that are known by name; also: show, generate, check
   pybatsched compare a_summary.json b_summary.json --fail-if 'mean_wait_s > +5%'    in a CI job, say
   pybatsched policies easy                          show a policy's options

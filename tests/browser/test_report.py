@@ -54,8 +54,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for policy in ("fcfs", "easy"):
         args = ("--procs", "32", "-w", "w.json", "--policy", policy, "-e", policy, "--journal", f"{policy}.pbj")
         assert run_cli("simulate", *args, cwd=folder).returncode == 0
-    args = ("fcfs", "easy", "--journal", "fcfs.pbj", "--journal", "easy.pbj", "--output", "both.html")
-    done = run_cli("report", *args, cwd=folder)
+    journals = ("--journal", "fcfs.pbj", "--journal", "easy.pbj")
+    done = run_cli("report", "fcfs", "easy", *journals, "--output", "both.html", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -64,7 +64,8 @@ def load(browser: webdriver.Chrome, path: Path) -> None:
     browser.get(path.as_uri())
     idle = "return window.Bokeh && Bokeh.documents.length > 0 && Bokeh.documents.every((d) => d.is_idle)"
     WebDriverWait(browser, 60).until(lambda driver: driver.execute_script(idle))
-    wrong = [entry for entry in browser.get_log("browser") if entry["level"] in {"SEVERE", "ERROR"}]
+    log: list[dict[str, Any]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    wrong = [entry for entry in log if entry["level"] in {"SEVERE", "ERROR"}]
     assert wrong == []
 
 

@@ -1,0 +1,114 @@
+"""Single figures for papers, by matplotlib: SVG, PDF or PNG, by the name of the file."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pybatsched.errors import InputError
+from pybatsched.metrics.classes import MEASURES, title_of
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.metrics.runs import Run
+from pybatsched.metrics.series import Steps, procs_in_use, queue_length
+
+_ENDINGS: Final = (".svg", ".pdf", ".png")
+_MAX_STEPS: Final = 20_000
+
+
+def draw(kind: str, runs: Sequence[Run], path: str | Path, *, measure: str, tau_s: float = DEFAULT_TAU_S) -> None:
+    """Draw one figure of runs into a file. Raises InputError for what cannot be drawn or written."""
+    if not str(path).endswith(_ENDINGS):
+        raise InputError(f"{path}: expected a file name that ends in {', '.join(_ENDINGS)}")
+    try:
+        matplotlib: Any = importlib.import_module("matplotlib")
+        figures: Any = importlib.import_module("matplotlib.figure")
+    except ImportError:
+        raise InputError("figures need matplotlib; pip install 'pybatsched[plot]'") from None
+    if kind == "gantt" and len(runs) != 1:
+        raise InputError(f"gantt: expected one run, got {len(runs)}")
+    # The same run gives the same file: no date in it, and ids from a fixed salt.
+    with matplotlib.rc_context(
+        {"svg.hashsalt": "pybatsched", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    ):
+        figure = figures.Figure(figsize=(7.2, 4.2 if kind == "gantt" else 3.2), layout="constrained")
+        axes = figure.add_subplot()
+        KINDS[kind](axes, runs, measure, tau_s)
+        if kind != "gantt" and len(runs) > 1 and kind != "boxes":
+            axes.legend(frameon=False)
+        try:
+            dates = {"Date": None} if str(path).endswith(".svg") else {"CreationDate": None}
+            figure.savefig(path, dpi=160, metadata=None if str(path).endswith(".png") else dates)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _draw_gantt(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) -> None:
+    collections: Any = importlib.import_module("matplotlib.collections")
+    colormaps: Any = importlib.import_module("matplotlib")
+    colors = [color for number, color in enumerate(colormaps.color_sequences["tab20"]) if number not in {14, 15}]
+    corners, fills = [], []
+    for number, record in enumerate(record for record in runs[0].records if record.ran):
+        for place, part in enumerate(record.segments):
+            is_last = place == len(record.segments) - 1
+            fill = colors[number * 7 % len(colors)] if is_last else (0.7, 0.7, 0.7)
+            begin, end = part.started_at, part.ended_at
+            for low, high in part.procs.intervals():
+                corners.append([(begin, low), (end, low), (end, high), (begin, high)])
+                fills.append(fill)
+    axes.add_collection(collections.PolyCollection(corners, facecolors=fills, edgecolors="white", linewidths=0.2))
+    axes.autoscale()
+    axes.set_ylim(0, runs[0].n_procs or None)
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("processor")
+
+
+def _draw_steps(axes: Any, runs: Sequence[Run], steps_of: Callable[[Run], Steps], name: str) -> None:
+    for run in runs:
+        steps = steps_of(run)
+        times, values = list(steps.times), list(steps.values)
+        if len(times) > _MAX_STEPS:
+            edges = [times[0] + (times[-1] - times[0]) * k / _MAX_STEPS for k in range(_MAX_STEPS + 1)]
+            times, values = edges[:-1], steps.binned(edges)
+        axes.step(times, values, where="post", label=run.label, linewidth=0.9)
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel(name)
+
+
+def _draw_utilisation(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) -> None:
+    _draw_steps(axes, runs, lambda run: procs_in_use(run.records), "processors in use")
+
+
+def _draw_queue(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) -> None:
+    _draw_steps(axes, runs, lambda run: queue_length(run.records), "waiting jobs")
+
+
+def _values(run: Run, measure: str, tau_s: float) -> list[float]:
+    return sorted(MEASURES[measure](record, tau_s) for record in run.records if record.ran)
+
+
+def _draw_cdf(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:
+    for run in runs:
+        values = _values(run, measure, tau_s)
+        axes.step(values, [(i + 1) / len(values) for i in range(len(values))], where="post", label=run.label)
+    axes.set_xscale("symlog", linthresh=1.0)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel(title_of(measure))
+    axes.set_ylabel("share of jobs")
+
+
+def _draw_boxes(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:
+    values = [_values(run, measure, tau_s) for run in runs]
+    axes.boxplot(values, tick_labels=[run.label for run in runs], whis=(5, 95), showmeans=True, showfliers=False)
+    axes.set_ylabel(title_of(measure))
+
+
+#: Figures by name.
+KINDS: Final[dict[str, Callable[[Any, Sequence[Run], str, float], None]]] = {
+    "gantt": _draw_gantt,
+    "utilisation": _draw_utilisation,
+    "queue": _draw_queue,
+    "cdf": _draw_cdf,
+    "boxes": _draw_boxes,
+}

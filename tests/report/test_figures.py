@@ -1,0 +1,106 @@
+"""Single figures and the page, without a browser: what is written, what is refused, and that it is always the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support.process import run_cli
+
+from pybatsched.explain import explain, stories
+from pybatsched.journal import JournalReader
+from pybatsched.metrics.runs import read_run
+from pybatsched.report import gantt
+from pybatsched.report.figures import KINDS
+
+ROOT = Path(__file__).parents[2]
+PUSHY = ROOT / "tests" / "support" / "pushy.py"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    workload = str(ROOT / "examples" / "workload.json")
+    for name, policy in (("easy", "easy"), ("pushy", f"{PUSHY}:Ruthless")):
+        args = ("--procs", "32", "-w", workload, "--policy", policy, "-e", name, "--journal", f"{name}.pbj")
+        assert run_cli("simulate", *args, cwd=folder).returncode == 0
+    return folder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+def test_figures_are_the_same_for_the_same_run(kind: str, ending: str, place: Path) -> None:
+    runs = ("easy",) if kind == "gantt" else ("easy", "pushy")
+    begins = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[ending]
+    found = []
+    for name in ("one", "two"):
+        path = place / f"{kind}-{name}.{ending}"
+        done = run_cli("plot", kind, *runs, "--output", str(path), cwd=place)
+        assert done.returncode == 0, done.stderr
+        found.append(path.read_bytes())
+    assert found[0].startswith(begins)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("cdf", "easy", "--output", "x.gif"), "x.gif: expected a file name that ends in .svg, .pdf, .png"),
+        (("gantt", "easy", "pushy", "--output", "x.svg"), "gantt: expected one run, got 2"),
+        (("cdf", "nothing", "--output", "x.svg"), "nothing_jobs.csv: cannot read the jobs"),
+        (("cdf", "easy", "--output", "none/x.svg"), "none/x.svg: cannot be written"),
+    ],
+)
+def test_what_cannot_be_drawn(args: tuple[str, ...], said: str, place: Path) -> None:
+    done = run_cli("plot", *args, cwd=place)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_the_page_is_the_same_for_the_same_run_and_names_no_address(place: Path) -> None:
+    pages = []
+    for name in ("one.html", "two.html"):
+        done = run_cli("report", "easy", "pushy", "--output", name, cwd=place)
+        assert done.returncode == 0, done.stderr
+        pages.append((place / name).read_text())
+    ours = [
+        re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|p[0-9]{4,}", "", re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL))
+        for page in pages
+    ]
+    assert ours[0] == ours[1]
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=[\"']?(http|//)", pages[0])
+
+
+def test_rectangles_are_the_processors_of_each_segment(place: Path) -> None:
+    run = read_run(str(place / "pushy"))
+    data = gantt.data_of(run)
+    n_rows = sum(len(list(part.procs.intervals())) for record in run.records for part in record.segments)
+    assert len(data["jobs"]) == 30
+    import base64
+    from array import array
+
+    left = array("d", base64.b64decode(data["left"]))
+    assert len(left) == n_rows
+    assert list(left) == sorted(left)
+    colors = set(array("I", base64.b64decode(data["color"])))
+    assert 0xFFB0B0B0 in colors  # somebody was killed
+
+
+def test_stories_of_all_jobs_are_those_of_each(place: Path) -> None:
+    """What explain tells of a job, all at once: its starts, kills and rejections, also under its other names."""
+    told = stories(JournalReader(str(place / "pushy.pbj")))
+    assert len(told) == 30
+    for job_id in ("w0!00", "w0!05", "w0!23"):
+        wanted = [
+            line
+            for line in explain(JournalReader(str(place / "pushy.pbj")), job_id)
+            if line[1].startswith(("started on", "kill asked"))
+        ]
+        assert told[job_id] == wanted
+
+
+def test_more_journals_than_runs(place: Path) -> None:
+    done = run_cli("report", "easy", "--journal", "easy.pbj", "--journal", "pushy.pbj", cwd=place)
+    assert done.returncode == 2
+    assert "--journal: 2 journals for 1 runs" in done.stderr
