@@ -147,8 +147,8 @@ class Child:
     def __init__(self, launcher: Launcher, arguments: Sequence[str], log: str | Path) -> None:
         self._launcher = launcher
         self._log = Path(log)
-        with self._log.open("wb") as output:
-            try:
+        try:
+            with self._log.open("wb") as output:
                 self._process = subprocess.Popen(
                     [*launcher.command, *arguments],
                     stdin=subprocess.DEVNULL,
@@ -157,8 +157,8 @@ class Child:
                     start_new_session=True,
                     preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  a Batsim without a scheduler would wait for ever
                 )
-            except OSError as error:
-                raise InputError(f"cannot start {launcher.shown}: {error.strerror}") from None
+        except OSError as error:
+            raise InputError(f"cannot start {launcher.shown}: {error.filename}: {error.strerror}") from None
 
     def exit_code(self) -> int | None:
         """Give its exit code as a shell would, None while it runs."""

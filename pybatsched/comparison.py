@@ -25,6 +25,7 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+_HUGE: Final = 1e300
 _CONDITION: Final = re.compile(
     r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
     r"(?P<sign>[+-]?)\s*(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
@@ -80,6 +81,8 @@ def read_condition(text: str) -> Condition:
             "in per cent, '> +5' about the change, '> 5' about the value"
         )
     amount = float(match["number"]) * (-1.0 if match["sign"] == "-" else 1.0)
+    if not abs(amount) < _HUGE:
+        raise InputError(f"--fail-if {text!r}: expected a number that a metric can have")
     if match["percent"]:
         kind = "percent"
         if not match["sign"] and amount:
@@ -108,10 +111,15 @@ def read_summary(path: str) -> RunSummary:
     found |= {name: figures["n_by_state"].get(state, 0) for state, name in _COUNTS.items()}
     found |= {name: content.get(name) for name in ("n_unfinished", "n_messages", "ended_at")}
     for name, value in found.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if value is not None and not is_number:
+        if value is not None and not _is_number(value):
             raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
-    return RunSummary(path, found, _digests(content.get("inputs")))
+    inputs = _digests(content.get("inputs")) | {"walltimes": (str(content.get("walltimes")),)}
+    return RunSummary(path, found, inputs)
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether a metric is a number that can be compared with others."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_HUGE < value < _HUGE
 
 
 def _digests(inputs: Any) -> dict[str, tuple[str, ...]]:

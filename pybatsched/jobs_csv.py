@@ -41,6 +41,8 @@ def read(path: str | Path) -> Iterator[Outcome]:
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file, strict=True)
+            if rows.fieldnames is None:
+                raise InputError(f"{path}, line 1: the file is empty (was the disk full?)")
             missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
             if missing:
                 raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")

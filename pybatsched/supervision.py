@@ -39,6 +39,7 @@ class Supervisor:
     log: Path
     timeout_s: float
     say: Callable[[str], None]
+    first_timeout_s: float = 0.0
     _child: Child | None = field(default=None, init=False)
 
     def run(self) -> bool:
@@ -51,7 +52,8 @@ class Supervisor:
             # A socket file needs no port; through the wall of a container only TCP is sure to come.
             endpoint = "tcp://127.0.0.1:*" if self.launcher.container else f"ipc://{folder}/socket"
             try:
-                serve(self.session, ServerOptions(endpoint, self.timeout_s, look=self._look), self._start)
+                options = ServerOptions(endpoint, self.timeout_s, self.first_timeout_s, look=self._look)
+                serve(self.session, options, self._start)
                 self._await_end()
             except _BatsimEndedError as error:
                 if not self.session.n_messages:

@@ -20,9 +20,11 @@ from pybatsched.cli import (
     policies,
     replay,
     report,
+    reproduce,
     run,
     serve,
     simulate,
+    traces,
     workload,
 )
 from pybatsched.errors import Interrupted, PybatschedError
@@ -34,6 +36,8 @@ _COMMANDS: Final = {
     "workload": workload,
     "platform": platform,
     "campaign": campaign,
+    "reproduce": reproduce,
+    "traces": traces,
     "metrics": metrics,
     "report": report,
     "plot": plot,
@@ -113,6 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exception(error.__cause__)
         return error.exit_code
     except Interrupted as stop:
+        print(f"pybatsched: interrupted by {stop}", file=sys.stderr)
         return 128 + stop.signum
     except KeyboardInterrupt:
         return 130

@@ -142,6 +142,19 @@ def refuse_outputs_over(prefix: str, inputs: Iterable[str], more_suffixes: Itera
         refuse_to_overwrite(f"{prefix}{suffix}", wanted)
 
 
+def refuse_journal_among(journal: str, prefix: str, more_suffixes: Iterable[str] = ()) -> None:
+    """Raise InputError if the journal has the name of another file of the run."""
+    names = {Path(f"{prefix}{suffix}").resolve() for suffix in (*OUTPUT_SUFFIXES, *more_suffixes)}
+    if Path(journal).resolve() in names:
+        raise InputError(f"--journal {journal} is a file of the run itself (-e {prefix}); expected another name")
+
+
+def ignore_signals() -> None:
+    """Let SIGTERM and SIGINT do nothing any more: all is done, and how it went must not change on the way out."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def timeout_s(text: str) -> float:
     """Read a number of seconds from 0."""
     seconds = _number(text)

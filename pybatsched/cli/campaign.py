@@ -19,6 +19,7 @@ from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.cli import arguments
 from pybatsched.cli.arguments import Command
 from pybatsched.cli.progress import span
+from pybatsched.cli.traces import TRACES
 from pybatsched.errors import InputError
 
 EPILOG: Final = """\
@@ -41,7 +42,6 @@ examples:
   pybatsched campaign table out/study --by policy,options --figures wait_s_mean,utilisation
   pybatsched campaign table out/study --format csv > study.csv
 """
-TRACES: Final = "PYBATSCHED_TRACES"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

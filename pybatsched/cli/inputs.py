@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,6 +49,16 @@ def _workload(path: str, walltimes: str, *, quiet: bool) -> Workload:
         for rule, what in workload.about["report"]["rules"].items():
             arguments.say(f"{path}: {what['count']:,} jobs: {rule}")
     return workload
+
+
+def too_small(n_procs: int, loaded: Iterable[Workload]) -> list[str]:
+    """Say which workloads were made for a larger machine: jobs in cores on a platform of nodes, for example."""
+    return [
+        f"{workload.source}: made for {workload.n_procs:,} processors, the platform has {n_procs:,}; larger jobs are "
+        "rejected (is a processor here what it is there: a core, a node?)"
+        for workload in loaded
+        if workload.n_procs > n_procs
+    ]
 
 
 def digests(

@@ -100,7 +100,7 @@ def _show(args: argparse.Namespace) -> int:
     known = names.variant_of(args.platform)
     if source.path is None and known is not None:
         print(known[0].title)
-    print("\n".join(describe.table(platform)))
+    print("\n".join(map(_clean, describe.table(platform))))
     notes = [*platform.remarks, *(f"{text} (Batsim refuses this)" for text in platform.refused), platform.network_note]
     warning = check.many_hosts(platform)
     if warning and source.path is None and known is not None:
@@ -110,6 +110,11 @@ def _show(args: argparse.Namespace) -> int:
         if note:
             arguments.say(note)
     return 0
+
+
+def _clean(text: str) -> str:
+    """Keep what a file says from playing tricks on a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 # ----------------------------------------------------------------------------------------------------------- generate
@@ -167,6 +172,8 @@ def _generate_all(args: argparse.Namespace) -> int:
     given = [name for name in ("unit", "alpha", "energy", "batsim") if getattr(args, name)]
     if given or args.scale != 1 or args.network != "free":
         raise InputError("generate all: expected no options but --output DIRECTORY")
+    if args.output == "-":
+        raise InputError("generate all: expected a directory as --output")
     folder = Path(args.output)
     _make_folder(folder)
     for name in names.shipped():
@@ -214,7 +221,7 @@ def _check(args: argparse.Namespace) -> int:
     n_refused = 0
     for name in args.files:
         found = check.check(
-            names.find(name).data(),
+            names.find(name, energy=args.energy).data(),
             name,
             master=args.master_host,
             roles=read_roles(args.add_role_to_hosts),
@@ -222,11 +229,12 @@ def _check(args: argparse.Namespace) -> int:
         )
         told = [finding for finding in found if finding.is_refused or not args.quiet]
         for finding in told[:_N_TOLD]:
-            print(f"{finding.text} ({'refused' if finding.is_refused else 'note'})")
+            print(f"{_clean(finding.text)} ({'refused' if finding.is_refused else 'note'})")
         if len(told) > _N_TOLD:
             print(f"{name}: and {len(told) - _N_TOLD:,} more")
         refused = sum(finding.is_refused for finding in found)
         n_refused += refused
         if not args.quiet:
-            print(f"{name}: {f'{refused} things that Batsim refuses' if refused else 'Batsim would take it'}")
+            things = "a thing" if refused == 1 else f"{refused:,} things"
+            print(f"{name}: {f'{things} that Batsim refuses' if refused else 'Batsim would take it'}")
     return 7 if n_refused else 0

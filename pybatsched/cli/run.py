@@ -39,6 +39,7 @@ PREFIX_platform.xml, a log in SWF to PREFIX_w0.json.
 """
 
 _MARK: Final = "x"
+_FIRST_TIMEOUT_S: Final = 1800.0  # Batsim takes minutes to load the largest machines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
         help="give up on a Batsim that is silent for so long after the start (default %(default)g, 0 = never)",
+    )
+    add(
+        "--first-timeout",
+        type=arguments.timeout_s,
+        default=_FIRST_TIMEOUT_S,
+        metavar="SECONDS",
+        help="give up on a Batsim that has not begun within so long (default %(default)g, 0 = never)",
     )
     add("-q", "--quiet", action="store_true", help="print nothing but errors")
     add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
@@ -94,7 +102,9 @@ def run(args: argparse.Namespace) -> int:
         if args.journal:
             session.record_in(JournalWriter(args.journal))
         log = Path(f"{args.export}_batsim.log")
-        supervisor = Supervisor(session, job.launcher, job.told, log, args.timeout, _say(args))
+        supervisor = Supervisor(
+            session, job.launcher, job.told, log, args.timeout, _say(args), first_timeout_s=args.first_timeout
+        )
         _forget_earlier(args.export)
         with session.to_its_end():
             finished = supervisor.run()
@@ -117,6 +127,7 @@ def _ready(args: argparse.Namespace) -> _Job:
     arguments.refuse_outputs_over(args.export, given, own_suffixes)
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
+        arguments.refuse_journal_among(args.journal, args.export, own_suffixes)
     energy = "--energy" in options
     source = names.find(args.platform, energy=energy)
     masters = options.get("--master-host", [DEFAULT_MASTER])
@@ -126,6 +137,8 @@ def _ready(args: argparse.Namespace) -> _Job:
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
     workloads = inputs.workloads(args.workload, args.walltimes, quiet=args.quiet)
+    for remark in inputs.too_small(platform.n_procs, workloads.values()):
+        _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     launcher = None if args.image else batsim.find(args.batsim)
     _make_room(args.export)
@@ -183,9 +196,10 @@ def _make_room(prefix: str) -> None:
 
 
 def _forget_earlier(prefix: str) -> None:
-    """Take away what an earlier run said about its jobs: it must not be taken for this one's."""
+    """Take away what an earlier run has left: it must not be taken for this one's."""
     try:
-        Path(f"{prefix}_jobs.csv").unlink(missing_ok=True)
+        for suffix in arguments.OUTPUT_SUFFIXES:
+            Path(f"{prefix}{suffix}").unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"-e {prefix}: cannot write {error.filename}: {error.strerror}") from None
 

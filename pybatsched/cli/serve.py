@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
             arguments.say(f"stopped by {str(stop) or 'the keyboard'} after message {session.n_messages}")
             raise
         # Batsim is through: there is nothing left to interrupt.
+    arguments.ignore_signals()
     arguments.say(_summary(session))
     return 0
 

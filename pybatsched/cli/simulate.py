@@ -111,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
     arguments.refuse_outputs_over(args.export, given)
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
+        arguments.refuse_journal_among(args.journal, args.export)
     arguments.raise_on_signals()
     plan = None
     if args.policy:
@@ -188,7 +189,8 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
         refused = [
             f"{text} (Batsim refuses this; here it means nothing)" for text in platform.refused[:_N_REFUSED_SHOWN]
         ]
-        for remark in (*platform.remarks, *refused, platform.network_note):
+        small = inputs.too_small(platform.n_procs, workloads.values())
+        for remark in (*platform.remarks, *refused, platform.network_note, *small):
             if remark:
                 arguments.say(remark)
     n_hosts = len(platform.hosts)

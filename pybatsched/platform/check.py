@@ -45,7 +45,7 @@ def check(
     problems: list[InputError] = []
     try:
         content = xml.content_of(data, source, problems)
-    except InputError as error:  # not even XML, so that nothing behind it can be read
+    except InputError as error:  # not XML to us, so that nothing behind it can be read
         return [*map(_refused, problems), _refused(error)]
     found = [*map(_refused, problems)]
     found += [Finding(line, f"{source}, line {line}: {text}", refused) for line, text, refused in content.remarks()]

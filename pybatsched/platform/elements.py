@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from pybatsched.errors import InputError
 from pybatsched.platform import radical, units
 from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
-from pybatsched.platform.schema import REMARKS
+from pybatsched.platform.schema import REMARKS, VALUES
 from pybatsched.platform.zones import Link, Network, Route, Zone
 
 T = TypeVar("T")
@@ -70,6 +70,7 @@ class Content:
         self._zones = [Zone("", "")]
         self._zone_ids: set[str] = set()
         self._lines: dict[str, int] = {}  # of hosts, once somebody asks
+        self._link_names: set[str] = set()  # as routes may use them
         self._props: dict[str, str] = {}
         self._route: list[str] = []
         self._begin: dict[str, Callable[[Place], None]] = {
@@ -82,7 +83,7 @@ class Content:
             "backbone": self._backbone,
             "host_link": self._host_link,
             "router": self._router,
-            "link_ctn": lambda place: self._route.append(place.attributes["id"]),
+            "link_ctn": self._link_ctn,
             "include": self._include,
         }
         self._end: dict[str, Callable[[Place], None]] = {
@@ -114,6 +115,14 @@ class Content:
             return
         if outer is not None and outer.tag in {"zone", "AS"}:
             self._settle(place)
+        for name, value in place.attributes.items():
+            if (tag, name) in VALUES and value not in VALUES[tag, name]:
+                self._refuse(
+                    place,
+                    f" attribute {name}: expected one of {', '.join(sorted(VALUES[tag, name]))}, got {value!r:.40}",
+                )
+        if tag == "config" and self.network.zones:
+            self._refuse(place, ": expected it before all zones")
         handler = self._begin.get(tag)
         if handler is not None:
             handler(place)
@@ -243,6 +252,11 @@ class Content:
         properties, zone = self._take_props()[0], self._zones[-1].properties()
         name = place.attributes["id"]
         self._add(Host(name, speeds, self._cores(place), properties, zone, pstate, place.line), place)
+        around = self._zones[-1]
+        if around.routing == "None":
+            self._refuse(place, f": in zone {around.id!r:.80} with routing None, in which no message finds a way")
+        if around.routing == "Vivaldi" and "coordinates" not in place.attributes:
+            self._refuse(place, " has no attribute coordinates; expected one in a zone with routing Vivaldi")
 
     def _cores(self, place: Place) -> int:
         n_cores = self._read(place, "core", _whole, "1")
@@ -341,6 +355,17 @@ class Content:
             self._refuse(place, f": there is a link {name!r:.80} already (line {links[name].line})")
         links[name] = self._made_link(place, "", "bandwidth", "latency")
 
+        if "latency" not in place.attributes:
+            self._refuse(place, " has no attribute latency; expected one")
+        policy = place.attributes.get("sharing_policy", "SHARED")
+        if policy != "WIFI" and re.search("[;,]", place.attributes["bandwidth"]):
+            self._refuse(place, " attribute bandwidth: expected one bandwidth")
+        self._link_names |= {f"{name}_UP", f"{name}_DOWN"} if policy in {"SPLITDUPLEX", "FULLDUPLEX"} else {name}
+
+    def _link_ctn(self, place: Place) -> None:
+        direction = place.attributes.get("direction", "NONE")
+        self._route.append(place.attributes["id"] + ("" if direction == "NONE" else f"_{direction}"))
+
     def _backbone(self, place: Place) -> None:
         self._zones[-1].cross(self._made_link(place, "", "bandwidth", "latency"))
 
@@ -383,9 +408,11 @@ class Content:
 
     def _check_links(self, place: Place, names: Iterable[str]) -> None:
         for name in dict.fromkeys(names):
-            is_known = name in self.network.links or _HALF.sub("", name) in self.network.links
-            if not is_known and not _OF_CLUSTER.search(name):
-                self._refuse(place, f": there is no link {name!r:.80} above it")
+            if name in self._link_names or _OF_CLUSTER.search(name):
+                continue
+            split = name in self.network.links or _HALF.sub("", name) in self.network.links
+            hint = "; a link that is split has names with _UP and _DOWN, others have not" if split else ""
+            self._refuse(place, f": there is no link {name!r:.80} above it{hint}")
 
     def _include(self, place: Place) -> None:
         raise self._error(place, ": expected no other files (nor does SimGrid take them since 3.18)")

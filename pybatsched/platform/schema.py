@@ -80,6 +80,21 @@ REMARKS: dict[str, str] = {
     "storage": "ignored; SimGrid 3.27 and later refuse it",
     "storage_type": "ignored; SimGrid 3.27 and later refuse it",
     "mount": "ignored; SimGrid 3.27 and later refuse it",
-    "actor": "ignored; Batsim has actors of its own",
-    "process": "ignored; Batsim has actors of its own",
+    "actor": "ignored here; Batsim refuses actors, having its own",
+    "process": "ignored here; Batsim refuses actors, having its own",
 }
+
+#: Attributes that SimGrid's DTD lists the values of.
+VALUES: dict[tuple[str, str], frozenset[str]] = {
+    (tag, name): frozenset(values.split())
+    for tags, name, values in (
+        ("cluster", "sharing_policy", "SHARED SPLITDUPLEX FULLDUPLEX FATPIPE"),
+        ("cluster", "bb_sharing_policy", "SHARED FATPIPE"),
+        ("link", "sharing_policy", "SHARED SPLITDUPLEX FULLDUPLEX FATPIPE WIFI"),
+        ("route ASroute zoneRoute", "symmetrical", "YES NO yes no"),
+        ("link_ctn", "direction", "UP DOWN NONE"),
+    )
+    for tag in tags.split()
+}
+#: Where SimGrid's DTD may be, so that SimGrid itself takes the file.
+DTDS = frozenset(("https://simgrid.org/simgrid.dtd", "http://simgrid.gforge.inria.fr/simgrid/simgrid.dtd"))

@@ -19,7 +19,7 @@ from pybatsched.platform import ways
 from pybatsched.platform.elements import Content, Place
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
 from pybatsched.platform.roles import assemble
-from pybatsched.platform.schema import SHAPES, Shape
+from pybatsched.platform.schema import DTDS, SHAPES, Shape
 
 MAX_BYTES = 512 * 1024 * 1024
 MAX_DEPTH = 64
@@ -133,6 +133,10 @@ class _Parser:
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
             raise self._error(f"expected well-formed XML in UTF-8, got: {reason}", error.lineno) from None
+        if data.startswith(codecs.BOM_UTF8):
+            self._content.remark(
+                "BOM", 1, "the file begins with a byte order mark; SimGrid refuses it", is_refused=True
+            )
         if not self._has_doctype:
             text = "there is no DOCTYPE; SimGrid refuses such a file"
             self._content.remark("DOCTYPE", 1, text, is_refused=True)
@@ -146,12 +150,15 @@ class _Parser:
             raise error
         self._problems.append(error)
 
-    def _doctype(self, name: str, system: str | None, _public: str | None, has_subset: int) -> None:
+    def _doctype(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
         self._has_doctype = True
         if name != "platform":
             raise self._error(f"DOCTYPE {name:.80}; expected platform")
         if system is not None and "<" in system:  # it would look like a comment to _refuse_entities
             raise self._error(f"DOCTYPE with the address {system!r:.80}; expected none with a <")
+        if system not in DTDS or public is not None:
+            text = f"DOCTYPE with the address {system!r:.80}; SimGrid takes {min(DTDS, key=len)} only"
+            self._content.remark("DOCTYPE", self._expat.CurrentLineNumber, text, is_refused=True)
         if has_subset:
             raise self._error("the DOCTYPE has declarations of its own; expected none (nor does SimGrid take them)")
 

@@ -88,7 +88,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = run_cli("platform", "check", str(good), str(bad), "curie-node")
     assert done.returncode == 7
     assert "2 master hosts, 'boss0' (line 6), 'chief0' (line 7); expected one (refused)" in done.stdout
-    assert f"{bad}: 1 things that Batsim refuses" in done.stdout
+    assert f"{bad}: a thing that Batsim refuses" in done.stdout
     assert "curie-node: Batsim would take it" in done.stdout
     assert run_cli("platform", "check", str(tmp_path / "none.xml")).returncode == 2
     assert run_cli("platform", "check", str(bad), "-q").stdout.count("\n") == 1

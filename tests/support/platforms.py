@@ -100,6 +100,52 @@ DEFECTS = {
     ),
     "a property too late": Defect(_with(l7='<prop id="a" value="b"/>'), 7, "all properties of a zone before"),
     "an old version": Defect(_with().replace('version="4.1"', 'version="3"'), 3, "attribute version"),
+    "a link without latency": Defect(_with(l9=TRUNK.replace(' latency="0"', "")), 9, "has no attribute latency"),
+    "two bandwidths": Defect(_with(l9=TRUNK.replace("1e300Bps", "1MBps,2MBps")), 9, "expected one bandwidth"),
+    "a split link by its bare name": Defect(
+        _with(l9=TRUNK.replace("<link", '<link sharing_policy="SPLITDUPLEX"')), 10, "there is no link 'trunk' above it;"
+    ),
+    "half of a link that is not split": Defect(
+        _with(l10=ROUTE.replace('id="trunk"/', 'id="trunk" direction="UP"/')), 10, "there is no link 'trunk_UP'"
+    ),
+    "a sharing policy that does not exist": Defect(
+        _with(l9=TRUNK.replace("<link", '<link sharing_policy="shared"')), 9, "sharing_policy: expected one of"
+    ),
+    "neither yes nor no": Defect(
+        _with(l10=ROUTE.replace("<zoneRoute", '<zoneRoute symmetrical="false"')), 10, "symmetrical: expected one of"
+    ),
+    "another DTD": Defect(
+        _with().replace("https://simgrid.org/", "http://simgrid.org/"), 2, "DOCTYPE with the address"
+    ),
+    "settings behind a zone": Defect(
+        _with().replace("</zone>", '</zone><config><prop id="contexts/stack-size" value="16"/></config>'),
+        12,
+        "expected it before all zones",
+    ),
+    "a master where no message finds a way": Defect(
+        _with(
+            l6='<zone id="front" routing="None"><host id="boss" speed="1Gf">'
+            '<prop id="role" value="master"/></host></zone>',
+            l10=ROUTE.replace("bossfront_router", "boss"),
+        ),
+        6,
+        "with routing None",
+    ),
+    "a place without coordinates": Defect(
+        text_of(
+            (
+                '<host id="n0" speed="1Gf" coordinates="0 0 0"/>',
+                '<host id="boss" speed="1Gf"><prop id="role" value="master"/></host>',
+            ),
+            "Vivaldi",
+        ),
+        6,
+        "has no attribute coordinates",
+    ),
+    "an actor": Defect(
+        _with().replace("</platform>", '<actor host="node100" function="f"/></platform>'), 13, "Batsim refuses actors"
+    ),
+    "a byte order mark": Defect("\ufeff" + _with(), 1, "byte order mark"),
     "cut off": Defect(_with()[:-40], 11, "expected well-formed XML"),
 }
 
@@ -107,6 +153,10 @@ HARMLESS = {
     "two clusters": _with(l7=SECOND, l10=ROUTE + "\n" + SECOND_ROUTE),
     "no declaration": _with().replace('<?xml version="1.0"?>\n', ""),
     "blanks before the declaration": "\n  " + _with(),
+    "halves of a split link": _with(
+        l9=TRUNK.replace("<link", '<link sharing_policy="SPLITDUPLEX"'),
+        l10=ROUTE.replace('id="trunk"/', 'id="trunk" direction="UP"/'),
+    ),
     "version 4": _with().replace('version="4.1"', 'version="4"'),
     "AS for zone": _with().replace("<zone ", "<AS ").replace("</zone>", "</AS>"),
     "Floyd": text_of(GOOD, "Floyd"),

@@ -1,0 +1,166 @@
+"""Studies: what was published, what is measured, and a verdict on each claim.
+
+A claim's `measured` is an expression of numbers, + - * /, and ``mean(figure, column = 'value', …)`` over the points of
+the campaign's table. Nothing else is understood.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pybatsched.campaign.spec import Spec, spec_of
+from pybatsched.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Status = Literal["exact", "within noise", "trend only", "not reproducible"]
+_OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+class Claim(BaseModel):
+    """Something that was published. `published` with a relative `tolerance`, or a bound for a trend.
+
+    A claim of the status "not reproducible" says `why`, is measured all the same, and never fails.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    says: str
+    source: str
+    measured: str
+    published: float | None = None
+    tolerance: float = Field(default=0.0, ge=0)
+    below: float | None = None
+    above: float | None = None
+    status: Status
+    why: str = ""
+
+    @model_validator(mode="after")
+    def _judgeable(self) -> Claim:
+        if self.published is None and self.below is None and self.above is None:
+            raise ValueError("expected published, below or above")
+        if self.status == "not reproducible" and not self.why:
+            raise ValueError("expected why it is not reproducible")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A study: its claims and campaigns, in full and quick."""
+
+    name: str
+    title: str
+    about: str
+    claims: tuple[Claim, ...]
+    quick_claims: tuple[Claim, ...]
+    campaign: Spec
+    quick_campaign: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a claim: the measured value (None if nothing was measured), and whether it holds."""
+
+    claim: Claim
+    value: float | None
+    holds: bool
+
+    @property
+    def word(self) -> str:
+        """Say it in a word or two."""
+        if self.claim.status == "not reproducible":
+            return "not reproducible"
+        return "holds" if self.holds else "DOES NOT HOLD"
+
+
+def names() -> list[str]:
+    """Give the names of all studies."""
+    return sorted(part.name for part in _folder().iterdir() if part.joinpath("study.toml").is_file())
+
+
+def read_study(name: str) -> Study:
+    """Read a study. Raises InputError that lists those there are."""
+    if name not in names():
+        raise InputError(f"there is no study {name!r:.60}; expected one of {', '.join(names())}")
+    folder = _folder().joinpath(name)
+    content = tomllib.loads(folder.joinpath("study.toml").read_text(encoding="utf-8"))
+    campaigns = [
+        spec_of(tomllib.loads(folder.joinpath(file).read_text(encoding="utf-8")), f"{name}/{file}")
+        for file in ("campaign.toml", "quick.toml")
+    ]
+    try:
+        claims, quick = (tuple(Claim.model_validate(claim) for claim in content[key]) for key in ("claim", "quick"))
+    except ValidationError as error:
+        raise InputError(f"study {name}: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}") from None
+    return Study(name, content["title"], content["about"].strip(), claims, quick, campaigns[0], campaigns[1])
+
+
+def _folder() -> Traversable:
+    return resources.files("pybatsched.campaign.papers")
+
+
+def judge(claim: Claim, table: pl.DataFrame) -> Verdict:
+    """Measure a claim on a campaign's table, and judge it."""
+    value = evaluate(claim.measured, table)
+    if value is None or not math.isfinite(value):
+        return Verdict(claim, None, holds=claim.status == "not reproducible")
+    holds = claim.status == "not reproducible" or _is_so(claim, value)
+    return Verdict(claim, value, holds)
+
+
+def _is_so(claim: Claim, value: float) -> bool:
+    if claim.published is not None and abs(value - claim.published) > claim.tolerance * abs(claim.published) + 1e-12:
+        return False
+    return (claim.below is None or value < claim.below) and (claim.above is None or value > claim.above)
+
+
+def evaluate(text: str, table: pl.DataFrame) -> float | None:
+    """Give the value of an expression on a table; None if no point is there. Raises InputError for what it is not."""
+    try:
+        return _value(ast.parse(text, mode="eval").body, table)
+    except (SyntaxError, ZeroDivisionError) as error:
+        raise InputError(f"{text!r:.200}: {error}") from None
+
+
+def _value(node: ast.expr, table: pl.DataFrame) -> float | None:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return float(number)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            one, other = _value(left, table), _value(right, table)
+            return None if one is None or other is None else _OPERATORS[type(op)](one, other)
+        case ast.Call(func=ast.Name(id="mean"), args=[ast.Name(id=figure)], keywords=wanted):
+            return _mean(table, figure, {word.arg: word.value for word in wanted})
+        case _:
+            raise InputError(f"{ast.unparse(node):.80}: expected numbers, + - * / and mean(figure, column = 'value')")
+
+
+def _mean(table: pl.DataFrame, figure: str, wanted: dict[str | None, ast.expr]) -> float | None:
+    rows = table
+    for column, value in wanted.items():
+        if column not in rows.columns or not isinstance(value, ast.Constant):
+            raise InputError(f"{column}: expected one of {', '.join(table.columns[:8])}, …, and a value in quotes")
+        rows = rows.filter(rows[column] == value.value)
+    if rows.is_empty():
+        return None
+    if figure not in rows.columns:
+        raise InputError(f"{figure}: expected one of {', '.join(table.columns)}")
+    mean: Any = rows[figure].mean()
+    return None if mean is None else float(mean)

@@ -1,0 +1,101 @@
+"""Run a published study again, and say of each number whether it holds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Final
+
+from pybatsched.campaign import studies, table
+from pybatsched.campaign.running import run_campaign
+from pybatsched.campaign.store import Store
+from pybatsched.campaign.workers import LocalWorkers
+from pybatsched.cli import arguments
+from pybatsched.cli.traces import TRACES
+from pybatsched.columns import aligned
+from pybatsched.errors import InputError
+from pybatsched.workload.files import write_text
+
+EPILOG: Final = """\
+examples:
+  pybatsched reproduce backfilling --quick                   on drawn workloads, in under a minute
+  pybatsched reproduce backfilling --traces ~/traces         on the logs of the study
+  pybatsched traces get all --output ~/traces                download them first
+
+exit codes: 0 all that should hold does; 7 something does not. What cannot be reproduced is measured all the same.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `reproduce`."""
+    add = parser.add_argument
+    add("study", nargs="?", metavar="STUDY", help=f"one of {', '.join(studies.names())}; without one they are listed")
+    add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
+    add("--quick", action="store_true", help="a small version on drawn workloads, without logs")
+    add("--output", metavar="DIR", help="where results are kept and found again (default out/reproduce-STUDY)")
+    add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the campaign of a study, judge its claims and write the page."""
+    if args.study is None:
+        for name in studies.names():
+            print(f"{name:<16} {studies.read_study(name).title}")
+        return 0
+    study = studies.read_study(args.study)
+    spec = study.quick_campaign if args.quick else study.campaign
+    claims = study.quick_claims if args.quick else study.claims
+    folder = args.output or f"out/reproduce-{study.name}{'-quick' if args.quick else ''}"
+    places = [Path(args.traces)] if args.traces else []
+    _look_for_logs(study, places, quick=args.quick)
+    arguments.raise_on_signals()
+    with Store(folder) as store:
+        progress = run_campaign(
+            spec, store, places, lambda: LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
+        )
+        rows = table.frame(store)
+    verdicts = [studies.judge(claim, rows) for claim in claims]
+    print(study.title)
+    lines = [("claim", "published", "measured", "verdict")]
+    lines += [(one.claim.says, _published(one.claim), _shown(one.value), one.word) for one in verdicts]
+    print("\n".join(aligned(lines, "lrrl")))
+    for one in verdicts:
+        if one.claim.why:
+            print(f"{one.claim.id}: {one.claim.why}")
+    _write_page(store)
+    if progress.n_failed:
+        arguments.say(f"{progress.n_failed} cells failed; pybatsched campaign status {folder}")
+    return 7 if progress.n_failed or not all(one.holds for one in verdicts) else 0
+
+
+def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> None:
+    """Say which logs are missing and how to get them, before anything runs."""
+    wanted = () if quick else [part.file for part in study.campaign.workload if part.file]
+    missing = [file for file in wanted if not any((place / file).is_file() for place in places)]
+    if missing:
+        names = " ".join(missing)
+        raise InputError(
+            f"study {study.name}: {len(missing)} logs are missing: {names}. Give --traces DIR or set {TRACES}; with a "
+            f"network, pybatsched traces get {names} --output DIR. Without logs: --quick"
+        )
+
+
+def _published(claim: studies.Claim) -> str:
+    if claim.published is not None:
+        return f"{claim.published:g} ± {claim.tolerance:.0%}" if claim.tolerance else f"{claim.published:g}"
+    return f"< {claim.below:g}" if claim.below is not None else f"> {claim.above:g}"
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _write_page(store: Store) -> None:
+    try:
+        from pybatsched.report import page  # noqa: PLC0415  Bokeh is an extra
+    except ImportError:
+        return
+    path = store.folder / "report.html"
+    write_text(path, [page.of_campaign(store)])
+    print(f"the page: {path}")

@@ -1,0 +1,110 @@
+"""Logs of the Parallel Workloads Archive: where they are, and how to be sure of them.
+
+A log is known by the SHA-256 of its text, uncompressed, so that it may be packed anew.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import urllib.error
+import urllib.request
+import zlib
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
+
+ARCHIVE: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
+_MAX_BYTES: Final = 1 << 28
+_TIMEOUT_S: Final = 60.0
+
+
+class Log(NamedTuple):
+    """A log: its file, its page in the archive, and the SHA-256 of its text."""
+
+    file: str
+    page: str
+    sha256: str
+
+
+LOGS: Final = {
+    log.file: log
+    for log in (
+        Log(
+            "CEA-Curie-2011-2.1-cln.swf.gz",
+            "l_cea_curie",
+            "b732a04aea71e2f154c8feee580be549d0bba1462bc91ec581944cb3dd6d442d",
+        ),
+        Log("RICC-2010-2.swf.gz", "l_ricc", "986a2a12df85adc3c2a2eb80a31b4ff9a056b92637526ee53fb70637b1bf0518"),
+        Log(
+            "SDSC-BLUE-2000-4.2-cln.swf.gz",
+            "l_sdsc_blue",
+            "13892839f430583231a14bb811fd50a31b5b529eb37faacdbbefb71e73390e3e",
+        ),
+        Log(
+            "SDSC-DS-2004-2.1-cln.swf.gz",
+            "l_sdsc_ds",
+            "76814a412fa415e68ffb8cc0ae801c870988e5577e60275588050332f6b1e690",
+        ),
+        Log("HPC2N-2002-2.2-cln.swf.gz", "l_hpc2n", "77b8993c73ae438385f6c0015708251f52dc316267b03ac19a406fbea2802afa"),
+        Log(
+            "CTC-SP2-1996-3.1-cln.swf.gz",
+            "l_ctc_sp2",
+            "8e33a9b597e1ddda2d2164347bac08c9444e1a2620a7947df52f0a1622ec4cde",
+        ),
+        Log(
+            "SDSC-SP2-1998-4.2-cln.swf.gz",
+            "l_sdsc_sp2",
+            "2bb635f4b5793f52bd49ccb8fd913d95f9c5be6346925162cadcaf0117e28cf2",
+        ),
+    )
+}
+
+
+def get(file: str, folder: str | Path, base: str = ARCHIVE) -> Path:
+    """Download a log into a directory, unless it is there. Gives its path; the file is there whole and right, or not.
+
+    Raises InputError for an unknown log, PeerLostError if the archive cannot be reached, BrokenPromiseError if what
+    comes is something else.
+    """
+    log = LOGS.get(file)
+    if log is None:
+        raise InputError(f"there is no log {file!r:.80}; expected one of {', '.join(LOGS)}")
+    path = Path(folder) / file
+    if path.exists():
+        check(path)
+        return path
+    address = f"{base}/{log.page}/{file}"
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:  # noqa: S310  the address is ours or the user's
+            content = answer.read(_MAX_BYTES)
+    except (OSError, urllib.error.URLError, ValueError) as error:
+        raise PeerLostError(f"{address}: cannot be reached: {getattr(error, 'reason', error)}") from None
+    _make_sure(content, log, address)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = path.with_name(f".{file}.{os.getpid()}.part")
+        half.write_bytes(content)
+        half.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    return path
+
+
+def check(path: Path) -> None:
+    """Make sure that a file is the log of its name. Raises BrokenPromiseError."""
+    log = LOGS.get(path.name)
+    if log is not None:
+        _make_sure(path.read_bytes(), log, str(path))
+
+
+def _make_sure(content: bytes, log: Log, where: str) -> None:
+    try:
+        text = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BrokenPromiseError(f"{where}: the gzip data is damaged: {error}") from None
+    found = hashlib.sha256(text).hexdigest()
+    if found != log.sha256:
+        raise BrokenPromiseError(f"{where}: not the log we know: SHA-256 {found}, expected {log.sha256}")

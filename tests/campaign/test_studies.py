@@ -1,0 +1,211 @@
+"""Published studies: claims that are judged, a study that is run, and logs that are downloaded and made sure of."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gzip
+import hashlib
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pydantic import ValidationError
+from support.process import run_cli
+
+from pybatsched.campaign import studies
+from pybatsched.campaign.studies import Claim, evaluate, judge
+from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
+from pybatsched.workload import archive
+
+TABLE = pl.DataFrame({"workload": ["a", "a", "b"], "policy": ["x", "y", "x"], "wait": [10.0, 20.0, 40.0]})
+TRACES = Path(os.environ.get("PYBATSCHED_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
+
+
+def claim(**members: Any) -> Claim:
+    return Claim.model_validate(
+        {"id": "c", "says": "s", "source": "here", "measured": "mean(wait)", "status": "exact"} | members
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("mean(wait)", 70 / 3),
+        ("mean(wait, workload = 'a')", 15.0),
+        ("mean(wait, workload = 'a', policy = 'y') / mean(wait, policy = 'x')", 0.8),
+        ("(mean(wait, workload = 'b') - 10) * 2 + 0.5", 60.5),
+        ("mean(wait, workload = 'c') / 2", None),
+    ],
+)
+def test_measured_values(text: str, value: float | None) -> None:
+    assert evaluate(text, TABLE) == (None if value is None else pytest.approx(value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "wait",
+        "mean()",
+        "mean('wait')",
+        "max(wait)",
+        "__import__('os')",
+        "mean(wait) ** 2",
+        "1 / 0",
+        "mean(beauty)",
+        "mean(wait, colour = 'a')",
+        "mean(wait, workload = x)",
+    ],
+)
+def test_what_is_no_measure(text: str) -> None:
+    with pytest.raises(InputError):
+        evaluate(text, TABLE)
+
+
+@pytest.mark.parametrize(
+    ("members", "holds"),
+    [
+        ({"published": 70 / 3}, True),
+        ({"published": 23.0}, False),
+        ({"published": 23.0, "tolerance": 0.05}, True),
+        ({"published": 20.0, "tolerance": 0.05}, False),
+        ({"below": 24.0}, True),
+        ({"below": 23.0}, False),
+        ({"above": 23.0}, True),
+        ({"above": 24.0}, False),
+        ({"published": 1.0, "status": "not reproducible", "why": "lost"}, True),
+        ({"below": 1.0, "measured": "mean(wait, workload = 'none')"}, False),
+    ],
+)
+def test_verdicts(members: dict[str, Any], holds: bool) -> None:
+    assert judge(claim(**members), TABLE).holds is holds
+
+
+@pytest.mark.parametrize(
+    "members", [{}, {"published": 1.0, "status": "not reproducible"}, {"published": 1, "status": "fine"}]
+)
+def test_claims_must_say_what_they_say(members: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        claim(**members)
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_every_study_reads_well(name: str) -> None:
+    study = studies.read_study(name)
+    assert study.claims
+    assert study.quick_claims
+    assert all(part.file in archive.LOGS for part in study.campaign.workload if part.file)
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
+    done = run_cli("reproduce", name, "--quick", "--output", str(tmp_path / "out"), timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "DOES NOT HOLD" not in done.stdout
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_claim_that_does_not_hold_is_an_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pybatsched.cli import main
+
+    study = studies.read_study("backfilling")
+    wrong = study.quick_claims[0].model_copy(update={"below": 0.0})
+    monkeypatch.setattr(
+        studies,
+        "read_study",
+        lambda _name: studies.Study(
+            study.name, study.title, study.about, study.claims, (wrong,), study.campaign, study.quick_campaign
+        ),
+    )
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    assert main(["reproduce", "backfilling", "--quick", "--output", str(tmp_path / "out")]) == 7
+
+
+def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
+    done = run_cli("reproduce", "backfilling", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "3 logs are missing: SDSC-DS-2004-2.1-cln.swf.gz" in done.stderr
+    assert "pybatsched traces get" in done.stderr
+    unknown = run_cli("reproduce", "atlantis")
+    assert (unknown.returncode, "expected one of backfilling" in unknown.stderr) == (2, True)
+
+
+# --- the archive ---
+
+TEXT = b"; a small log\n1 0 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n"
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A mirror of the archive on this machine."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Path]]:
+    log = archive.Log("small.swf.gz", "l_small", hashlib.sha256(TEXT).hexdigest())
+    monkeypatch.setitem(archive.LOGS, log.file, log)
+    page = tmp_path / "archive" / "l_small"
+    page.mkdir(parents=True)
+    (page / log.file).write_bytes(gzip.compress(TEXT))
+    with served(tmp_path / "archive") as base:
+        yield base, page / log.file
+
+
+def test_a_log_is_downloaded_once_and_is_right(mirror: tuple[str, Path], tmp_path: Path) -> None:
+    base, original = mirror
+    path = archive.get("small.swf.gz", tmp_path / "logs", base)
+    assert gzip.decompress(path.read_bytes()) == TEXT
+    original.unlink()
+    assert archive.get("small.swf.gz", tmp_path / "logs", base) == path  # it is there: nothing is asked
+
+
+@pytest.mark.parametrize("content", [gzip.compress(b"another"), gzip.compress(TEXT)[:-4], b"<html>not found</html>"])
+def test_what_is_another_log_is_not_kept(content: bytes, mirror: tuple[str, Path], tmp_path: Path) -> None:
+    base, original = mirror
+    original.write_bytes(content)
+    with pytest.raises(BrokenPromiseError, match=r"small\.swf\.gz"):
+        archive.get("small.swf.gz", tmp_path / "logs", base)
+    assert not list((tmp_path / "logs").glob("*")) if (tmp_path / "logs").exists() else True
+
+
+def test_an_archive_that_does_not_answer(mirror: tuple[str, Path], tmp_path: Path) -> None:
+    base, original = mirror
+    original.unlink()
+    for where in (base, "http://127.0.0.1:9", "http://nowhere.invalid"):
+        with pytest.raises(PeerLostError, match="cannot be reached"):
+            archive.get("small.swf.gz", tmp_path / "logs", where)
+
+
+def test_the_command_lists_and_refuses(tmp_path: Path) -> None:
+    assert "SDSC-DS-2004-2.1-cln.swf.gz" in run_cli("traces", "list").stdout
+    done = run_cli("traces", "get", "nothing.swf", "--output", str(tmp_path))
+    assert (done.returncode, "there is no log" in done.stderr) == (2, True)
+    offline = run_cli("traces", "get", "RICC-2010-2.swf.gz", "--output", str(tmp_path), "--from", "http://127.0.0.1:9")
+    assert (offline.returncode, "cannot be reached" in offline.stderr) == (4, True)
+
+
+@pytest.mark.parametrize("file", archive.LOGS)
+def test_logs_at_hand_are_those_we_know(file: str) -> None:
+    if not (TRACES / file).exists():
+        pytest.skip(f"no {file} in {TRACES} (set PYBATSCHED_TRACES)")
+    archive.check(TRACES / file)
