@@ -29,7 +29,8 @@ _PLACE_LENGTH: Final = 20
 class Cell:
     """One run. `address` is a digest of all that its result depends on; the other members are to find it again.
 
-    `procs` is a number of equal processors, or 0 if `platform` names a machine or file.
+    `procs` is a number of equal processors, or 0 if `platform` names a machine or file. `told_options` are those of the
+    file; `options` may have the seed besides.
     """
 
     address: str
@@ -40,6 +41,7 @@ class Cell:
     policy: str
     label: str
     options: Mapping[str, Any]
+    told_options: Mapping[str, Any]
     seed: int
     repeat: int
     tau_s: float
@@ -72,6 +74,7 @@ def cells_of(spec: Spec, prepared: Mapping[int, list[Prepared]]) -> Iterator[tup
                 source = registry.find(policy.name)
                 for options in grid(policy):
                     given = dict(options)
+                    _check_options(source, given)
                     if "seed" in source.option_fields:
                         given.setdefault("seed", effective)
                     content = {
@@ -94,12 +97,18 @@ def cells_of(spec: Spec, prepared: Mapping[int, list[Prepared]]) -> Iterator[tup
                             policy=policy.name,
                             label=policy.label or source.name,
                             options=given,
+                            told_options=options,
                             seed=seed,
                             repeat=repeat,
                             tau_s=spec.tau_s,
                             keep=spec.keep,
                         ),
                     )
+
+
+def _check_options(source: registry.PolicySource, given: Mapping[str, Any]) -> None:
+    """Raise InputError for options that the policy does not have, before anything runs."""
+    registry.PolicyPlan(source, given).options_for(None)
 
 
 def effective_seed(seed: int, repeat: int) -> int:
@@ -130,10 +139,13 @@ def _machine_digest(name: str) -> str:
 
 @cache
 def _policy_digest(module: str) -> str:
-    """Tell policies apart by their code: all of the package they are in, or the one file."""
-    package = module.partition(".")[0]
-    file = Path(str(sys.modules[package].__file__))
-    return _digest_of_files(file.parent) if package != module else hashlib.sha256(file.read_bytes()).hexdigest()
+    """Tell policies apart by their code: all of the package they are in, or all files beside the one they are in."""
+    package = sys.modules[module.partition(".")[0]]
+    places = [Path(place) for place in getattr(package, "__path__", ())]
+    if not places:
+        places = [Path(str(package.__file__)).parent]
+        return "".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(places[0].glob("*.py")))
+    return "".join(map(_digest_of_files, places))
 
 
 @cache

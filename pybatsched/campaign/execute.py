@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pybatsched import jobs_csv, registry
 from pybatsched.errors import PybatschedError, UnfinishedError
+from pybatsched.events import FINAL_STATES
 from pybatsched.machines import names
 from pybatsched.metrics import joined
 from pybatsched.metrics.classes import MEASURES, by_class, measured
@@ -59,14 +60,14 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
         "queue_length_mean": queue.mean(begin, end),
         "queue_length_max": queue.maximum,
     }
-    for state, members in by_class(records, "state").items():
-        row[f"n_{state.lower().removeprefix('completed_')}"] = len(members)
+    for state in FINAL_STATES:
+        row[f"n_{state.lower().removeprefix('completed_')}"] = sum(record.state == state for record in records)
     for measure in MEASURES:
         told = measured(records, measure, tau_s)
         values = told.as_dict() if told is not None else {}
         row |= {f"{measure}_{name}": values.get(name) for name in _TOLD}
     kinds = by_class(records, "kind")
-    if len(kinds) > 1:
+    if kinds.keys() - {"regular"}:
         for kind, members in kinds.items():
             row[f"{kind}_n_jobs"] = len(members)
             for measure in MEASURES:

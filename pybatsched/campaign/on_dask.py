@@ -50,6 +50,8 @@ class DaskWorkers:
             self.n_running -= 1
             if future.status == "finished":
                 yield result
-            else:
+            elif future.status == "error":
                 yield {"address": futures[future].address, "error": f"WorkerDied: {result!r:.300}"}
+            else:  # cancelled or lost: it was never run to an end, so nothing is kept of it
+                raise PeerLostError("the Dask scheduler is gone; what is done is kept, go on with --resume")
             future.release()

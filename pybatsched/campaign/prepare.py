@@ -8,10 +8,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pybatsched import workload as workload_package
 from pybatsched.campaign.spec import Deadlines, Drawn, WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, deadlines, files, prepare, swf
@@ -47,12 +50,12 @@ class Preparer:
         else:
             depends_on = {}
         steps = spec.model_dump(mode="json", exclude={"name", "file"})
-        key = _digest({"source": self._digest(source) if source else "", "steps": steps, "format": 1, **depends_on})
+        made_of = {"source": self._digest(source) if source else "", "steps": steps, "code": _code_digest()}
+        key = _digest(made_of | depends_on)
         index = self._folder / f"{key}.index.json"
-        if index.exists():
-            found = [Prepared(*row) for row in json.loads(index.read_text())]
-            if all((self._folder / row.path).exists() for row in found):
-                return [self._placed(spec, row) for row in found]
+        found = _read_index(index)
+        if found and all((self._folder / row.path).exists() for row in found):
+            return [self._placed(spec, row) for row in found]
         rows = []
         try:
             made = list(_made(spec, source, seed))
@@ -114,7 +117,9 @@ def _loaded(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tupl
         yield "", swf.to_workload(trace, options, selection)[0]
         return
     weeks = weeks_of(trace, swf.machine_of(trace, options)[0])
-    chosen = busy_weeks(weeks, *spec.weeks.utilisation, keep_ends=spec.weeks.keep_ends)[: spec.weeks.max_weeks]
+    least, most = spec.weeks.utilisation
+    chosen = busy_weeks(weeks, least, math.inf if most is None else most, keep_ends=spec.weeks.keep_ends)
+    chosen = chosen[: spec.weeks.max_weeks]
     if not chosen:
         raise InputError(f"no week of {spec.file} has such a utilisation")
     for week in chosen:
@@ -144,6 +149,23 @@ def _with_deadlines(workload: Workload, how: Deadlines, seed: int) -> Workload:
     else:
         chosen = deadlines.every(n, how.every or 1, how.first)
     return deadlines.with_deadlines(workload, chosen, least_s=how.least_s, factor=how.factor)
+
+
+def _read_index(path: Path) -> list[Prepared]:
+    """Read what was prepared; nothing if there is no such file, or a damaged one."""
+    try:
+        return [Prepared(*row) for row in json.loads(path.read_text())]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+@cache
+def _code_digest() -> str:
+    """Give a digest of the code that prepares: what another version made may be something else."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for path in sorted(Path(str(workload_package.__file__)).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _digest(content: Any) -> str:

@@ -30,13 +30,19 @@ class Workers(Protocol):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a campaign is. `n_before` were done when it began."""
+    """How far a campaign is. `n_before` were done and `n_failed_before` had failed when it began."""
 
     n_cells: int
     n_before: int
+    n_failed_before: int = 0
     n_done: int = 0
-    n_failed: int = 0
+    n_failed_now: int = 0
     n_running: int = 0
+
+    @property
+    def n_failed(self) -> int:
+        """How many cells have failed in all."""
+        return self.n_failed_before + self.n_failed_now
 
     @property
     def n_left(self) -> int:
@@ -56,7 +62,7 @@ def points_of(spec: Spec, store: Store, places: Sequence[Path]) -> list[tuple[di
             "workload": cell.workload,
             "platform": platform.name,
             "policy": cell.label,
-            "options": {key: value for key, value in cell.options.items() if key != "seed"},
+            "options": cell.told_options,
             "seed": cell.seed,
             "repeat": cell.repeat,
         }
@@ -84,7 +90,7 @@ def run_campaign(
     failed = {address for address, result in known.items() if "error" in result}
     todo = [cell for address, cell in cells.items() if address not in known or (retry_failed and address in failed)]
     n_failed_before = 0 if retry_failed else len(failed)
-    progress = Progress(len(cells), len(cells) - len(todo) - n_failed_before, n_failed=n_failed_before)
+    progress = Progress(len(cells), len(cells) - len(todo) - n_failed_before, n_failed_before)
     heard(progress)
     if todo:
         with workers() as crew:
@@ -92,12 +98,14 @@ def run_campaign(
                 if result is not None:
                     _keep(store, result)
                     if "error" in result:
-                        progress.n_failed += 1
+                        progress.n_failed_now += 1
                     else:
                         progress.n_done += 1
                 progress.n_running = crew.n_running
                 heard(progress)
-    table.frame(store).write_parquet(store.folder / "results.parquet")
+    half = store.folder / ".results.part"
+    table.frame(store).write_parquet(half)
+    half.replace(store.folder / "results.parquet")
     return progress
 
 

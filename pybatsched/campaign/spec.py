@@ -5,6 +5,7 @@ A campaign is every combination of its workloads, platforms, policies with their
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -29,7 +30,7 @@ class _Part(BaseModel):
 class Weeks(_Part):
     """The busy weeks of a log, each of which is a workload of its own."""
 
-    utilisation: tuple[float, float] = (0.7, float("inf"))
+    utilisation: tuple[float, float | None] = (0.7, None)
     max_weeks: Positive | None = None
     keep_ends: bool = False
 
@@ -132,6 +133,18 @@ class PolicySpec(_Part):
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("options")
+    @classmethod
+    def _plain(cls, options: dict[str, Any]) -> dict[str, Any]:
+        for key, value in options.items():
+            if value == []:
+                raise ValueError(f"{key}: expected a value, or a list with some")
+            try:
+                json.dumps(value)
+            except TypeError:
+                raise ValueError(f"{key}: expected numbers, texts, lists or tables, not {value!r:.40}") from None
+        return options
+
 
 class Spec(_Part):
     """A whole campaign."""
@@ -154,6 +167,9 @@ class Spec(_Part):
             twins = [name for name in names if names.count(name) > 1]
             if twins:
                 raise ValueError(f"{kind}: two are named {twins[0]!r}")
+        labels = [(policy.label or policy.name, json.dumps(policy.options, sort_keys=True)) for policy in self.policy]
+        if len(set(labels)) < len(labels):
+            raise ValueError("policy: two have the same label and options")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: one is given twice")
         return self

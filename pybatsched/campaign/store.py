@@ -29,7 +29,7 @@ class Store:
     """The directory of a campaign. Open it with `with` to write: nobody else may at the same time."""
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = Path(folder).resolve()  # other processes may work elsewhere
         self._lock: TextIO | None = None
 
     def __enter__(self) -> Self:
@@ -67,7 +67,10 @@ class Store:
             content = json.loads((self.folder / "cells" / f"{address}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return content if isinstance(content, dict) else None
+        if not isinstance(content, dict) or content.get("address") != address:
+            return None
+        is_whole = isinstance(content.get("figures"), dict) or isinstance(content.get("error"), str)
+        return content if is_whole else None
 
     def results(self, addresses: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Give what all of these cells came to, by address; those that have not been run are missing."""

@@ -123,7 +123,8 @@ class LocalWorkers:
         """Say why a worker cannot go on; empty if it can."""
         code = worker.process.poll()
         if code is not None:
-            name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            known = {int(one): one.name for one in signal.Signals}
+            name = known.get(-code, f"signal {-code}") if code < 0 else f"exit code {code}"
             return f"WorkerDied: its process ended with {name}"
         late = worker.cell is not None and self._timeout_s and time.monotonic() - worker.began_at > self._timeout_s
         return f"TimedOut: more time than timeout_s = {self._timeout_s:g}" if late else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import signal
 import sys
 import tomllib
@@ -161,6 +162,21 @@ def timeout_s(text: str) -> float:
     if not (math.isfinite(seconds) and seconds >= 0):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0")
     return seconds
+
+
+def add_workers(parser: Group) -> None:
+    """Describe the option for the number of processes."""
+    n_cores = os.cpu_count() or 1
+    parser.add_argument(
+        "--workers", type=n_workers, default=n_cores, metavar="N", help="processes (default: all cores)"
+    )
+
+
+def n_workers(text: str) -> int:
+    """Read a number of processes."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
+    return int(text)
 
 
 def megabytes(text: str) -> int:

@@ -68,16 +68,16 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="DIR", help="where results are kept (default out/NAME)")
     add("--resume", action="store_true", help="go on with a campaign that was begun there")
     add("--retry-failed", action="store_true", help="run cells again that failed")
-    add("--workers", type=_workers, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
+    add(
+        "--workers",
+        type=arguments.n_workers,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes (default: all cores)",
+    )
     add("--dask", metavar="ADDRESS", help="run on a Dask cluster instead, by its scheduler's address")
     add("--traces", metavar="DIR", help=f"where logs are looked for, too (default: ${TRACES})")
     add("-q", "--quiet", action="store_true", help="print nothing but errors")
-
-
-def _workers(text: str) -> int:
-    if not text.isdigit() or not 0 < int(text) <= 4096:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
-    return int(text)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -92,6 +92,8 @@ def _run(args: argparse.Namespace) -> int:
 
         def crew() -> AbstractContextManager[Workers]:
             if args.dask:
+                if spec.timeout_s:
+                    arguments.say("timeout_s has no effect on a Dask cluster")
                 return DaskWorkers(args.dask, store.run_folder)
             return LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
 
@@ -136,7 +138,7 @@ class _Line:
     @staticmethod
     def text(progress: Progress, wall_s: float) -> str:
         """Give the line."""
-        n_now = progress.n_done + progress.n_failed
+        n_now = progress.n_done + progress.n_failed_now
         rate = n_now / wall_s if wall_s > 0 else 0.0
         eta = span(progress.n_left / rate) if rate > 0 else "?"
         return (

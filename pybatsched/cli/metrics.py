@@ -75,6 +75,7 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
     queue = queue_length(run.records)
     rows["queue_length"] = {"mean": queue.mean(begin, end), "max": queue.maximum}
     rows["utilisation"] = {"mean": run.utilisation()}
+    rows["makespan_s"] = {"max": end}
     return rows
 
 

@@ -54,7 +54,10 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
         runs = [read_run(prefix, args.workload) for prefix in args.runs]
         text = of_runs(runs, [stories(JournalReader(path)) for path in args.journal], args.tau)
-    Path(args.output).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        Path(args.output).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--output {args.output}: cannot make the directory: {error.strerror}") from None
     write_text(args.output, [text])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
     return 0

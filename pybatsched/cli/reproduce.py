@@ -15,6 +15,7 @@ from pybatsched.cli import arguments
 from pybatsched.cli.traces import TRACES
 from pybatsched.columns import aligned
 from pybatsched.errors import InputError
+from pybatsched.workload import archive
 from pybatsched.workload.files import write_text
 
 EPILOG: Final = """\
@@ -34,7 +35,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
     add("--quick", action="store_true", help="a small version on drawn workloads, without logs")
     add("--output", metavar="DIR", help="where results are kept and found again (default out/reproduce-STUDY)")
-    add("--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: all cores)")
+    add(
+        "--workers",
+        type=arguments.n_workers,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes (default: all cores)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -72,6 +79,10 @@ def run(args: argparse.Namespace) -> int:
 def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> None:
     """Say which logs are missing and how to get them, before anything runs."""
     wanted = () if quick else [part.file for part in study.campaign.workload if part.file]
+    for file in wanted:
+        for place in places:
+            if (place / file).is_file():
+                archive.check(place / file)
     missing = [file for file in wanted if not any((place / file).is_file() for place in places)]
     if missing:
         names = " ".join(missing)

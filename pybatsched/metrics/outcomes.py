@@ -17,6 +17,7 @@ from pybatsched.intervals import EMPTY, IntervalSet
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
 DEFAULT_TAU_S: Final = 60.0
+_TICK_S: Final = 1e-6
 #: How the metadata of a job begins that was registered to be at hand and was not needed.
 UNUSED_SPARE: Final = "unused_spare_of="
 
@@ -108,13 +109,12 @@ class JobRecord:
 
 
 def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
-    """Give max(1, (wait + run) / max(run, tau)).
+    """Give max(1, (wait + run) / max(run, tau)). Without a bound, a run of no time counts as one tick of the files.
 
     >>> bounded_slowdown(15.0, 5.0, 10.0), bounded_slowdown(1.0, 5.0, 60.0)
     (2.0, 1.0)
     """
-    bound_s = max(runtime_s, tau_s)
-    return max((wait_s + runtime_s) / bound_s, 1.0) if bound_s > 0 else 1.0
+    return max((wait_s + runtime_s) / max(runtime_s, tau_s, _TICK_S), 1.0)
 
 
 def lineage_of(metadata: str) -> Lineage | None:

@@ -20,8 +20,9 @@ class Paired:
     """A measure in two runs. Ratios are second over first, so that below 1 the second is better.
 
     `n_pairs` jobs ran in both. `impacted` is the share of them that end at another time, `early` and `late` are shares
-    of these. `mean_ratio` and `median_ratio` are over the jobs one by one, `impacted_ratio` is the mean over those
-    impacted, `ratio_of_means` that of the two runs' means. None where nothing is to be divided.
+    of these. `mean_ratio` and `median_ratio` are over the `n_ratios` jobs whose first value is not 0 (think of waits),
+    `impacted_ratio` is the mean over those impacted, `ratio_of_means` that of the two runs' means. None where nothing
+    is to be divided.
     """
 
     measure: str
@@ -31,6 +32,7 @@ class Paired:
     impacted: float | None
     early: float | None
     late: float | None
+    n_ratios: int
     mean_ratio: float | None
     median_ratio: float | None
     impacted_ratio: float | None
@@ -68,6 +70,7 @@ def paired(
         impacted=_share(n_impacted, len(pairs)),
         early=_share(n_early, n_impacted),
         late=_share(n_late, n_impacted),
+        n_ratios=len(ratios),
         mean_ratio=shares.mean if shares is not None else None,
         median_ratio=shares.median if shares is not None else None,
         impacted_ratio=_mean(of_impacted),

@@ -28,9 +28,8 @@ class Run:
 
     @property
     def label(self) -> str:
-        """A short name: the policy with its options if the summary says, else the prefix."""
-        policy = self.summary.get("policy")
-        return str(policy["name"]) if isinstance(policy, dict) and "name" in policy else Path(self.prefix).name
+        """A short name: what the user called it."""
+        return Path(self.prefix).name or self.prefix
 
     def utilisation(self) -> float | None:
         """Give the share of all processors' time from the first submission to the last end that jobs held."""
@@ -79,6 +78,8 @@ def _unchanged(summary: Mapping[str, Any]) -> list[str]:
     named = inputs.get("workloads") if isinstance(inputs, dict) else None
     found = []
     for file in named if isinstance(named, list) else ():
+        if not isinstance(file, dict):
+            return []
         path = Path(str(file.get("file")))
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != file.get("sha256"):
             return []

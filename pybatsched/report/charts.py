@@ -26,20 +26,21 @@ _MAX_POINTS: Final = 4_000
 def over_time(runs: Sequence[Run], what: str) -> figure:
     """Draw the processors in use (as a share), or the length of the queue, of all runs over time. O(n log n)."""
     is_usage = what == "utilisation"
+    is_share = all(run.n_procs for run in runs)
     plot = figure(
         width=WIDTH,
         height=240,
         tools=_TOOLS,
         active_scroll="xwheel_zoom",
         x_axis_label="time (s)",
-        y_axis_label="processors in use (share)" if is_usage else "waiting jobs",
+        y_axis_label="waiting jobs" if not is_usage else f"processors in use{' (share)' if is_share else ''}",
         name=what,
     )
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
     for number, run in enumerate(runs):
         steps = procs_in_use(run.records) if is_usage else queue_length(run.records)
         times, values = _thinned(steps)
-        if is_usage and run.n_procs:
+        if is_usage and is_share:
             values = [value / run.n_procs for value in values]
         source = ColumnDataSource({"time": times, "value": values})
         color = Category10[10][number % 10]

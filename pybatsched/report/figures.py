@@ -71,7 +71,7 @@ def _draw_steps(axes: Any, runs: Sequence[Run], steps_of: Callable[[Run], Steps]
         if len(times) > _MAX_STEPS:
             edges = [times[0] + (times[-1] - times[0]) * k / _MAX_STEPS for k in range(_MAX_STEPS + 1)]
             times, values = edges[:-1], steps.binned(edges)
-        axes.step(times, values, where="post", label=run.label, linewidth=0.9)
+        axes.step(times, values, where="post", label=_plain(run.label), linewidth=0.9)
     axes.set_xlabel("time (s)")
     axes.set_ylabel(name)
 
@@ -84,6 +84,11 @@ def _draw_queue(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) ->
     _draw_steps(axes, runs, lambda run: queue_length(run.records), "waiting jobs")
 
 
+def _plain(text: str) -> str:
+    """Keep matplotlib from reading a name as mathematics."""
+    return text.replace("$", r"\$")
+
+
 def _values(run: Run, measure: str, tau_s: float) -> list[float]:
     return sorted(MEASURES[measure](record, tau_s) for record in run.records if record.ran)
 
@@ -91,7 +96,7 @@ def _values(run: Run, measure: str, tau_s: float) -> list[float]:
 def _draw_cdf(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:
     for run in runs:
         values = _values(run, measure, tau_s)
-        axes.step(values, [(i + 1) / len(values) for i in range(len(values))], where="post", label=run.label)
+        axes.step(values, [(i + 1) / len(values) for i in range(len(values))], where="post", label=_plain(run.label))
     axes.set_xscale("symlog", linthresh=1.0)
     axes.set_ylim(0, 1)
     axes.set_xlabel(title_of(measure))
@@ -100,7 +105,9 @@ def _draw_cdf(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> Non
 
 def _draw_boxes(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:
     values = [_values(run, measure, tau_s) for run in runs]
-    axes.boxplot(values, tick_labels=[run.label for run in runs], whis=(5, 95), showmeans=True, showfliers=False)
+    axes.boxplot(
+        values, tick_labels=[_plain(run.label) for run in runs], whis=(5, 95), showmeans=True, showfliers=False
+    )
     axes.set_ylabel(title_of(measure))
 
 

@@ -13,10 +13,12 @@ from bokeh.resources import INLINE
 from pybatsched import __version__
 from pybatsched.campaign import table
 from pybatsched.campaign.store import Store
+from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES, by_class, measured, title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
+from pybatsched.metrics.series import span_of
 from pybatsched.report import charts, gantt
 from pybatsched.summary import STATE_WORDS
 
@@ -81,6 +83,8 @@ def of_campaign(store: Store) -> str:
     """Write the page of a campaign: its table, and a box plot of each figure for each policy and its options."""
     rows = table.frame(store)
     manifest = store.manifest()
+    if rows.is_empty():
+        raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
     groups: dict[str, dict[str, list[float]]] = {figure: {} for figure in _FIGURES}
     one_platform = rows["platform"].n_unique() == 1
     for row in rows.iter_rows(named=True):
@@ -163,6 +167,7 @@ def _summary(runs: Sequence[Run], tau_s: float) -> str:
             values = [getattr(one, key) if one is not None else None for one in told]
             rows.append([f"{name} {title_of(measure)}", *map(_number, values)])
     rows.append(["utilisation", *(_number(run.utilisation()) for run in runs)])
+    rows.append(["makespan (s)", *(_number(span_of(run.records)[1]) for run in runs)])
     return _table(["", *(run.label for run in runs)], rows, "summary")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.client
 import os
 import urllib.error
 import urllib.request
@@ -80,7 +81,7 @@ def get(file: str, folder: str | Path, base: str = ARCHIVE) -> Path:
     try:
         with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as answer:  # noqa: S310  the address is ours or the user's
             content = answer.read(_MAX_BYTES)
-    except (OSError, urllib.error.URLError, ValueError) as error:
+    except (OSError, urllib.error.URLError, ValueError, http.client.HTTPException) as error:
         raise PeerLostError(f"{address}: cannot be reached: {getattr(error, 'reason', error)}") from None
     _make_sure(content, log, address)
     try:

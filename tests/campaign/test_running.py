@@ -122,6 +122,18 @@ def n_done(folder: Path) -> int:
     return len(list((folder / "cells").glob("*.json"))) if (folder / "cells").exists() else 0
 
 
+@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"address": "x", "figures": {}}'])
+def test_a_damaged_result_is_run_again(damage: str, tmp_path: Path) -> None:
+    spec = write(tmp_path / "s.toml", seeds=1)
+    assert campaign(spec, tmp_path / "out").returncode == 0
+    table_before = (tmp_path / "out" / "results.parquet").read_bytes()
+    victim = sorted((tmp_path / "out" / "cells").iterdir())[0]
+    victim.write_text(damage)
+    again = campaign(spec, tmp_path / "out", "--resume")
+    assert "3 of 3 cells done (2 before), 0 failed" in again.stderr
+    assert (tmp_path / "out" / "results.parquet").read_bytes() == table_before
+
+
 def test_nothing_is_begun_anew_by_accident(tmp_path: Path) -> None:
     spec = write(tmp_path / "s.toml", seeds=1)
     assert campaign(spec, tmp_path / "out").returncode == 0
@@ -292,6 +304,20 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
     assert process.returncode == 0, said
     assert "60 of 60 cells done (0 before), 0 failed" in said
     assert (tmp_path / "dask" / "results.parquet").read_bytes() == (tmp_path / "local" / "results.parquet").read_bytes()
+
+
+def test_a_dask_scheduler_that_goes_takes_nothing_with_it(tmp_path: Path) -> None:
+    spec = write(tmp_path / "s.toml", seeds=20, jobs=60)
+    with dask_cluster(tmp_path, 1) as (address, _):
+        process = start(spec, tmp_path / "dask", "--dask", address)
+        while n_done(tmp_path / "dask") < 5:
+            assert process.poll() is None
+            time.sleep(0.02)
+    _, said = process.communicate(timeout=100)
+    assert process.returncode == 4, said
+    status = run_cli("campaign", "status", str(tmp_path / "dask")).stdout
+    assert ", 0 failed, " in status
+    assert campaign(spec, tmp_path / "dask", "--resume").returncode == 0
 
 
 def test_no_dask_scheduler(tmp_path: Path) -> None:

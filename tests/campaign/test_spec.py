@@ -47,6 +47,8 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
         ({"platform": [{"name": "p"}]}, "platform.0: expected one of procs, platform and of_workload"),
         ({"platform": [{"name": "p", "procs": 0}]}, "platform.0.procs: Input should be greater than 0"),
         ({"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]}, "alpha: expected with procs"),
+        ({"policy": [{"name": "easy", "options": {"order": []}}]}, "order: expected a value, or a list with some"),
+        ({"policy": [{"name": "easy"}, {"name": "easy"}]}, "policy: two have the same label and options"),
         ({"seeds": [1, 1]}, "seeds: one is given twice"),
         ({"seeds": [-1]}, "seeds.0: Input should be greater than or equal to 0"),
         ({"repeats": 0}, "repeats: Input should be greater than 0"),
@@ -153,6 +155,34 @@ def test_a_policys_code_is_in_the_address(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert address(code) != address(code + "# another\n")
     assert address(code) == address(code)
+
+
+def test_options_that_a_policy_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="colour"):
+        points(spec_of(content(policy=[{"name": "easy", "options": {"colour": "red"}}]), "s"), tmp_path)
+
+
+def test_a_file_beside_a_policys_is_in_the_address(tmp_path: Path) -> None:
+    from pybatsched.campaign import cells
+
+    (tmp_path / "mine.py").write_text(
+        "from pybatsched.policy import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
+    )
+    found = []
+    for text in ("A = 1\n", "A = 2\n"):
+        (tmp_path / "neighbour.py").write_text(text)
+        cells._policy_digest.cache_clear()
+        ((_, cell),) = points(spec_of(content(policy=[{"name": f"{tmp_path}/mine.py:Mine"}]), "s"), tmp_path / "c")
+        found.append(cell.address)
+    assert found[0] != found[1]
+
+
+def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
+    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json"})
+    before = Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
+    (index,) = tmp_path.glob("*.index.json")
+    index.write_text("[[")
+    assert Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0) == before
 
 
 def test_a_missing_log_says_where_it_was_looked_for(tmp_path: Path) -> None:
