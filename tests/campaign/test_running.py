@@ -127,7 +127,7 @@ def test_a_damaged_result_is_run_again(damage: str, tmp_path: Path) -> None:
     spec = write(tmp_path / "s.toml", seeds=1)
     assert campaign(spec, tmp_path / "out").returncode == 0
     table_before = (tmp_path / "out" / "results.parquet").read_bytes()
-    victim = sorted((tmp_path / "out" / "cells").iterdir())[0]
+    victim = min((tmp_path / "out" / "cells").iterdir())
     victim.write_text(damage)
     again = campaign(spec, tmp_path / "out", "--resume")
     assert "3 of 3 cells done (2 before), 0 failed" in again.stderr
