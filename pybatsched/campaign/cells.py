@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pybatsched
 from pybatsched import registry
+from pybatsched.campaign.digests import digest_of, digest_of_files
 from pybatsched.campaign.prepare import Prepared
 from pybatsched.campaign.spec import PlatformSpec, PolicySpec, Spec
 from pybatsched.machines import names
@@ -22,7 +23,6 @@ from pybatsched.machines.write import n_extra
 
 #: A change of what is computed of a run makes other cells of the same spec.
 FIGURES_VERSION: Final = 1
-_PLACE_LENGTH: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,26 +142,14 @@ def _policy_digest(module: str) -> str:
     """Tell policies apart by their code: all of the package they are in, or all files beside the one they are in."""
     package = sys.modules[module.partition(".")[0]]
     places = [Path(place) for place in getattr(package, "__path__", ())]
-    if not places:
-        places = [Path(str(package.__file__)).parent]
-        return "".join(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(places[0].glob("*.py")))
-    return "".join(map(_digest_of_files, places))
+    if places:
+        return "".join(digest_of_files(place, place.rglob("*.py")) for place in places)
+    beside = Path(str(package.__file__)).parent
+    return digest_of_files(beside, beside.glob("*.py"))
 
 
 @cache
 def code_digest() -> str:
     """Give a digest of our own code: results of another version are other results."""
-    return _digest_of_files(Path(str(pybatsched.__file__)).parent)
-
-
-def _digest_of_files(root: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-def digest_of(content: Any) -> str:
-    """Give a short digest of anything that JSON can say."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_PLACE_LENGTH]
+    root = Path(str(pybatsched.__file__)).parent
+    return digest_of_files(root, root.rglob("*.py"))

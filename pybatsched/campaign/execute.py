@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched import jobs_csv, registry
-from pybatsched.errors import PybatschedError, UnfinishedError
+from pybatsched.errors import UnfinishedError
 from pybatsched.events import FINAL_STATES
 from pybatsched.machines import names
 from pybatsched.metrics import joined
@@ -20,8 +20,10 @@ from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.workload import load
+from pybatsched.workload.ids import full_id
 
-#: Values of a measure that go into a row.
+#: Values of a measure that go into a row: of each kind of job, and of all.
+_OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
 _TOLD: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max")
 
 
@@ -39,7 +41,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         result = runs.run_policy(scenario, plan, outputs)
         if not result.finished:
             raise UnfinishedError(f"{len(result.stuck)} jobs unfinished; {result.stuck[0].why}" if result.stuck else "")
-        fields = {f"w0!{job['id']}": job for job in workload.jobs}
+        fields = {full_id("w0", job["id"]): job for job in workload.jobs}
         records = joined(jobs_csv.read(f"{place}/run_jobs.csv"), fields)
     row = figures_of(records, platform.n_procs, cell["tau_s"])
     row |= {"n_messages": result.n_messages}
@@ -76,9 +78,6 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
     return row
 
 
-_OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
-
-
 def _jobs(records: list[JobRecord]) -> list[dict[str, Any]]:
     """Give a row a job, for those who want more than figures."""
     return [
@@ -100,9 +99,5 @@ def tried(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Run a cell; what it raises becomes part of the answer, so that one cell never stops others."""
     try:
         return {"address": cell["address"], **run_cell(cell, folder)}
-    except PybatschedError as error:
-        return {"address": cell["address"], "error": f"{type(error).__name__}: {error}"}
-    except MemoryError:
-        return {"address": cell["address"], "error": "MemoryError: there was not enough memory"}
-    except Exception as error:  # noqa: BLE001  a policy's or our own: told with the cell, the others go on
+    except Exception as error:  # noqa: BLE001  whosever it is: told with the cell, the others go on
         return {"address": cell["address"], "error": f"{type(error).__name__}: {error}"}

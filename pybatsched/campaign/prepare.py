@@ -5,16 +5,16 @@ A prepared workload is addressed by the digest of its source and of all steps, s
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pybatsched import workload as workload_package
+from pybatsched.campaign.digests import digest_of, digest_of_files
 from pybatsched.campaign.spec import Deadlines, Drawn, WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, deadlines, files, prepare, swf
@@ -22,7 +22,7 @@ from pybatsched.workload.generate import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
-from pybatsched.workload.weeks import busy_weeks, weeks_of
+from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
 
 
 class Prepared(NamedTuple):
@@ -51,7 +51,7 @@ class Preparer:
             depends_on = {}
         steps = spec.model_dump(mode="json", exclude={"name", "file"})
         made_of = {"source": self._digest(source) if source else "", "steps": steps, "code": _code_digest()}
-        key = _digest(made_of | depends_on)
+        key = digest_of(made_of | depends_on)
         index = self._folder / f"{key}.index.json"
         found = _read_index(index)
         if found and all((self._folder / row.path).exists() for row in found):
@@ -122,9 +122,8 @@ def _loaded(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tupl
     chosen = chosen[: spec.weeks.max_weeks]
     if not chosen:
         raise InputError(f"no week of {spec.file} has such a utilisation")
-    for week in chosen:
-        window = dataclasses.replace(selection, from_at=week.starts_at, to_at=week.ends_at)
-        yield f"-week{week.number:02}", swf.to_workload(trace, options, window)[0]
+    for week, workload, _ in workloads_of(trace, chosen, options, selection):
+        yield f"-week{week.number:02}", workload
 
 
 def _recipe(drawn: Drawn, walltimes: Walltimes, seed: int) -> Recipe:
@@ -162,11 +161,5 @@ def _read_index(path: Path) -> list[Prepared]:
 @cache
 def _code_digest() -> str:
     """Give a digest of the code that prepares: what another version made may be something else."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for path in sorted(Path(str(workload_package.__file__)).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def _digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    root = Path(str(workload_package.__file__)).parent
+    return digest_of([Path(__file__).read_text(encoding="utf-8"), digest_of_files(root, root.glob("*.py"))])

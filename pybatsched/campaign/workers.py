@@ -77,7 +77,7 @@ class LocalWorkers:
                 if cell is None:
                     continue
                 n_tries[cell.address] = n_tries.get(cell.address, 0) + 1
-                if n_tries[cell.address] < _N_TRIES and "time" not in why:
+                if n_tries[cell.address] < _N_TRIES and not self._is_late(worker):
                     waiting.append(cell)
                 else:
                     yield {"address": cell.address, "error": why}
@@ -126,8 +126,11 @@ class LocalWorkers:
             known = {int(one): one.name for one in signal.Signals}
             name = known.get(-code, f"signal {-code}") if code < 0 else f"exit code {code}"
             return f"WorkerDied: its process ended with {name}"
-        late = worker.cell is not None and self._timeout_s and time.monotonic() - worker.began_at > self._timeout_s
-        return f"TimedOut: more time than timeout_s = {self._timeout_s:g}" if late else ""
+        return f"TimedOut: more time than timeout_s = {self._timeout_s:g}" if self._is_late(worker) else ""
+
+    def _is_late(self, worker: _Worker) -> bool:
+        taken_s = time.monotonic() - worker.began_at
+        return worker.cell is not None and 0 < self._timeout_s < taken_s
 
     def _end(self, worker: _Worker) -> None:
         assert worker.process.stdout is not None

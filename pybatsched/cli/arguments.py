@@ -17,6 +17,7 @@ import msgspec
 
 from pybatsched import __version__, registry
 from pybatsched.errors import InputError, Interrupted
+from pybatsched.metrics import DEFAULT_TAU_S
 
 
 class Group(Protocol):
@@ -170,6 +171,12 @@ def add_workers(parser: Group) -> None:
     parser.add_argument(
         "--workers", type=n_workers, default=n_cores, metavar="N", help="processes (default: all cores)"
     )
+
+
+def add_tau(parser: Group) -> None:
+    """Describe the option for the bound of bounded slowdowns."""
+    name = "bound of bounded slowdowns (default %(default)g)"
+    parser.add_argument("--tau", type=timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help=name)
 
 
 def n_workers(text: str) -> int:

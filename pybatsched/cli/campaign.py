@@ -68,13 +68,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="DIR", help="where results are kept (default out/NAME)")
     add("--resume", action="store_true", help="go on with a campaign that was begun there")
     add("--retry-failed", action="store_true", help="run cells again that failed")
-    add(
-        "--workers",
-        type=arguments.n_workers,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="processes (default: all cores)",
-    )
+    arguments.add_workers(parser)
     add("--dask", metavar="ADDRESS", help="run on a Dask cluster instead, by its scheduler's address")
     add("--traces", metavar="DIR", help=f"where logs are looked for, too (default: ${TRACES})")
     add("-q", "--quiet", action="store_true", help="print nothing but errors")

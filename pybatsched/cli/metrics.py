@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from pybatsched.cli import arguments
 from pybatsched.columns import aligned
-from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.classes import MEASURES, by_class, measured
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run, read_run
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("prefixes", nargs="+", metavar="PREFIX", help="a run: the begin of the names of its files")
     add("--by", metavar="CLASS", help="kind, size, state, or a field of the jobs, as user")
     add("--measure", choices=tuple(MEASURES), default="bounded_slowdown", help="with --by (default %(default)s)")
-    add("--tau", type=arguments.timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help="bound (default %(default)g)")
+    arguments.add_tau(parser)
     add("--against", metavar="PREFIX", help="compare each run with this one, job by job")
     add(
         "-w",

@@ -6,7 +6,6 @@ import argparse
 from typing import Final
 
 from pybatsched.cli import arguments
-from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.classes import MEASURES
 from pybatsched.metrics.runs import read_run
 from pybatsched.report.figures import KINDS, draw
@@ -36,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--measure", choices=tuple(MEASURES), default="bounded_slowdown", help="for cdf and boxes (default %(default)s)"
     )
-    add("--tau", type=arguments.timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help="bound (default %(default)g)")
+    arguments.add_tau(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,7 +11,6 @@ from pybatsched.cli import arguments
 from pybatsched.errors import InputError
 from pybatsched.explain import stories
 from pybatsched.journal import JournalReader
-from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.runs import read_run
 from pybatsched.workload.files import write_text
 
@@ -41,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where jobs have their fields (repeatable)",
     )
-    add("--tau", type=arguments.timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help="bound (default %(default)g)")
+    arguments.add_tau(parser)
 
 
 def run(args: argparse.Namespace) -> int:

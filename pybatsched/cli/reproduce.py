@@ -35,13 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
     add("--quick", action="store_true", help="a small version on drawn workloads, without logs")
     add("--output", metavar="DIR", help="where results are kept and found again (default out/reproduce-STUDY)")
-    add(
-        "--workers",
-        type=arguments.n_workers,
-        default=os.cpu_count() or 1,
-        metavar="N",
-        help="processes (default: all cores)",
-    )
+    arguments.add_workers(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -70,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     for one in verdicts:
         if one.claim.why:
             print(f"{one.claim.id}: {one.claim.why}")
-    _write_page(store)
+    if not rows.is_empty():
+        _write_page(store)
     if progress.n_failed:
         arguments.say(f"{progress.n_failed} cells failed; pybatsched campaign status {folder}")
     return 7 if progress.n_failed or not all(one.holds for one in verdicts) else 0

@@ -22,9 +22,9 @@ from pybatsched.platform.roles import read_roles
 from pybatsched.protocol import Message
 from pybatsched.server import DEFAULT_TIMEOUT_S
 from pybatsched.session import Session
-from pybatsched.simulator.jobs import name_in
 from pybatsched.supervision import Supervisor, result_of
 from pybatsched.workload import Workload, batsim_json, files
+from pybatsched.workload.ids import full_id
 
 EPILOG: Final = """\
 examples:
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         _forget_earlier(args.export)
         with session.to_its_end():
             finished = supervisor.run()
-    ids = (f"{name}!{name_in(name, one['id'])}" for name, workload in job.workloads.items() for one in workload.jobs)
+    ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
     result = result_of(session, finished, Path(f"{args.export}_jobs.csv"), ids)
     extra = {"walltimes": args.walltimes, "seed": args.seed, "batsim_args": job.told}
     about = summary.of_run(_setting(job, session.engine), result, extra, {"batsim": job.version})

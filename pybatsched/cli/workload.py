@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection, seconds_of
 from pybatsched.workload.walltimes import RULES, Walltimes
-from pybatsched.workload.weeks import Week, busy_weeks, range_of, weeks_of
+from pybatsched.workload.weeks import Week, busy_weeks, range_of, weeks_of, workloads_of
 
 EPILOG: Final = """\
 examples:
@@ -200,11 +199,8 @@ def _convert(args: argparse.Namespace) -> int:
     if selection.from_at is not None or selection.to_at is not None:
         raise InputError("--from and --to: expected without --weeks or --week, which are windows of their own")
     weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
-    for week in _chosen_weeks(args, weeks):
+    for week, workload, report in workloads_of(trace, _chosen_weeks(args, weeks), options, selection):
         path = args.output if args.week is not None else _week_path(args.output, week.number)
-        window = dataclasses.replace(selection, from_at=week.starts_at, to_at=week.ends_at)
-        workload, report = swf.to_workload(trace, options, window)
-        workload.about["week"] = {"number": week.number, "logged_utilisation": round(week.utilisation, 4)}
         print(f"week {week.number} of {len(weeks)}: logged utilisation {week.utilisation:.1%}")
         _write(workload, report, path)
     return 0

@@ -15,6 +15,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.series import procs_in_use, span_of
 from pybatsched.workload import load
+from pybatsched.workload.ids import full_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +49,13 @@ def read_run(prefix: str, workloads: Sequence[str] = ()) -> Run:
     summary = _summary(Path(f"{prefix}_summary.json"))
     files = list(workloads) or _unchanged(summary)
     fields = {
-        _full_id(f"w{i}", job["id"]): job for i, path in enumerate(files) for job in load(path, walltimes="none").jobs
+        full_id(f"w{i}", job["id"]): job for i, path in enumerate(files) for job in load(path, walltimes="none").jobs
     }
     records = tuple(joined(jobs_csv.read(f"{prefix}_jobs.csv"), fields))
     n_procs = summary.get("n_procs")
     if not isinstance(n_procs, int):
         n_procs = _machines(Path(f"{prefix}_schedule.csv"))
     return Run(prefix, records, n_procs, summary)
-
-
-def _full_id(workload: str, job_id: Any) -> str:
-    text = str(job_id)
-    return text if text.startswith(f"{workload}!") else f"{workload}!{text}"
 
 
 def _summary(path: Path) -> dict[str, Any]:

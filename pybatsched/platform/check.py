@@ -46,8 +46,8 @@ def check(
     try:
         content = xml.content_of(data, source, problems)
     except InputError as error:  # not XML to us, so that nothing behind it can be read
-        return [*map(_refused, problems), _refused(error)]
-    found = [*map(_refused, problems)]
+        return [_refused(problem, source) for problem in (*problems, error)]
+    found = [_refused(problem, source) for problem in problems]
     found += [Finding(line, f"{source}, line {line}: {text}", refused) for line, text, refused in content.remarks()]
     if problems:
         return sorted(found)
@@ -57,7 +57,7 @@ def check(
         if energy:
             check_energy(platform)
     except InputError as error:
-        return sorted([*found, _refused(error)])
+        return sorted([*found, _refused(error, source)])
     ways = xml.ways_of(content, platform)
     missing = () if content.network.refused else ways.missing
     found += [Finding(line, f"{source}, line {line}: {text}", True) for line, text in missing]
@@ -71,8 +71,9 @@ def check(
     return sorted(found)
 
 
-def _refused(error: InputError) -> Finding:
-    match = _LINE.search(str(error))
+def _refused(error: InputError, source: str) -> Finding:
+    """Take an error of the reader; the line is in its text, behind the file's name."""
+    match = _LINE.search(str(error).removeprefix(source))
     return Finding(int(match[1]) if match else 0, str(error), True)
 
 

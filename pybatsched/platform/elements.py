@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from pybatsched.errors import InputError
 from pybatsched.platform import radical, units
 from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
-from pybatsched.platform.schema import REMARKS, VALUES
+from pybatsched.platform.schema import REFUSED, REMARKS, VALUES
 from pybatsched.platform.zones import Link, Network, Route, Zone
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ class Content:
         if handler is not None:
             handler(place)
         elif tag in REMARKS:
-            self.remark(tag, place.line, f"<{tag}>: {REMARKS[tag]}", is_refused="refuse" in REMARKS[tag])
+            self.remark(tag, place.line, f"<{tag}>: {REMARKS[tag]}", is_refused=tag in REFUSED)
 
     def end(self, place: Place) -> None:
         """Take the end of an element."""

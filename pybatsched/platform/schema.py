@@ -98,3 +98,5 @@ VALUES: dict[tuple[str, str], frozenset[str]] = {
 }
 #: Where SimGrid's DTD may be, so that SimGrid itself takes the file.
 DTDS = frozenset(("https://simgrid.org/simgrid.dtd", "http://simgrid.gforge.inria.fr/simgrid/simgrid.dtd"))
+#: Elements that we read and Batsim refuses.
+REFUSED = frozenset(("storage", "storage_type", "mount", "actor", "process"))

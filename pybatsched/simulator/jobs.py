@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pybatsched.errors import InputError
 from pybatsched.intervals import EMPTY, IntervalSet
 from pybatsched.simulator.loop import Process
 from pybatsched.simulator.work import Frame, Work
@@ -14,9 +13,6 @@ from pybatsched.simulator.work import Frame, Work
 NOT_SUBMITTED: Final = "NOT_SUBMITTED"
 SUBMITTED: Final = "SUBMITTED"
 RUNNING: Final = "RUNNING"
-
-#: Batsim aborts on these in an id, or its files could not be read again.
-FORBIDDEN_IN_IDS: Final = '!,"\\\r\n'
 
 #: A job that took no time is written down with this run time, as Batsim does.
 NO_TIME_S: Final = 1e-5
@@ -113,20 +109,3 @@ def _nested(value: Any, job_id: str) -> Any:
     if isinstance(value, list):
         return [_nested(part, job_id) for part in value]
     return round(value, 6) if type(value) is float else value
-
-
-def name_in(workload: str, given: Any) -> str:
-    """Give a job's name in its workload. As in Batsim, an id that contains the workload's name must be a full one."""
-    name = text = str(given)
-    if workload in text:
-        prefix, mark, name = text.partition("!")
-        if not mark or prefix != workload or not name:
-            raise InputError(
-                f"workload {workload}: job id {text!r} contains the workload's name, so Batsim reads it as "
-                f"WORKLOAD!JOB; rename the job, or write {workload}!{text}"
-            )
-    if any(mark in name for mark in FORBIDDEN_IN_IDS):
-        raise InputError(
-            f"workload {workload}: job id {text!r}: Batsim takes no '!', commas, quotes or line ends in ids"
-        )
-    return name

@@ -19,6 +19,7 @@ from pybatsched.simulator.power import Power
 from pybatsched.simulator.refusal import Refusal
 from pybatsched.simulator.work import WorkTable
 from pybatsched.workload.checks import check_job, check_profiles
+from pybatsched.workload.ids import name_in
 
 if TYPE_CHECKING:
     from pybatsched.simulator.jobs import SimJob
@@ -212,7 +213,7 @@ class Orders:
         try:
             work = table.get(profile) if isinstance(profile, str) else None
             check_job(fields, 0, {} if work is None else {work.name: work.described}, "REGISTER_JOB")
-            if j.name_in(workload, fields["id"]) != name:
+            if name_in(workload, fields["id"]) != name:
                 raise InputError(f"registered job {decision.job_id} calls itself {fields['id']!r}")
             job = simulation.make_job(workload, fields)
         except InputError as error:

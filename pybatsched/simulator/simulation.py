@@ -25,6 +25,7 @@ from pybatsched.simulator.outputs import Outputs, schedule_figures
 from pybatsched.simulator.refusal import Refusal
 from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.work import WorkTable, progress_node, resolve
+from pybatsched.workload.ids import name_in
 
 #: Answers a message: (now, events) -> (ready again at, decisions).
 Scheduler: TypeAlias = Callable[[float, Sequence[e.Event]], tuple[float, Sequence[d.Decision]]]
@@ -145,7 +146,7 @@ class Simulation:
         """Take in a job; its profile is known."""
         work = self.works[workload].get(fields["profile"])
         assert work is not None
-        name = j.name_in(workload, fields["id"])
+        name = name_in(workload, fields["id"])
         job = SimJob(workload, name, fields, work)
         if job.id in self.met:
             raise InputError(f"there are two jobs {job.id}: {fields['id']!r} is another way to write the same id")

@@ -7,11 +7,15 @@ in. A study takes the jobs *submitted* in a week, so jobs carried over from the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pybatsched.errors import InputError
-from pybatsched.workload.swf import SwfTrace, size_of
+from pybatsched.workload.model import Workload
+from pybatsched.workload.report import Report
+from pybatsched.workload.selection import Selection
+from pybatsched.workload.swf import Options, SwfTrace, size_of, to_workload
 
 WEEK_S: Final = 7 * 24 * 3600
 _MOST_WEEKS: Final = 100_000  # two thousand years: a time in it is wrong
@@ -73,6 +77,17 @@ def busy_weeks(
     """
     inner = weeks if keep_ends else weeks[1:-1]
     return [week for week in inner if least <= week.utilisation <= most]
+
+
+def workloads_of(
+    trace: SwfTrace, weeks: Sequence[Week], options: Options, selection: Selection
+) -> Iterator[tuple[Week, Workload, Report]]:
+    """Make a workload of the jobs submitted in each of these weeks; its `about` says which week it is. O(n) each."""
+    for week in weeks:
+        window = dataclasses.replace(selection, from_at=week.starts_at, to_at=week.ends_at)
+        workload, report = to_workload(trace, options, window)
+        workload.about["week"] = {"number": week.number, "logged_utilisation": round(week.utilisation, 4)}
+        yield week, workload, report
 
 
 def range_of(text: str) -> tuple[float, float]:
