@@ -166,6 +166,25 @@ class Job:
             fields=fields,
         )
 
+    def deadline_at(self) -> float | None:
+        """Read the instant by which the job is to be over: its `deadline`, or `max_stay` after its submission.
+
+        None if it has neither. Raises InputError for what cannot be one.
+        """
+        fields = self.fields
+        if "deadline" not in fields and "max_stay" not in fields:
+            return None
+        if "deadline" in fields and "max_stay" in fields:
+            raise InputError(f"job {self.id} has both deadline and max_stay; expected one of them")
+        name = "deadline" if "deadline" in fields else "max_stay"
+        try:
+            value = _seconds(fields[name])
+        except ValueError as error:
+            raise InputError(f"job {self.id}, field {name}: {error}") from None
+        if value is None or value < 0:
+            raise InputError(f"job {self.id}, field {name}: expected at least 0 seconds, got {fields[name]}")
+        return value if name == "deadline" else instant(self.submitted_at, value)
+
     @property
     def n_restarts(self) -> int:
         """How often the job was killed and requeued."""

@@ -115,6 +115,10 @@ class LocalScheduler(ABC):
             self._assumed.remove(job.id)
             job.estimate = None
 
+    def holds(self, job: Job) -> bool:
+        """Tell whether a job waits in this queue. O(1)."""
+        return job.id in self._entries
+
     def ended(self, job: Job, now: float) -> None:  # noqa: B027  most rules look at the partition only
         """Hear that a job of this partition is over or killed; its processors are free already."""
 
@@ -183,6 +187,10 @@ class LocalScheduler(ABC):
             self._assumed.discard(job.id)
         return ExecuteJob(job.id, self.partition.free.first(job.n_procs), reason=reason)
 
+    def broken_promises(self) -> Iterable[str]:
+        """Say which promises to jobs of this queue did not hold."""
+        return ()
+
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
         """Say why a job of this queue was not started just now."""
         entry = self._entries.get(job.id)
@@ -203,7 +211,88 @@ class LocalScheduler(ABC):
         )
 
 
-class LocalPolicy(Policy):
+class QueuePolicy(Policy):
+    """A policy that routes jobs between local schedulers, one for each partition. Fill `locals` in `on_begin`.
+
+    It tells each scheduler what happened in its partition, refuses jobs that can never start, and lets all of them
+    plan. Override `on_job_submitted` to say which queue a job goes to.
+    """
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.locals: list[LocalScheduler] = []
+        self._urgent: list[Decision] = []
+
+    def submit_to(self, local: LocalScheduler, job: Job, now: float) -> bool:
+        """Queue a job, or refuse it if it can never start there. Gives whether it was queued."""
+        refusal = local.refusal(job)
+        if refusal is not None:
+            self._urgent.append(RejectJob(job.id, reason=refusal))
+            return False
+        local.submit(job, now)
+        return True
+
+    def ran_on(self, job: Job) -> LocalScheduler:
+        """Give the scheduler on whose partition a job has run last. O(partitions)."""
+        partition = job.past[-1].partition if job.partition is None and job.past else job.partition
+        return next(local for local in self.locals if local.partition is partition)
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Tell the scheduler on whose partition it ran."""
+        self.ran_on(job).ended(job, now)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Tell the scheduler on whose partition it ran. A requeued job waits in no queue until it is put into one."""
+        self.ran_on(job).ended(job, now)
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
+        """Tell the schedulers whose machines they are."""
+        for local in self.locals:
+            if not procs.isdisjoint(local.partition.procs):
+                local.machines_changed(now)
+
+    def on_notify(self, event: Notify, now: float) -> None:  # noqa: ARG002
+        """When no machine can come back any more, refuse the jobs that waited for it in vain."""
+        for local in self.locals:
+            if local.partition.machines_settled:
+                for _, _, job in list(local.queue):
+                    refusal = local.refusal(job)
+                    if refusal is not None:
+                        local.withdraw(job, now)
+                        self._urgent.append(RejectJob(job.id, reason=refusal))
+
+    def on_query(self, event: Query, now: float) -> None:
+        """Answer WRENCH's question for a waiting time, by the first scheduler."""
+        asked = event.requests.get("estimate_waiting_time")
+        job = asked.get("job") if isinstance(asked, dict) else None
+        if not isinstance(asked, dict) or not isinstance(job, dict) or type(job.get("res")) is not int:
+            return
+        walltime = job.get("walltime")
+        known = isinstance(walltime, int | float) and 0 < walltime < 1e300
+        span_s = float(walltime) if known and walltime is not None else math.inf
+        start = self.locals[0].estimate(job["res"], span_s, now)
+        wait = -1.0 if start is None else start - now
+        answer = {"job_id": asked.get("job_id"), "estimated_waiting_time": wait}
+        self._urgent.append(Answer(answer, reason="by the present plan; -1 means never"))
+
+    def decide(self, now: float) -> Iterable[Decision]:
+        """Refuse what was refused, then start what may start."""
+        urgent, self._urgent = self._urgent, []
+        return itertools.chain(urgent, *(local.plan(now) for local in self.locals))
+
+    def broken_promises(self) -> Iterable[str]:
+        """Ask the schedulers."""
+        return itertools.chain.from_iterable(local.broken_promises() for local in self.locals)
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Ask the scheduler in whose queue it is."""
+        for local in self.locals:
+            if local.holds(job):
+                return local.why_waiting(job, now)
+        return "it is in no queue"
+
+
+class LocalPolicy(QueuePolicy):
     """A policy that is one local scheduler on the whole machine. Set `scheduler`."""
 
     Options: ClassVar[type[Any]] = QueueOptions
@@ -213,15 +302,11 @@ class LocalPolicy(Policy):
     def on_begin(self, cluster: Cluster) -> None:
         """Make the one partition."""
         self.local = self.scheduler(cluster.add_partition("all", cluster.procs), self.options)
-        self._urgent: list[Decision] = []
+        self.locals = [self.local]
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         """Queue the job, or refuse it if it can never start."""
-        refusal = self.local.refusal(job)
-        if refusal is None:
-            self.local.submit(job, now)
-        else:
-            self._urgent.append(RejectJob(job.id, reason=refusal))
+        self.submit_to(self.local, job, now)
 
     def on_job_ended(self, job: Job, now: float) -> None:
         """Tell the scheduler."""
@@ -235,35 +320,9 @@ class LocalPolicy(Policy):
         """Tell the scheduler."""
         self.local.machines_changed(now)
 
-    def on_notify(self, event: Notify, now: float) -> None:  # noqa: ARG002
-        """When no machine can come back any more, refuse the jobs that waited for it in vain."""
-        if self.local.partition.machines_settled:
-            for _, _, job in list(self.local.queue):
-                refusal = self.local.refusal(job)
-                if refusal is not None:
-                    self.local.withdraw(job, now)
-                    self._urgent.append(RejectJob(job.id, reason=refusal))
-
-    def on_query(self, event: Query, now: float) -> None:
-        """Answer WRENCH's question for a waiting time."""
-        asked = event.requests.get("estimate_waiting_time")
-        job = asked.get("job") if isinstance(asked, dict) else None
-        if not isinstance(asked, dict) or not isinstance(job, dict) or type(job.get("res")) is not int:
-            return
-        walltime = job.get("walltime")
-        known = isinstance(walltime, int | float) and 0 < walltime < 1e300
-        span_s = float(walltime) if known and walltime is not None else math.inf
-        start = self.local.estimate(job["res"], span_s, now)
-        wait = -1.0 if start is None else start - now
-        answer = {"job_id": asked.get("job_id"), "estimated_waiting_time": wait}
-        self._urgent.append(Answer(answer, reason="by the present plan; -1 means never"))
-
     def decide(self, now: float) -> Iterable[Decision]:
         """Refuse what was refused, then start what may start."""
-        if not self._urgent:
-            return self.local.plan(now)
-        urgent, self._urgent = self._urgent, []
-        return itertools.chain(urgent, self.local.plan(now))
+        return super().decide(now) if self._urgent else self.local.plan(now)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Ask the scheduler."""

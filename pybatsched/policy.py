@@ -108,6 +108,14 @@ class Policy:
         """Say what to do now. Asked once per message, after all hooks."""
         raise NotImplementedError
 
+    def remarks(self) -> Iterable[str]:
+        """Say what people should know when the run is over: an option that had no effect, say."""
+        return ()
+
+    def broken_promises(self) -> Iterable[str]:
+        """Say which promises did not hold, a line each; the run is then reported as failed, with exit code 7."""
+        return ()
+
     def busy_until(self, now: float) -> float:
         """Model the time that deciding takes: the instant at which the scheduler is ready again."""
         return now

@@ -19,9 +19,11 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, told
+from pybatsched.local import LocalPolicy, LocalScheduler
 from pybatsched.policy import Need, Policy
 
 if TYPE_CHECKING:
+    from pybatsched.cluster import Partition
     from pybatsched.events import SimulationBegins
 
 GROUP: Final = "pybatsched.policies"
@@ -135,6 +137,16 @@ def find(name: str) -> PolicySource:
     except BaseException as error:
         raise InputError(f"policy {name!r} ({entry.value}) cannot be loaded: {told(error)}") from error
     return PolicySource(name, _checked(found, name), entry.value)
+
+
+def local_scheduler(name: str, options: Mapping[str, Any], partition: Partition) -> LocalScheduler:
+    """Make the local scheduler of a policy with one queue, by the policy's name, on a partition of one's own."""
+    source = find(name)
+    made_by = getattr(source.cls, "scheduler", None)
+    if not issubclass(source.cls, LocalPolicy) or made_by is None:
+        raise InputError(f"policy {name!r} is no policy with one queue; expected one such as fcfs or easy")
+    checked: Any = PolicyPlan(source, options).options_for(None)
+    return source.cls.scheduler(partition, checked)
 
 
 def _from_file(name: str) -> PolicySource:

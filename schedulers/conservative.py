@@ -65,6 +65,12 @@ class Gains:
         """Tell whether anything was gained since there were n gains."""
         return self.n > n
 
+    def copy(self) -> Gains:
+        """Give a copy that lives on its own."""
+        other = Gains()
+        other.n, other._starts, other._ends = self.n, self._starts.copy(), self._ends.copy()
+        return other
+
     def forget(self, n: int) -> None:
         """Forget the first n gains: nobody will ask for them any more."""
         del self._starts[: bisect_left(self._starts, (n,))]
@@ -107,6 +113,8 @@ class ConservativeScheduler(LocalScheduler):
         self._n_seen_by_all = 0
         self._must_compress = False
         self._must_repair = False
+        #: Whether a planned start may come when nothing else happens, so that a call is needed.
+        self._wakes = not self.compression
         self._called_at: set[float] = set()
 
     # --- what happened ---
@@ -148,16 +156,19 @@ class ConservativeScheduler(LocalScheduler):
 
     def _plan(self, now: float) -> Iterator[Decision]:
         self._settle(now)
-        due = list(itertools.takewhile(lambda entry: entry[0] <= now, self._by_place))
-        for place, arrival, job in due:
+        for place, arrival, job in self._due(now):
             # The plan may count on a job that ends at this very instant and has not been announced yet.
             if job.n_procs <= self.partition.n_free:
                 n, planned_end_at = job.n_procs, instant(place, self.span_s(job))
                 self._forget(job, arrival)
                 yield self.start(self._entries[job.id], ("its place in the plan, {}, has come", place))
                 self._book(job, n, planned_end_at, now)
-        if not self.compression:
+        if self._wakes:
             yield from self._calls(now)
+
+    def _due(self, now: float) -> list[tuple[float, int, Job]]:
+        """Give who has a place that has come, as (place, arrival, job)."""
+        return list(itertools.takewhile(lambda entry: entry[0] <= now, self._by_place))
 
     def _book(self, job: Job, n: int, planned_end_at: float, now: float) -> None:
         """Note what a job really got: a policy may have started it otherwise than planned, or not at all."""
@@ -184,7 +195,11 @@ class ConservativeScheduler(LocalScheduler):
             newcomers = sorted(self._newcomers, key=lambda job: self._entries[job.id][:2])
             self._newcomers = []
             for job in newcomers:
-                self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), now)))
+                self._welcome(job, now)
+
+    def _welcome(self, job: Job, now: float) -> None:
+        """Give a newcomer the first place there is. O(profile)."""
+        self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), now)))
 
     def _take(self, job: Job, place: float) -> float:
         self._profile.take(job.n_procs, place, instant(place, self.span_s(job)))
@@ -262,10 +277,14 @@ class ConservativeScheduler(LocalScheduler):
 
         A place at the very next tick waits for a job past its estimate, whose end is news enough.
         """
-        place = self._by_place[0][0] if self._by_place else math.inf
-        if now + 1.5 * TICK < place < math.inf and place not in self._called_at:
+        place, job = self._next()
+        if job is not None and now + 1.5 * TICK < place < math.inf and place not in self._called_at:
             self._called_at = {at for at in self._called_at if at > now} | {place}
-            yield CallMeLater(place, reason=("{} is promised to start then", self._by_place[0][2].id))
+            yield CallMeLater(place, reason=("{} is promised to start then", job.id))
+
+    def _next(self) -> tuple[float, Job | None]:
+        """Give the next planned start, and whose it is."""
+        return (self._by_place[0][0], self._by_place[0][2]) if self._by_place else (math.inf, None)
 
     # --- questions ---
 

@@ -80,6 +80,7 @@ def test_the_policies_use_only_what_others_may_use() -> None:
     public = {
         "cluster",
         "decisions",
+        "errors",
         "events",
         "instants",
         "intervals",
@@ -88,6 +89,7 @@ def test_the_policies_use_only_what_others_may_use() -> None:
         "ordered",
         "policy",
         "profile",
+        "registry",
     }
     for path in (ROOT / "schedulers").glob("*.py"):
         own = {used.split(".")[1] for used in imports(path) if used.startswith("pybatsched.")}

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable, Iterator
 
 from pybatsched.cluster import Cluster
-from pybatsched.decisions import CallMeLater, Decision, ExecuteJob, RejectJob
+from pybatsched.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Requeue
 from pybatsched.jobs import Job
-from pybatsched.policy import Options, Policy
+from pybatsched.policy import Need, Options, Policy
 
 
 class Twin(Policy):
@@ -134,3 +134,233 @@ class SlowConservative(Twin):
     @staticmethod
     def used(booked: list[tuple[float, float, int]], at: float) -> int:
         return sum(n for start, end, n in booked if start <= at < end)
+
+
+class SlowDbfOptions(SlowConservativeOptions):
+    fixpoint: bool = True
+    promote: str = "max"
+    infeasible: str = "regular"
+
+
+class SlowDbf(SlowConservative):
+    """Deadline-based backfilling by the book: `places` are final, and `provisional` ones come after them, in order."""
+
+    Options = SlowDbfOptions
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.provisional: dict[str, float] = {}
+        self.deadlines: dict[str, float] = {}
+        self.accepted: dict[str, float] = {}  # ever
+        self.promised: dict[str, float] = {}  # the first final place of each job
+        self.n_fallbacks = 0
+
+    def starts(self, now: float) -> Iterator[Decision]:
+        if self.ended and self.options.compression:
+            self.compress(now)
+        self.ended = False
+        for job in list(self.queue):
+            if job.id not in self.places and job.id not in self.provisional:
+                yield from self.welcome(job, now)
+        for job in sorted(self.queue, key=lambda job: {**self.places, **self.provisional}[job.id]):
+            if {**self.places, **self.provisional}[job.id] <= now and job.n_procs <= self.partition.n_free:
+                self.places.pop(job.id, None)
+                self.provisional.pop(job.id, None)
+                yield self.start(job)
+        planned = [*self.places.values(), *self.provisional.values()]
+        if planned and min(planned) > now:
+            yield CallMeLater(min(planned))
+
+    def welcome(self, job: Job, now: float) -> Iterator[Decision]:
+        deadline_at = job.deadline_at()
+        if deadline_at is not None:
+            self.deadlines[job.id] = deadline_at
+            place = self.place(job, now, {**self.places, **self.provisional})
+            if self.meets(job, place):
+                self.provisional[job.id] = place
+                self.accepted[job.id] = deadline_at
+                return
+            if self.options.infeasible == "reject":
+                self.queue.remove(job)
+                yield RejectJob(job.id)
+                return
+        found = self.planned(job, now) if self.options.fixpoint else self.planned_once(job, now)
+        if found is None:
+            self.n_fallbacks += 1
+            final = {**self.places, **self.provisional}
+            final[job.id] = self.place(job, now, final)
+            found = final, {}
+        self.places, self.provisional = found
+        for job_id, place in self.places.items():
+            self.promised.setdefault(job_id, place)
+
+    def planned(self, newcomer: Job, now: float) -> tuple[dict[str, float], dict[str, float]] | None:
+        promoted: set[str] = set()
+        while True:
+            final, provisional = self.tried(promoted, newcomer, now)
+            late_promoted = [job for job in self.in_order(promoted) if not self.meets(job, final[job.id])]
+            late = [job for job in self.in_order(provisional) if not self.meets(job, provisional[job.id])]
+            if not late and not late_promoted:
+                return final, provisional
+            grown = promoted | {job.id for job in late}
+            if late_promoted:
+                grown = self.grown(promoted, late_promoted)
+            if grown == promoted:
+                return None
+            promoted = grown
+
+    def planned_once(self, newcomer: Job, now: float) -> tuple[dict[str, float], dict[str, float]]:
+        provisional = self.tried(set(), newcomer, now)[1]
+        promoted = {job.id for job in self.in_order(provisional) if not self.meets(job, provisional[job.id])}
+        again = True
+        while again:
+            final = self.tried(promoted, newcomer, now)[0]
+            late = [job for job in self.in_order(promoted) if not self.meets(job, final[job.id])]
+            grown = self.grown(promoted, late) if late else promoted
+            again = grown != promoted and self.options.promote == "each"
+            promoted = grown
+        return self.tried(promoted, newcomer, now)
+
+    def grown(self, promoted: set[str], late: list[Job]) -> set[str]:
+        for last in late[-1:] if self.options.promote == "max" else late:
+            before = {job.id for job in self.queue[: self.queue.index(last)] if job.id in self.provisional}
+            if not before <= promoted:
+                return promoted | before
+        return promoted
+
+    def tried(self, promoted: set[str], newcomer: Job, now: float) -> tuple[dict[str, float], dict[str, float]]:
+        final = dict(self.places)
+        for job in self.in_order(promoted):
+            final[job.id] = self.place(job, now, final)
+        final[newcomer.id] = self.place(newcomer, now, final)
+        provisional: dict[str, float] = {}
+        for job in self.in_order(self.provisional):
+            if job.id not in promoted:
+                provisional[job.id] = self.place(job, now, {**final, **provisional})
+        return final, provisional
+
+    def compress(self, now: float) -> None:
+        final = dict(self.places)
+        for job in self.in_order(final):
+            others = {job_id: place for job_id, place in final.items() if job_id != job.id}
+            final[job.id] = self.place(job, now, others)
+        provisional: dict[str, float] = {}
+        for job in self.in_order(self.provisional):
+            provisional[job.id] = self.place(job, now, {**final, **provisional})
+        if all(self.meets(job, provisional[job.id]) for job in self.in_order(provisional)):
+            self.places, self.provisional = final, provisional
+
+    def place(self, job: Job, now: float, others: dict[str, float]) -> float:
+        kept, self.places = self.places, others
+        try:
+            return self.earliest(job, now)
+        finally:
+            self.places = kept
+
+    def in_order(self, wanted: Iterable[str]) -> list[Job]:
+        ids = set(wanted)
+        return [job for job in self.queue if job.id in ids]
+
+    def meets(self, job: Job, place: float) -> bool:
+        return round(place + (job.estimate or 0.0), 6) <= self.deadlines[job.id]
+
+
+class SlowRedirectionOptions(Options):
+    group_size: int = 0
+    theta: float = 10
+    filter: str = "q"
+    decision: str = "per_job"
+    count_backfilled: bool = True
+    conflict: str = "greatest_walltime"
+
+
+class SlowRedirection(Policy):
+    """EASY with redirection by the book. `redirections` are (instant, job, count), in order."""
+
+    Options = SlowRedirectionOptions
+    needs = frozenset({Need.DYNAMIC_JOBS})
+
+    def on_begin(self, cluster: Cluster) -> None:
+        procs = cluster.procs.first(cluster.n_procs - self.options.group_size)
+        self.principal = SlowEasy(None)
+        self.principal.partition = cluster.add_partition("principal", procs)
+        self.group = SlowEasy(None)
+        if self.options.group_size:
+            self.group.partition = cluster.add_partition("group", cluster.procs - procs)
+        self.principal.queue, self.group.queue = [], []
+        self.newcomers: list[Job] = []
+        self.counts: dict[str, int] = {}
+        self.killed: set[str] = set()
+        self.redirections: list[tuple[float, str, int]] = []
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.newcomers.append(job)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        self.group.queue.append(job)
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        waited = False
+        while self.newcomers and (self.options.count_backfilled or not self.principal.partition.n_kills_pending):
+            job = self.newcomers.pop(0)
+            if job.n_procs > self.principal.partition.n_procs:
+                yield RejectJob(job.id)
+                continue
+            at_once = not self.principal.queue and job.n_procs <= self.principal.partition.n_free
+            self.principal.queue.append(job)
+            if at_once or not self.options.count_backfilled:
+                yield from self.easy(self.principal, now)
+            if job not in self.principal.queue:
+                continue
+            for running in self.running():
+                if self.counts_against(job, running):
+                    self.counts[running.id] = self.counts.get(running.id, 0) + 1
+            waited = True
+            if self.options.decision == "per_job":
+                yield from self.redirect(now)
+        if waited and self.options.decision == "per_round":
+            yield from self.redirect(now)
+        yield from self.easy(self.principal, now)
+        if self.options.group_size:
+            yield from self.easy(self.group, now)
+
+    def easy(self, local: SlowEasy, now: float) -> Iterator[Decision]:
+        if not local.partition.n_kills_pending:
+            yield from local.starts(now)
+
+    def running(self) -> list[Job]:
+        return [job for _, _, job in self.principal.partition.running if job.id not in self.killed]
+
+    def counts_against(self, job: Job, running: Job) -> bool:
+        mine, his = job.estimate or math.inf, running.estimate or math.inf
+        return {
+            "q": running.n_procs >= job.n_procs,
+            "w": his >= mine,
+            "none": True,
+            "w_paper": mine >= his,
+        }[self.options.filter]
+
+    def redirect(self, now: float) -> Iterator[Decision]:
+        found = [
+            job
+            for job in sorted(self.running(), key=lambda job: job.seq)
+            if self.counts.get(job.id, 0) > self.options.theta and job.n_procs <= self.options.group_size
+        ]
+        if not found:
+            return
+        victim = found[0]
+        for job in found:
+            if self.worth(job) > self.worth(victim):
+                victim = job
+        self.redirections.append((now, victim.id, self.counts[victim.id]))
+        self.killed.add(victim.id)
+        self.counts.clear()
+        yield Requeue(victim.id)
+
+    def worth(self, job: Job) -> float:
+        return {
+            "greatest_walltime": job.estimate or math.inf,
+            "greatest_count": self.counts[job.id],
+            "latest_start": job.started_at or 0.0,
+            "widest": job.n_procs,
+        }[self.options.conflict]

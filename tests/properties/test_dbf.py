@@ -1,0 +1,222 @@
+"""Deadline-based backfilling: exactly as its slow twin, and what it promises, on thousands of workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.twins import SlowDbf
+
+from pybatsched import events as e
+from pybatsched.decisions import Decision
+from pybatsched.policy import Policy
+from pybatsched.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
+from pybatsched_schedulers.dbf import Dbf, DbfScheduler
+
+N_PROCS = 4
+
+
+@st.composite
+def workloads(draw: st.DrawFn, *, exact: bool = False, deadlines: bool = True, unit: float = 1.0) -> Workload:
+    """Make crowded workloads, where about half of the jobs have deadlines, loose and tight ones."""
+    workload = Workload()
+    at = 0
+    for index in range(draw(st.integers(1, 16))):
+        at += draw(st.sampled_from([0, 0, 1, 1, 2, 5]))
+        run = draw(st.integers(1, 12))
+        estimate = run if exact else run + draw(st.sampled_from([0, 0, 0, 1, 4, 10]))
+        fields: dict[str, Any] = {}
+        if deadlines and draw(st.booleans()):
+            fields["max_stay"] = (estimate + draw(st.integers(0, 15) | st.integers(0, 60))) * unit
+        workload.job(
+            f"{index:02}",
+            n=draw(st.integers(1, N_PROCS)),
+            s=run * unit,
+            at=at * unit,
+            estimate=estimate * unit,
+            walltime=(estimate + 1) * unit,
+            **fields,
+        )
+    return workload
+
+
+@st.composite
+def option_sets(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "fixpoint": draw(st.sampled_from([True, True, False])),
+        "promote": draw(st.sampled_from(["max", "each"])),
+        "infeasible": draw(st.sampled_from(["regular", "reject"])),
+    }
+
+
+class Run:
+    """A run of a policy object that can be asked afterwards."""
+
+    def __init__(self, policy: str | type[Policy], workload: Workload, **options: Any) -> None:
+        session = Session(plan_for(policy, **options), checked=True)
+        self.fake = FakeBatsim(workload, N_PROCS).run(session.handle)
+        self.policy: Any = session.engine.policy
+        assert not self.fake.deadlocked
+
+    @property
+    def spans(self) -> dict[str, tuple[float | None, float | None, str]]:
+        return {job.id: (job.started_at, job.ended_at, job.final_state) for job in self.fake.jobs.values()}
+
+    def end_of(self, job_id: str) -> float:
+        ended_at = self.fake.jobs[job_id].ended_at
+        assert ended_at is not None
+        return ended_at
+
+
+@examples(800)
+@given(workloads() | workloads(exact=True) | workloads(unit=0.1), option_sets())
+def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
+    fast, slow = Run("dbf", workload, **options), Run(SlowDbf, workload, **options)
+    assert fast.spans == slow.spans
+    missed = {job_id for job_id, at in slow.policy.accepted.items() if slow.end_of(job_id) > at}
+    assert {text.split()[1] for text in fast.policy.broken_promises()} == missed
+
+
+@examples(300)
+@given(workloads(), option_sets())
+def test_without_compression_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
+    fast = Run("dbf", workload, compression=False, **options)
+    assert fast.spans == Run(SlowDbf, workload, compression=False, **options).spans
+
+
+@examples(800)
+@given(workloads() | workloads(exact=True) | workloads(unit=0.1), st.sampled_from(["max", "each"]))
+def test_no_accepted_deadline_is_missed(workload: Workload, promote: str) -> None:
+    """Nor is a regular job later than the place it was given when it came. For jobs that end by their estimates."""
+    slow = Run(SlowDbf, workload, promote=promote)
+    fast = Run("dbf", workload, promote=promote)
+    assert list(fast.policy.broken_promises()) == []
+    for job_id, deadline_at in slow.policy.accepted.items():
+        assert fast.end_of(job_id) <= deadline_at
+    for job_id, place in slow.policy.promised.items():
+        started_at = fast.fake.jobs[job_id].started_at
+        assert started_at is not None
+        assert started_at <= place
+
+
+@examples(300)
+@given(workloads(deadlines=False) | workloads(deadlines=False, unit=0.1), option_sets(), st.booleans())
+def test_without_deadlines_it_is_conservative(workload: Workload, options: dict[str, Any], compression: bool) -> None:
+    def told(run: FakeBatsim) -> dict[str, tuple[float | None, str]]:
+        return {job.id: (job.started_at, str(job.procs)) for job in run.jobs.values()}
+
+    plain = run_policy("conservative", workload, N_PROCS, compression=compression)
+    assert told(run_policy("dbf", workload, N_PROCS, compression=compression, **options)) == told(plain)
+
+
+@examples(200)
+@given(workloads(exact=True))
+def test_jobs_that_can_always_wait_hold_up_nobody_by_waiting(workload: Workload) -> None:
+    """With deadlines that are never near, a regular job's place ignores every job that waits with one."""
+    seen: list[tuple[float, float]] = []
+
+    class Noted(DbfScheduler):
+        def _plan(self, now: float) -> Iterator[Decision]:
+            yield from super()._plan(now)
+            assert not self._promises or set(self._places).isdisjoint(self._promises), "nobody is ever promoted"
+            regular = [(place, job) for job_id, place in self._places.items() for job in [self._entries[job_id][2]]]
+            alone = self.expected_profile(now)
+            for place, job in sorted(regular, key=lambda found: self._entries[found[1].id]):
+                seen.append((place, alone.earliest(job.n_procs, self.span_s(job), now)))
+                alone.take(job.n_procs, place, place + self.span_s(job))
+
+    for job in workload.jobs:
+        if "max_stay" in job:
+            job["max_stay"] = 1e6
+    Run(type("NotedDbf", (Dbf,), {"scheduler": Noted}), workload)
+    assert all(place == alone for place, alone in seen)
+
+
+class Watched(DbfScheduler):
+    """Checks its books after every round."""
+
+    def _plan(self, now: float) -> Iterator[Decision]:
+        finals = dict(self._places)
+        yield from super()._plan(now)
+        for at, n_free in self._with_provisional().steps():
+            assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
+        assert set(self._places).isdisjoint(self._provisional)
+        assert set(self._places) | set(self._provisional) == set(self._entries)
+        assert set(self._provisional) == set(self._deadlines) <= set(self._promises)
+        assert [(place, job.id) for place, _, job in self._by_provisional] == sorted(
+            ((place, job_id) for job_id, place in self._provisional.items()),
+            key=lambda found: (found[0], self._entries[found[1]][1]),
+        )
+        running = {job.id for _, _, job in self.partition.running}
+        assert set(finals) <= set(self._places) | running, "a final place is left by starting only"
+
+
+class WatchedDbf(Dbf):
+    scheduler = Watched
+
+
+@examples(200)
+@given(workloads() | workloads(exact=True), option_sets(), st.booleans())
+def test_the_books_are_in_order_after_every_round(
+    workload: Workload, options: dict[str, Any], compression: bool
+) -> None:
+    Run(WatchedDbf, workload, compression=compression, **options)
+
+
+@examples(200)
+@given(
+    workloads(),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, N_PROCS - 1), st.integers(1, 20)), max_size=3),
+    st.lists(st.integers(1, 30), min_size=16, max_size=16),
+    option_sets(),
+)
+def test_whatever_the_machines_and_the_estimates_do(
+    workload: Workload, changes: list[tuple[int, int, int]], runs: list[int], options: dict[str, Any]
+) -> None:
+    """Overruns and lost machines may break deadlines, which is told; nothing hangs and nothing is lost."""
+    for job, run in zip(workload.jobs, runs, strict=False):
+        job["profile"] = f"d{run}"
+        workload.profiles[job["profile"]] = {"type": "delay", "delay": run}
+        job["walltime"] = max(run, job["estimate"]) + 1
+    events = []
+    busy: dict[int, int] = {}
+    for start, proc, length in sorted(changes):
+        if busy.get(proc, -1) < start:
+            busy[proc] = start + length
+            events += [(start, e.MACHINES_UNAVAILABLE, str(proc)), (start + length, e.MACHINES_AVAILABLE, str(proc))]
+    session = Session(plan_for("dbf", **options), checked=True)
+    run = FakeBatsim(workload, N_PROCS, machine_events=events).run(session.handle)
+    assert not run.deadlocked
+    assert {job.final_state for job in run.jobs.values()} <= {e.COMPLETED_SUCCESSFULLY, "REJECTED"}
+    told = {text.split()[1] for text in session.engine.policy.broken_promises()}
+    if options["infeasible"] == "reject":  # then whoever ran was accepted
+        late = {
+            job.id
+            for job in run.jobs.values()
+            if job.ended_at is not None and job.ended_at > job.fields["subtime"] + job.fields.get("max_stay", 1e9)
+        }
+        assert told == late
+
+
+@pytest.mark.parametrize("compression", [True, False])
+@given(workload=workloads())
+def test_the_last_job_starts_when_it_was_estimated(workload: Workload, compression: bool) -> None:
+    """The estimate of a regular job is what the plan gives it, if it comes."""
+    answers: list[tuple[float | None, float | None]] = []
+
+    class Asked(Dbf):
+        def on_job_submitted(self, job: Any, now: float) -> None:
+            regular = job.deadline_at() is None
+            before = self.local.estimate(job.n_procs, self.local.span_s(job), now) if regular else None
+            super().on_job_submitted(job, now)
+            after = self.local.planned_start(job, now)
+            if regular:
+                answers.append((before, after))
+
+    Run(Asked, workload, compression=compression)
+    assert all(before == after for before, after in answers)
