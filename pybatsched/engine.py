@@ -323,6 +323,26 @@ class Engine:
             actions.carry_out(d.Notify(d.REGISTRATION_FINISHED, reason=why))
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the policy wants people to know when the run is over."""
+        return self._words("remarks")
+
+    @property
+    def broken_promises(self) -> tuple[str, ...]:
+        """What the policy promised and did not keep."""
+        return self._words("broken_promises")
+
+    def _words(self, hook: str) -> tuple[str, ...]:
+        if not self.began:
+            return ()
+        try:
+            return tuple(map(str, getattr(self.policy, hook)()))
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self._raised(hook, error) from error
+
+    @property
     def rejections(self) -> Mapping[str, tuple[int, Reason]]:
         """How many jobs were rejected for reasons of one template, and the first of these reasons."""
         return self._actions.rejections if self.began else {}

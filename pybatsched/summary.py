@@ -53,6 +53,8 @@ class Result:
     figures: Figures
     stuck: tuple[Stuck, ...]
     rejections: tuple[tuple[int, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+    broken_promises: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         "n_unfinished": len(result.stuck),
         "unfinished": [{"job": job.job_id, "why": job.why} for job in result.stuck],
         "rejections": [{"n": n, "first_reason": why} for n, why in result.rejections],
+        "remarks": list(result.remarks),
+        "broken_promises": list(result.broken_promises),
     }
 
 

@@ -116,6 +116,8 @@ def result_of(session: Session, finished: bool, jobs: Path, expected: Iterable[s
         figures=tally.figures(engine.cluster.n_procs),
         stuck=tuple(stuck),
         rejections=tuple((n, d.reason_text(why)) for n, why in engine.rejections.values()),
+        remarks=engine.remarks,
+        broken_promises=engine.broken_promises,
     )
 
 

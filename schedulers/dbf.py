@@ -120,7 +120,7 @@ class DbfScheduler(ConservativeScheduler):
         super().ended(job, now)
         deadline_at = self._promises.pop(job.id, math.inf)
         if now > deadline_at + TOLERANCE and job.state is not JobState.WAITING:
-            self._broken.append(f"job {job.id} was accepted with the deadline {deadline_at:g} and ended at {now:g}")
+            self._broken.append(f"job {job.id} was accepted with the deadline {deadline_at} and ended at {now}")
 
     def broken_promises(self) -> Iterable[str]:
         """Tell the accepted deadlines that were missed."""

@@ -71,6 +71,8 @@ def cells_of(spec: Spec, prepared: Mapping[int, list[Prepared]]) -> Iterator[tup
         for workload, platform in itertools.product(prepared[effective], spec.platform):
             machine, procs, machine_digest = _machine(platform, workload)
             for policy in spec.policy:
+                if policy.platforms and platform.name not in policy.platforms:
+                    continue
                 source = registry.find(policy.name)
                 for options in grid(policy):
                     given = dict(options)

@@ -44,7 +44,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         fields = {full_id("w0", job["id"]): job for job in workload.jobs}
         records = joined(jobs_csv.read(f"{place}/run_jobs.csv"), fields)
     row = figures_of(records, platform.n_procs, cell["tau_s"])
-    row |= {"n_messages": result.n_messages}
+    row |= {"n_messages": result.n_messages, "n_broken_promises": len(result.broken_promises)}
     return {"figures": row, "jobs": _jobs(records) if cell["keep"] == "jobs" else []}
 
 
@@ -72,6 +72,7 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
     if kinds.keys() - {"regular"}:
         for kind, members in kinds.items():
             row[f"{kind}_n_jobs"] = len(members)
+            row[f"{kind}_n_late"] = sum(member.is_late for member in members)
             for measure in MEASURES:
                 told = measured(members, measure, tau_s)
                 row |= {f"{kind}_{measure}_{name}": getattr(told, key, None) for name, key in _OF_KINDS}

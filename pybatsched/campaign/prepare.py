@@ -44,12 +44,14 @@ class Preparer:
 
     def prepare(self, spec: WorkloadSpec, seed: int) -> list[Prepared]:
         """Give the workloads of a spec: one, or one for each week. What was prepared before is not done again."""
+        if spec.optional and spec.file is not None and not self._is_there(spec.file):
+            return []
         source = None if spec.file is None else self._find(spec.file)
         if source is None or (spec.deadlines is not None and spec.deadlines.share is not None):
             depends_on = {"seed": seed}
         else:
             depends_on = {}
-        steps = spec.model_dump(mode="json", exclude={"name", "file"})
+        steps = spec.model_dump(mode="json", exclude={"name", "file", "optional"})
         made_of = {"source": self._digest(source) if source else "", "steps": steps, "code": _code_digest()}
         key = digest_of(made_of | depends_on)
         index = self._folder / f"{key}.index.json"
@@ -71,6 +73,9 @@ class Preparer:
 
     def _placed(self, spec: WorkloadSpec, row: Prepared) -> Prepared:
         return row._replace(name=f"{spec.name}{row.name}", path=str(self._folder / row.path))
+
+    def _is_there(self, name: str) -> bool:
+        return any((place / name).is_file() for place in self._places)
 
     def _find(self, name: str) -> Path:
         for place in self._places:

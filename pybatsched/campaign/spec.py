@@ -77,12 +77,14 @@ class Deadlines(_Part):
 class WorkloadSpec(_Part):
     """Where jobs come from, and what is done to them before they run, in this order.
 
-    `file` is looked for beside the campaign file, then in the directory of traces. `walltimes` are as in `workload
+    `file` is looked for beside the campaign file, then in the directory of traces; one that is `optional` is left out,
+    with its points, where it is not found. `walltimes` are as in `workload
     convert`: requested unless it says otherwise, and exact for drawn workloads.
     """
 
     name: Name
     file: str | None = None
+    optional: bool = False
     generate: Drawn | None = None
     walltimes: str = ""
     weeks: Weeks | None = None
@@ -127,11 +129,15 @@ class PlatformSpec(_Part):
 
 
 class PolicySpec(_Part):
-    """A policy. An option with a list of values is tried with each of them; all combinations are."""
+    """A policy. An option with a list of values is tried with each of them; all combinations are.
+
+    `platforms` are the names of those it is tried on, where that is not all of them.
+    """
 
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
+    platforms: tuple[Name, ...] = ()
 
     @field_validator("options")
     @classmethod
@@ -167,7 +173,15 @@ class Spec(_Part):
             twins = [name for name in names if names.count(name) > 1]
             if twins:
                 raise ValueError(f"{kind}: two are named {twins[0]!r}")
-        labels = [(policy.label or policy.name, json.dumps(policy.options, sort_keys=True)) for policy in self.policy]
+        platforms = [platform.name for platform in self.platform]
+        for policy in self.policy:
+            for name in policy.platforms:
+                if name not in platforms:
+                    raise ValueError(f"policy {policy.label or policy.name}: no platform is named {name!r}")
+        labels = [
+            (policy.label or policy.name, json.dumps(policy.options, sort_keys=True), policy.platforms)
+            for policy in self.policy
+        ]
         if len(set(labels)) < len(labels):
             raise ValueError("policy: two have the same label and options")
         if len(set(self.seeds)) < len(self.seeds):

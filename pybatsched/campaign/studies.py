@@ -1,23 +1,20 @@
 """Studies: what was published, what is measured, and a verdict on each claim.
 
-A claim's `measured` is an expression of numbers, + - * /, and ``mean(figure, column = 'value', …)`` over the points of
-the campaign's table. Nothing else is understood.
+A claim's `measured` is an expression over the points of the campaign's table, see `pybatsched.campaign.measures`.
 """
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import tomllib
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.spec import Spec, spec_of
 from pybatsched.errors import InputError
 
@@ -25,16 +22,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 Status = Literal["exact", "within noise", "trend only", "not reproducible"]
-_OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
 
 
 class Claim(BaseModel):
-    """Something that was published. `published` with a relative `tolerance`, or a bound for a trend.
+    """Something that was published: a number with a relative `tolerance` or an absolute one, or bounds for a trend.
 
     A claim of the status "not reproducible" says `why`, is measured all the same, and never fails.
     """
@@ -47,6 +38,7 @@ class Claim(BaseModel):
     measured: str
     published: float | None = None
     tolerance: float = Field(default=0.0, ge=0)
+    within: float = Field(default=0.0, ge=0)
     below: float | None = None
     above: float | None = None
     status: Status
@@ -126,41 +118,8 @@ def judge(claim: Claim, table: pl.DataFrame) -> Verdict:
 
 
 def _is_so(claim: Claim, value: float) -> bool:
-    if claim.published is not None and abs(value - claim.published) > claim.tolerance * abs(claim.published) + 1e-12:
-        return False
+    if claim.published is not None:
+        allowed = max(claim.tolerance * abs(claim.published), claim.within) + 1e-12
+        if abs(value - claim.published) > allowed:
+            return False
     return (claim.below is None or value < claim.below) and (claim.above is None or value > claim.above)
-
-
-def evaluate(text: str, table: pl.DataFrame) -> float | None:
-    """Give the value of an expression on a table; None if no point is there. Raises InputError for what it is not."""
-    try:
-        return _value(ast.parse(text, mode="eval").body, table)
-    except (SyntaxError, ZeroDivisionError) as error:
-        raise InputError(f"{text!r:.200}: {error}") from None
-
-
-def _value(node: ast.expr, table: pl.DataFrame) -> float | None:
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            return float(number)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            one, other = _value(left, table), _value(right, table)
-            return None if one is None or other is None else _OPERATORS[type(op)](one, other)
-        case ast.Call(func=ast.Name(id="mean"), args=[ast.Name(id=figure)], keywords=wanted):
-            return _mean(table, figure, {word.arg: word.value for word in wanted})
-        case _:
-            raise InputError(f"{ast.unparse(node):.80}: expected numbers, + - * / and mean(figure, column = 'value')")
-
-
-def _mean(table: pl.DataFrame, figure: str, wanted: dict[str | None, ast.expr]) -> float | None:
-    rows = table
-    for column, value in wanted.items():
-        if column not in rows.columns or not isinstance(value, ast.Constant):
-            raise InputError(f"{column}: expected one of {', '.join(table.columns[:8])}, …, and a value in quotes")
-        rows = rows.filter(rows[column] == value.value)
-    if rows.is_empty():
-        return None
-    if figure not in rows.columns:
-        raise InputError(f"{figure}: expected one of {', '.join(table.columns)}")
-    mean: Any = rows[figure].mean()
-    return None if mean is None else float(mean)

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> None:
     """Say which logs are missing and how to get them, before anything runs."""
-    wanted = () if quick else [part.file for part in study.campaign.workload if part.file]
+    wanted = () if quick else [part.file for part in study.campaign.workload if part.file and not part.optional]
     for file in wanted:
         for place in places:
             if (place / file).is_file():

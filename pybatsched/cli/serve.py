@@ -6,9 +6,9 @@ import argparse
 from typing import Final
 
 from pybatsched import decisions as d
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, closing
 from pybatsched.cli.narration import narrate
-from pybatsched.errors import Interrupted
+from pybatsched.errors import BrokenPromiseError, Interrupted
 from pybatsched.journal import JournalWriter
 from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
 from pybatsched.session import MAX_MESSAGE_BYTES, Session
@@ -80,6 +80,9 @@ def run(args: argparse.Namespace) -> int:
         # Batsim is through: there is nothing left to interrupt.
     arguments.ignore_signals()
     arguments.say(_summary(session))
+    promises = session.engine.broken_promises
+    if promises:
+        raise BrokenPromiseError("\n".join(closing.broken(promises)))
     return 0
 
 
@@ -91,4 +94,4 @@ def _summary(session: Session) -> str:
     for n, reason in session.engine.rejections.values():
         why = d.reason_text(reason) or "no reason was given"
         told += f"\n  {n} rejected: {why}" + (" (the first of them)" if n > 1 else "")
-    return told
+    return "\n  ".join((told, *session.engine.remarks))

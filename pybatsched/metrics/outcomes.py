@@ -17,6 +17,7 @@ from pybatsched.intervals import EMPTY, IntervalSet
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
 DEFAULT_TAU_S: Final = 60.0
+LATE_S: Final = 1e-3
 _TICK_S: Final = 1e-6
 #: How the metadata of a job begins that was registered to be at hand and was not needed.
 UNUSED_SPARE: Final = "unused_spare_of="
@@ -87,6 +88,16 @@ class JobRecord:
     def ended_at(self) -> float:
         """When it ended for good."""
         return self.segments[-1].ended_at
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it has a deadline (`deadline`, or `max_stay` after its submission) and did not end by it.
+
+        A millisecond does not count, as in the promises of policies. A job that never ran is late.
+        """
+        stay_s = self.fields.get("max_stay")
+        deadline_at = self.fields.get("deadline") if stay_s is None else self.submitted_at + stay_s
+        return deadline_at is not None and (not self.ran or self.ended_at > deadline_at + LATE_S)
 
     @property
     def flow_s(self) -> float:

@@ -116,6 +116,8 @@ def _run(
         figures=outputs.tally.figures(scenario.platform.n_procs),
         stuck=() if simulation.finished else tuple(_stuck(simulation, engine)),
         rejections=rejections,
+        remarks=() if engine is None else engine.remarks,
+        broken_promises=() if engine is None else engine.broken_promises,
     )
 
 

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from support.process import run_cli
 
 from pybatsched.campaign import studies
-from pybatsched.campaign.studies import Claim, evaluate, judge
+from pybatsched.campaign.measures import evaluate
+from pybatsched.campaign.studies import Claim, judge
 from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
 from pybatsched.workload import archive
 
@@ -47,6 +48,55 @@ def test_measured_values(text: str, value: float | None) -> None:
     assert evaluate(text, TABLE) == (None if value is None else pytest.approx(value))
 
 
+GRID = pl.DataFrame(
+    [
+        {
+            "workload": f"log-week{week}",
+            "platform": "p",
+            "policy": policy,
+            "options": options,
+            "seed": 0,
+            "repeat": 0,
+            "wait": wait,
+        }
+        for week, waits in enumerate(
+            [(10.0, 5.0, 8.0, None), (10.0, 20.0, 9.0, 1.0), (20.0, 4.0, 40.0, 1.0), (0.0, 1.0, 1.0, 1.0)]
+        )
+        for policy, options, wait in zip(
+            ("easy", "r", "r", "r"),
+            ("{}", '{"theta": 2}', '{"theta": 10, "filter": "q"}', '{"theta": 25}'),
+            waits,
+            strict=True,
+        )
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("median(wait, policy = 'easy')", 10.0),
+        ("total(wait, theta = 2)", 30.0),
+        ("mean(wait, workload = '*-week1', policy = 'r')", 10.0),
+        (
+            "median_ratio(wait, 'easy', policy = 'r', theta = 2)",
+            0.5,
+        ),  # of 0.5, 2 and 0.2: nothing is measured against 0
+        ("mean_ratio(wait, 'easy', theta = 10)", (0.8 + 0.9 + 2) / 3),
+        ("greatest_ratio(wait, 'easy', filter = 'q')", 2.0),
+        ("median_ratio(wait, 'easy', theta = 25)", (0.1 + 0.05) / 2),
+        ("least_median_ratio(wait, 'easy', workload = 'log-*')", (0.1 + 0.05) / 2),
+        ("least_median_ratio(wait, 'easy', workload = '*0')", 0.5),
+        ("best(theta, wait, 'easy', policy = 'r')", 25.0),
+        ("best(theta, wait, 'easy', workload = 'log-week0')", 2.0),
+        ("-1 * best(theta, wait, 'fcfs')", None),
+        ("-median_ratio(wait, 'easy', workload = 'x*')", None),
+    ],
+)
+def test_measures_of_a_grid(text: str, value: float | None) -> None:
+    assert evaluate(text, GRID) == (None if value is None else pytest.approx(value))
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -61,6 +111,11 @@ def test_measured_values(text: str, value: float | None) -> None:
         "mean(beauty)",
         "mean(wait, colour = 'a')",
         "mean(wait, workload = x)",
+        "mean(policy)",
+        "mean(wait, **{'workload': 'a'})",
+        "median_ratio(wait)",
+        "best(theta, wait)",
+        "True",
     ],
 )
 def test_what_is_no_measure(text: str) -> None:
@@ -75,6 +130,8 @@ def test_what_is_no_measure(text: str) -> None:
         ({"published": 23.0}, False),
         ({"published": 23.0, "tolerance": 0.05}, True),
         ({"published": 20.0, "tolerance": 0.05}, False),
+        ({"published": 23.0, "within": 0.4}, True),
+        ({"published": 23.0, "within": 0.3}, False),
         ({"below": 24.0}, True),
         ({"below": 23.0}, False),
         ({"above": 23.0}, True),
@@ -100,7 +157,7 @@ def test_every_study_reads_well(name: str) -> None:
     study = studies.read_study(name)
     assert study.claims
     assert study.quick_claims
-    assert all(part.file in archive.LOGS for part in study.campaign.workload if part.file)
+    assert all(part.file in archive.LOGS for part in study.campaign.workload if part.file and not part.optional)
 
 
 @pytest.mark.parametrize("name", studies.names())

@@ -190,14 +190,14 @@ def test_whatever_the_machines_and_the_estimates_do(
             busy[proc] = start + length
             events += [(start, e.MACHINES_UNAVAILABLE, str(proc)), (start + length, e.MACHINES_AVAILABLE, str(proc))]
     session = Session(plan_for("dbf", **options), checked=True)
-    run = FakeBatsim(workload, N_PROCS, machine_events=events).run(session.handle)
-    assert not run.deadlocked
-    assert {job.final_state for job in run.jobs.values()} <= {e.COMPLETED_SUCCESSFULLY, "REJECTED"}
+    played = FakeBatsim(workload, N_PROCS, machine_events=events).run(session.handle)
+    assert not played.deadlocked
+    assert {job.final_state for job in played.jobs.values()} <= {e.COMPLETED_SUCCESSFULLY, "REJECTED"}
     told = {text.split()[1] for text in session.engine.policy.broken_promises()}
     if options["infeasible"] == "reject":  # then whoever ran was accepted
         late = {
             job.id
-            for job in run.jobs.values()
+            for job in played.jobs.values()
             if job.ended_at is not None and job.ended_at > job.fields["subtime"] + job.fields.get("max_stay", 1e9)
         }
         assert told == late

@@ -1,0 +1,169 @@
+"""What is measured on a campaign's table, as a study's file writes it: a small language of numbers and functions.
+
+Numbers, + - * / and brackets, and these functions, where FIGURE is a column of figures and `where` selects points by
+the columns in front (``workload = 'curie-*'``, a star for anything) and by options of the policy (``theta = 10``):
+
+* ``mean(FIGURE, where…)``, ``median(FIGURE, where…)``, ``total(FIGURE, where…)``: over the points;
+* ``mean_ratio(FIGURE, 'BASELINE', where…)``, ``median_ratio``, ``greatest_ratio``: over the ratios of the points to
+  those of the policy of that label on the same workload, platform, seed and repeat;
+* ``least_median_ratio(FIGURE, 'BASELINE', where…)``: the least such median of all platforms and options;
+* ``best(OPTION, FIGURE, 'BASELINE', where…)``: the value of an option for which it is least.
+
+Nothing else is understood, and nothing is ever executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import fnmatch
+import json
+import operator
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pybatsched.campaign.table import POINT
+from pybatsched.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Row: TypeAlias = Mapping[str, Any]
+
+_OPERATORS: Final[dict[type[ast.operator], Callable[[float, float], float]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+_OVER_POINTS: Final[dict[str, Callable[[list[float]], float]]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "total": sum,
+}
+_OVER_RATIOS: Final[dict[str, Callable[[list[float]], float]]] = {
+    "mean_ratio": statistics.fmean,
+    "median_ratio": statistics.median,
+    "greatest_ratio": max,
+}
+_PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
+_EXPECTED: Final = f"numbers, + - * / and {', '.join((*_OVER_POINTS, *_OVER_RATIOS, 'least_median_ratio', 'best'))}"
+
+
+def evaluate(text: str, table: pl.DataFrame) -> float | None:
+    """Give the value of an expression on a table; None if no point is there. Raises InputError for what it is not."""
+    try:
+        return _value(ast.parse(text, mode="eval").body, _Points(table))
+    except (SyntaxError, ZeroDivisionError, RecursionError) as error:
+        raise InputError(f"{text!r:.200}: {error}") from None
+
+
+class _Points:
+    """The points of a table, with the options of each."""
+
+    def __init__(self, table: pl.DataFrame) -> None:
+        self.columns = table.columns
+        self.rows: Sequence[Row] = table.to_dicts()
+        told = {text: json.loads(text) for text in {row.get("options") or "{}" for row in self.rows}}
+        self.options = [told[row.get("options") or "{}"] for row in self.rows]
+
+    def where(self, wanted: Mapping[str, Any]) -> list[tuple[Row, Mapping[str, Any]]]:
+        """Give the points that are as wanted, with their options."""
+        known = {name for options in self.options for name in options}
+        for name in wanted:
+            if name not in self.columns and name not in known:
+                front = [column for column in self.columns if column in POINT]
+                raise InputError(f"{name}: expected one of {', '.join([*front, *sorted(known)])}")
+        found = zip(self.rows, self.options, strict=True)
+        return [
+            (row, options)
+            for row, options in found
+            if all(_is(row[name] if name in row else options.get(name), value) for name, value in wanted.items())
+        ]
+
+    def figures(self, points: Sequence[tuple[Row, Any]], figure: str) -> list[float]:
+        """Give a figure of points, those left out that have none."""
+        self.check(figure)
+        return [float(row[figure]) for row, _ in points if row[figure] is not None]
+
+    def ratios(self, points: Sequence[tuple[Row, Any]], figure: str, baseline: str) -> list[float]:
+        """Give the ratios of points to those of the baseline that are like them in all but the policy."""
+        self.check(figure)
+        base = {
+            tuple(row[name] for name in _PAIRED_BY): row[figure]
+            for row in self.rows
+            if row["policy"] == baseline and row[figure]
+        }
+        keyed = [(tuple(row[name] for name in _PAIRED_BY), row[figure]) for row, _ in points]
+        return [value / base[key] for key, value in keyed if key in base and value is not None]
+
+    def check(self, figure: str) -> None:
+        if figure not in self.columns or figure in POINT:
+            raise InputError(f"{figure}: expected one of {', '.join(n for n in self.columns if n not in POINT)}")
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, str) and isinstance(value, str):
+        return fnmatch.fnmatchcase(value, wanted)
+    return bool(value == wanted)
+
+
+def _value(node: ast.expr, points: _Points) -> float | None:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return float(number)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            value = _value(operand, points)
+            return None if value is None else -value
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            one, other = _value(left, points), _value(right, points)
+            return None if one is None or other is None else _OPERATORS[type(op)](one, other)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=where):
+            return _function(name, args, _wanted(where), points)
+        case _:
+            raise InputError(f"{ast.unparse(node):.80}: expected {_EXPECTED}")
+
+
+def _function(name: str, args: list[ast.expr], wanted: Mapping[str, Any], points: _Points) -> float | None:
+    match name, args:
+        case _, [ast.Name(id=figure)] if name in _OVER_POINTS:
+            values = points.figures(points.where(wanted), figure)
+            return _OVER_POINTS[name](values) if values else None
+        case _, [ast.Name(id=figure), ast.Constant(value=str() as baseline)] if name in _OVER_RATIOS:
+            values = points.ratios(points.where(wanted), figure, baseline)
+            return _OVER_RATIOS[name](values) if values else None
+        case "least_median_ratio", [ast.Name(id=figure), ast.Constant(value=str() as baseline)]:
+            return _least(points, figure, baseline, wanted)
+        case "best", [ast.Name(id=option), ast.Name(id=figure), ast.Constant(value=str() as baseline)]:
+            return _best(points, option, figure, baseline, wanted)
+        case _:
+            raise InputError(f"{name}({', '.join(map(ast.unparse, args)):.80}): expected {_EXPECTED}")
+
+
+def _wanted(where: Sequence[ast.keyword]) -> dict[str, Any]:
+    wanted = {}
+    for word in where:
+        if word.arg is None or not isinstance(word.value, ast.Constant):
+            raise InputError(f"{ast.unparse(word):.80}: expected a column or option, and its value")
+        wanted[word.arg] = word.value.value
+    return wanted
+
+
+def _least(points: _Points, figure: str, baseline: str, wanted: Mapping[str, Any]) -> float | None:
+    groups: dict[tuple[Any, ...], list[tuple[Row, Any]]] = {}
+    for row, options in points.where(wanted):
+        if row["policy"] != baseline:
+            groups.setdefault((row["policy"], row["platform"], row["options"]), []).append((row, options))
+    ratios = [points.ratios(group, figure, baseline) for group in groups.values()]
+    return min((statistics.median(found) for found in ratios if found), default=None)
+
+
+def _best(points: _Points, option: str, figure: str, baseline: str, wanted: Mapping[str, Any]) -> float | None:
+    found = points.where(wanted)
+    values = sorted({options[option] for _, options in found if option in options})
+    medians = []
+    for value in values:
+        ratios = points.ratios([point for point in found if point[1].get(option) == value], figure, baseline)
+        if ratios:
+            medians.append((statistics.median(ratios), value))
+    return float(min(medians)[1]) if medians else None
