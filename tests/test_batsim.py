@@ -76,7 +76,7 @@ def expected_states(job: dict[str, Any], profile: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("recording", INPUTS, ids=lambda r: r.name)
-@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "dbf"])
 def test_all_jobs_end_as_they_should(policy: str, recording: Recording, tmp_path: Path) -> None:
     simulator, scheduler, said = simulate(policy, recording.directory, recording.args, tmp_path)
     assert (simulator, scheduler) == (0, 0), said
@@ -87,7 +87,7 @@ def test_all_jobs_end_as_they_should(policy: str, recording: Recording, tmp_path
     for job_id, (job, profile) in jobs.items():
         state = ended[job_id]["final_state"]
         if state == "REJECTED":
-            no_plan = policy == "conservative" and job.get("walltime", -1) <= 0 and "estimate" not in job
+            no_plan = policy in {"conservative", "dbf"} and job.get("walltime", -1) <= 0 and "estimate" not in job
             assert job["res"] > n_procs or no_plan or job["res"] == 0
         else:
             assert state in expected_states(job, profile)
