@@ -209,3 +209,14 @@ def raise_on_signals() -> None:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1 on; argparse turns anything else into a usage error."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+positive.__name__ = "a whole number from 1 on"  # what argparse calls it in its message: "invalid ... value"

@@ -255,3 +255,50 @@ def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
     spec = WorkloadSpec.model_validate(given)
     digests = [preparer.prepare(spec, seed)[0].digest for seed in (1, 2, 1)]
     assert digests[0] == digests[2] != digests[1]
+
+
+@pytest.mark.parametrize(
+    ("how", "draws"),
+    [
+        ({"deadlines": {"every": 3}}, False),
+        ({"urgent": {"queues": ["a"]}}, False),
+        ({"urgent": {"queues": ["a"], "share": 0.5}}, True),
+        ({"urgent": {"probability": 0.5, "kinds": [[2, 60], [3, 61]]}}, True),
+        ({"moldable": {}}, True),
+        ({"deadlines": {"every": 3}, "moldable": {}}, True),
+    ],
+)
+def test_what_is_drawn_is_kept_by_its_seed(how: dict[str, Any], draws: bool, tmp_path: Path) -> None:
+    jobs = [{"id": i, "subtime": i, "res": 2, "profile": "p", "walltime": 9, "queue": "a"} for i in range(40)]
+    (tmp_path / "w.json").write_text(
+        json.dumps({"nb_res": 8, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 5}}})
+    )
+    spec = WorkloadSpec.model_validate({"name": "w", "file": "w.json"} | how)
+    preparer = Preparer(tmp_path / "prepared", [tmp_path])
+    (tmp_path / "prepared").mkdir()
+    first, second, again = (preparer.prepare(spec, seed)[0] for seed in (1, 2, 1))
+    assert first == again
+    assert (first.digest != second.digest, first.path != second.path) == (draws, draws)
+
+
+def test_injections_come_one_after_the_other(tmp_path: Path) -> None:
+    """Urgent jobs come last: no deadline and no type falls on them, and they move no other job's turn."""
+    steps = {
+        "deadlines": {"every": 2},
+        "moldable": {"types": [{"fraction": 0.9, "limit": 8, "share": 1}]},
+        "urgent": {"probability": 1, "kinds": [[4, 60]]},
+    }
+    given = {"name": "d", "generate": {"procs": 16, "jobs": 20}} | steps
+    (one,) = Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
+    jobs = json.loads(Path(one.path).read_text())["jobs"]
+    own, injected = ([job for job in jobs if ("urgent" in job) is is_urgent] for is_urgent in (False, True))
+    assert (len(own), len(injected)) == (20, 20)
+    assert [place for place, job in enumerate(own) if "max_stay" in job] == list(range(0, 20, 2))
+    assert all(("moldable" in job) == (job["res"] > 1) for job in own)
+    assert not any("max_stay" in job or "moldable" in job for job in injected)
+
+
+def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
+    given = {"name": "small", "generate": {"procs": 16, "jobs": 20}, "urgent": {"every_s": 60}}
+    with pytest.raises(InputError, match=r"^workload small: urgent jobs of 128 processors: expected at most 16"):
+        Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
