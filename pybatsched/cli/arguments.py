@@ -179,6 +179,12 @@ def add_tau(parser: Group) -> None:
     parser.add_argument("--tau", type=timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help=name)
 
 
+def add_procs(parser: Group) -> None:
+    """Describe the option for the size of a machine that no file of a run tells."""
+    text = "the machine's processors, for runs with nothing but a _jobs.csv, which does not say"
+    parser.add_argument("--procs", type=positive, metavar="N", help=text)
+
+
 def n_workers(text: str) -> int:
     """Read a number of processes."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 4096:
