@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import msgpack
 import msgspec
 
+from pybatsched import locks
 from pybatsched.errors import InputError
 from pybatsched.events import Resource, SimulationBegins
 
@@ -38,11 +39,18 @@ _KEPT_OF_OVERSIZED: Final = 2**20
 
 
 class JournalWriter:
-    """Writes records, each flushed to the operating system before the next."""
+    """Writes records, each flushed to the operating system before the next. Nobody else may write there meanwhile."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
-            self._file: BinaryIO = Path(path).open("wb")  # noqa: SIM115  closed by close()
+            self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115  closed by close()
+            if not locks.take(self._file.fileno()):
+                self._file.close()
+                raise InputError(
+                    f"the journal {os.fspath(path)!r} is being written by another run; expected another file"
+                )
+            if Path(path).is_file():
+                self._file.truncate(0)
         except OSError as error:
             raise InputError(f"the journal {os.fspath(path)!r} cannot be written: {error.strerror}") from None
         self._pack = msgpack.Packer(use_bin_type=True, unicode_errors="replace").pack

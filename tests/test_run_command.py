@@ -153,6 +153,21 @@ def start(place: Path, *more: str) -> subprocess.Popen[str]:
     return process
 
 
+def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hang")
+    process = start(place, "-e", "out/r")
+    try:
+        second = run(place)
+        assert (second.returncode, "-e out/r: another run is writing out/r_batsim.log" in second.stderr) == (2, True)
+    finally:
+        process.kill()
+        process.communicate()
+    assert_gone(place)
+    monkeypatch.delenv("STAND_IN")
+    assert run(place).returncode == 0
+    assert not list((place / "out").glob("*lock*"))
+
+
 def test_a_batsim_that_crashes_in_the_middle(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "crash")
     (place / "deadlock.json").write_text(WORKLOAD.read_text())  # a name is no verdict

@@ -7,7 +7,7 @@ import itertools
 import json
 import random
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Final
 import pybatsched
 from pybatsched import registry
 from pybatsched.campaign.digests import digest_of, digest_of_files
+from pybatsched.campaign.places import places_of, platform_at, policy_at
 from pybatsched.campaign.prepare import Prepared
 from pybatsched.campaign.spec import PlatformSpec, PolicySpec, Spec
 from pybatsched.machines import names
@@ -60,20 +61,24 @@ class Cell:
         )
 
 
-def cells_of(spec: Spec, prepared: Mapping[int, list[Prepared]]) -> Iterator[tuple[PlatformSpec, Cell]]:
+def cells_of(
+    spec: Spec, prepared: Mapping[int, list[Prepared]], beside: Path | None = None
+) -> Iterator[tuple[PlatformSpec, Cell]]:
     """Give all cells in the order of the file: workloads, platforms, policies, options, seeds, repeats.
 
-    `prepared` are the workloads that are ready, by effective seed. Cells that would give the same result, as those of
+    `prepared` are the workloads that are ready, by effective seed; files of platforms and policies are looked for in
+    `beside` and in the working directory. Cells that would give the same result, as those of
     two seeds that nothing depends on, share their address.
     """
+    looked_in = places_of(beside)
     for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
         effective = effective_seed(seed, repeat)
         for workload, platform in itertools.product(prepared[effective], spec.platform):
-            machine, procs, machine_digest = _machine(platform, workload)
+            machine, procs, machine_digest = _machine(platform, workload, looked_in)
             for policy in spec.policy:
                 if policy.platforms and platform.name not in policy.platforms:
                     continue
-                source = registry.find(policy.name)
+                source = registry.find(policy_at(policy.name, looked_in))
                 for options in grid(policy):
                     given = dict(options)
                     _check_options(source, given)
@@ -84,7 +89,7 @@ def cells_of(spec: Spec, prepared: Mapping[int, list[Prepared]]) -> Iterator[tup
                         "code": code_digest(),
                         "workload": workload.digest,
                         "platform": machine_digest,
-                        "policy": [policy.name, _policy_digest(source.cls.__module__), given],
+                        "policy": [*_code_of(source), given],
                         "tau_s": spec.tau_s,
                         "keep": spec.keep,
                     }
@@ -96,8 +101,8 @@ def cells_of(spec: Spec, prepared: Mapping[int, list[Prepared]]) -> Iterator[tup
                             workload_file=workload.path,
                             platform=machine,
                             procs=procs,
-                            policy=policy.name,
-                            label=policy.label or source.name,
+                            policy=source.name,
+                            label=policy.label or policy.name,
                             options=given,
                             told_options=options,
                             seed=seed,
@@ -125,10 +130,11 @@ def grid(policy: PolicySpec) -> Iterator[dict[str, Any]]:
         yield dict(zip(policy.options, values, strict=True))
 
 
-def _machine(platform: PlatformSpec, workload: Prepared) -> tuple[str, int, str]:
+def _machine(platform: PlatformSpec, workload: Prepared, looked_in: Sequence[Path]) -> tuple[str, int, str]:
     """Give the machine's name or number of processors, and a digest of it."""
     if platform.platform is not None:
-        return platform.platform, 0, _machine_digest(platform.platform)
+        found = platform_at(platform.platform, looked_in)
+        return found, 0, _machine_digest(found)
     procs = platform.procs or workload.n_procs
     procs += n_extra(procs, platform.alpha)
     return "", procs, f"procs:{procs}"
@@ -139,15 +145,24 @@ def _machine_digest(name: str) -> str:
     return hashlib.sha256(names.find(name).data()).hexdigest()
 
 
+def _code_of(source: registry.PolicySource) -> tuple[str, str]:
+    """Give a policy's name, without where its file lies, and a digest of its code."""
+    top = source.cls.__module__.partition(".")[0]
+    package = sys.modules[top]
+    if hasattr(package, "__path__"):
+        return source.name, _policy_digest(top, tuple(package.__path__))
+    file = Path(str(package.__file__))
+    return f"{file.name}:{source.cls.__qualname__}", _policy_digest(top, (str(file.parent),))
+
+
 @cache
-def _policy_digest(module: str) -> str:
+def _policy_digest(top: str, places: tuple[str, ...]) -> str:
     """Tell policies apart by their code: all of the package they are in, or all files beside the one they are in."""
-    package = sys.modules[module.partition(".")[0]]
-    places = [Path(place) for place in getattr(package, "__path__", ())]
-    if places:
-        return "".join(digest_of_files(place, place.rglob("*.py")) for place in places)
-    beside = Path(str(package.__file__)).parent
-    return digest_of_files(beside, beside.glob("*.py"))
+    is_package = hasattr(sys.modules[top], "__path__")
+    folders = [Path(place) for place in places]
+    return "".join(
+        digest_of_files(folder, folder.rglob("*.py") if is_package else folder.glob("*.py")) for folder in folders
+    )
 
 
 @cache

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from pybatsched import jobs_csv, registry
-from pybatsched.errors import UnfinishedError
+from pybatsched.errors import PybatschedError, UnfinishedError
 from pybatsched.events import FINAL_STATES
 from pybatsched.machines import names
 from pybatsched.metrics import joined
@@ -24,6 +25,8 @@ from pybatsched.workload.ids import full_id
 
 #: Values of a measure that go into a row: of each kind of job, and of all.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
+#: So many lines of a traceback are kept with a cell that failed for no reason we know.
+_N_TRACE_LINES: Final = 12
 _TOLD: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max")
 
 
@@ -100,5 +103,8 @@ def tried(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Run a cell; what it raises becomes part of the answer, so that one cell never stops others."""
     try:
         return {"address": cell["address"], **run_cell(cell, folder)}
-    except Exception as error:  # noqa: BLE001  whosever it is: told with the cell, the others go on
+    except PybatschedError as error:
         return {"address": cell["address"], "error": f"{type(error).__name__}: {error}"}
+    except Exception as error:  # noqa: BLE001  whosever it is: told with the cell, the others go on
+        where = "".join(traceback.format_tb(error.__traceback__)).splitlines()[-_N_TRACE_LINES:]
+        return {"address": cell["address"], "error": "\n".join([f"{type(error).__name__}: {error}", *where])}

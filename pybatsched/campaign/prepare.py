@@ -9,15 +9,15 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from typing import NamedTuple
 
 from pybatsched import workload as workload_package
 from pybatsched.campaign.digests import digest_of, digest_of_files
-from pybatsched.campaign.spec import Deadlines, Drawn, WorkloadSpec
+from pybatsched.campaign.spec import Drawn, WorkloadSpec
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, deadlines, files, prepare, swf
+from pybatsched.workload import batsim_json, files, prepare, swf
 from pybatsched.workload.generate import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
@@ -47,10 +47,8 @@ class Preparer:
         if spec.optional and spec.file is not None and not self._is_there(spec.file):
             return []
         source = None if spec.file is None else self._find(spec.file)
-        if source is None or (spec.deadlines is not None and spec.deadlines.share is not None):
-            depends_on = {"seed": seed}
-        else:
-            depends_on = {}
+        draws = source is None or any(step.draws for step in spec.injections)
+        depends_on = {"seed": seed} if draws else {}
         steps = spec.model_dump(mode="json", exclude={"name", "file", "optional"})
         made_of = {"source": self._digest(source) if source else "", "steps": steps, "code": _code_digest()}
         key = digest_of(made_of | depends_on)
@@ -62,7 +60,7 @@ class Preparer:
         try:
             made = list(_made(spec, source, seed))
         except InputError as error:
-            raise InputError(f"workload {spec.name}: {error}") from None
+            raise InputError(f"workload {spec.name}: {str(error).removeprefix(': ')}") from None
         for label, workload in made:
             text = batsim_json.text_of(workload)
             name = f"{key}{label}.json"
@@ -95,10 +93,7 @@ def _made(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tuple[
     """Make the workloads of a spec, with what their names end in."""
     for label, workload in _loaded(spec, source, seed):
         workload.source = spec.file or ""  # not where it lay: the same content must be the same file
-        if spec.deadlines is not None:
-            yield label, _with_deadlines(workload, spec.deadlines, seed)
-        else:
-            yield label, workload
+        yield label, reduce(lambda made, step: step.applied(made, seed), spec.injections, workload)
 
 
 def _loaded(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tuple[str, Workload]]:
@@ -144,15 +139,6 @@ def _recipe(drawn: Drawn, walltimes: Walltimes, seed: int) -> Recipe:
         walltimes=walltimes,
         n_users=drawn.users,
     )
-
-
-def _with_deadlines(workload: Workload, how: Deadlines, seed: int) -> Workload:
-    n = len(workload.jobs)
-    if how.share is not None:
-        chosen: Iterable[int] = deadlines.drawn(n, how.share, seed)
-    else:
-        chosen = deadlines.every(n, how.every or 1, how.first)
-    return deadlines.with_deadlines(workload, chosen, least_s=how.least_s, factor=how.factor)
 
 
 def _read_index(path: Path) -> list[Prepared]:

@@ -50,13 +50,18 @@ class Progress:
         return self.n_cells - self.n_before - self.n_done - self.n_failed
 
 
-def points_of(spec: Spec, store: Store, places: Sequence[Path]) -> list[tuple[dict[str, Any], Cell]]:
-    """Prepare all workloads, and give all points of a campaign with the cell that each is."""
+def points_of(
+    spec: Spec, store: Store, places: Sequence[Path], beside: Path | None = None
+) -> list[tuple[dict[str, Any], Cell]]:
+    """Prepare all workloads, and give all points of a campaign with the cell that each is.
+
+    Workloads are looked for in `places`, files of platforms and policies in `beside` and in the working directory.
+    """
     preparer = Preparer(store.prepared, places)
     seeds = {effective_seed(seed, repeat) for seed in spec.seeds for repeat in range(spec.repeats)}
     prepared = {seed: [one for part in spec.workload for one in preparer.prepare(part, seed)] for seed in sorted(seeds)}
     points = []
-    for platform, cell in cells_of(spec, prepared):
+    for platform, cell in cells_of(spec, prepared, beside):
         point = {
             "address": cell.address,
             "workload": cell.workload,
@@ -76,14 +81,16 @@ def run_campaign(
     places: Sequence[Path],
     workers: Callable[[], contextlib.AbstractContextManager[Workers]],
     *,
+    beside: Path | None = None,
     retry_failed: bool = False,
     heard: Callable[[Progress], None] = lambda _progress: None,
 ) -> Progress:
     """Run all cells that are not done yet, and write the table. What is done is never done again.
 
-    The store must be open. A cell that fails is kept with its error, and the others go on.
+    The store must be open; `places` and `beside` are as in `points_of`. A cell that fails is kept with its error, and
+    the others go on.
     """
-    points = points_of(spec, store, places)
+    points = points_of(spec, store, places, beside)
     store.write_manifest(_manifest(spec, [point for point, _ in points]))
     cells = {cell.address: cell for _, cell in points}
     known = store.results(cells)

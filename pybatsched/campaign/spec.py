@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.workload.generate import MODELS
+from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent
 from pybatsched.workload.walltimes import Walltimes
 
 FORMAT_VERSION: Final = 1
@@ -55,25 +56,6 @@ class Drawn(_Part):
         return model
 
 
-class Deadlines(_Part):
-    """A share of the jobs gets a deadline: `max_stay` of max(least_s, factor x estimate) after submission.
-
-    Every `every`-th job, beginning with number `first` (from 0), or with `share` jobs drawn by the seed.
-    """
-
-    every: Positive | None = None
-    first: int = Field(default=0, ge=0)
-    share: float | None = Field(default=None, gt=0, le=1)
-    least_s: float = Field(default=86_400.0, ge=0)
-    factor: float = Field(default=2.0, ge=0)
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Deadlines:
-        if (self.every is None) == (self.share is None):
-            raise ValueError("expected either every or share")
-        return self
-
-
 class WorkloadSpec(_Part):
     """Where jobs come from, and what is done to them before they run, in this order.
 
@@ -90,7 +72,14 @@ class WorkloadSpec(_Part):
     weeks: Weeks | None = None
     max_jobs: Positive | None = None
     procs: Positive | None = None
+    moldable: Moldable | None = None
     deadlines: Deadlines | None = None
+    urgent: Urgent | None = None
+
+    @property
+    def injections(self) -> list[Step]:
+        """What is added to the jobs, in this order: urgent jobs come last, so that nothing else falls on them."""
+        return [step for step in (self.moldable, self.deadlines, self.urgent) if step is not None]
 
     @field_validator("walltimes")
     @classmethod

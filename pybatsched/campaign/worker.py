@@ -5,6 +5,7 @@ Whatever policies print goes to standard error, so that it cannot mix with the a
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -14,6 +15,7 @@ from pybatsched.campaign.execute import tried
 
 def main() -> int:
     """Work until there is no more to read."""
+    faulthandler.enable()  # a segmentation fault says where, on standard error
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:

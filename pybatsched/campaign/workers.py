@@ -22,6 +22,10 @@ from pybatsched.processes import DIE_WITH_PARENT
 _LOOK_S: Final = 0.2
 #: A worker that dies takes its cell with it, which may be a bad one; so often is it given to another worker.
 _N_TRIES: Final = 2
+#: So much is kept of what a worker says on standard error, and so many lines are told when it dies.
+_SAID_BYTES: Final = 8192
+_PIPE_BYTES: Final = 65536
+_SAID_LINES: Final = 30
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +34,7 @@ class _Worker:
     cell: Cell | None = None
     began_at: float = 0.0
     heard: bytearray = field(default_factory=bytearray)
+    said: bytearray = field(default_factory=bytearray)  # the end of its standard error, of its present cell
 
 
 class LocalWorkers:
@@ -37,8 +42,8 @@ class LocalWorkers:
 
     def __init__(self, n: int, folder_of: Callable[[str], str], timeout_s: float = 0.0) -> None:
         self._n = n
-        self._folder_of = folder_of
-        self._timeout_s = timeout_s
+        self.folder_of = folder_of
+        self.timeout_s = timeout_s
         self._workers: list[_Worker] = []
         self._selector = selectors.DefaultSelector()
 
@@ -87,37 +92,45 @@ class LocalWorkers:
             [sys.executable, "-m", "pybatsched.campaign.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             start_new_session=True,
             preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  nobody would read what it finds out
         )
         worker = _Worker(process)
-        assert process.stdout is not None
-        os.set_blocking(process.stdout.fileno(), False)
-        self._selector.register(process.stdout, selectors.EVENT_READ, worker)
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, selectors.EVENT_READ, worker)
         return worker
 
     def _give(self, worker: _Worker, cell: Cell) -> None:
         assert worker.process.stdin is not None
+        _listen(worker)
+        worker.said.clear()  # that was about another cell
         worker.cell, worker.began_at = cell, time.monotonic()
-        request = {"cell": cell.as_dict(), "folder": self._folder_of(cell.address)}
+        request = {"cell": cell.as_dict(), "folder": self.folder_of(cell.address)}
         with contextlib.suppress(BrokenPipeError):  # it has died; that is noticed below
             worker.process.stdin.write(json.dumps(request).encode() + b"\n")
             worker.process.stdin.flush()
 
     def _hear(self) -> Iterator[dict[str, Any] | None]:
-        events = self._selector.select(_LOOK_S)
-        if not events:
-            yield None
-        for key, _ in events:
+        answered = False
+        for key, _ in self._selector.select(_LOOK_S):
             worker: _Worker = key.data
+            if key.fileobj is worker.process.stderr:
+                if not _listen(worker):
+                    self._selector.unregister(key.fileobj)
+                continue
             assert worker.process.stdout is not None
             worker.heard += worker.process.stdout.read() or b""
             while b"\n" in worker.heard:
                 line, _, rest = worker.heard.partition(b"\n")
                 worker.heard = bytearray(rest)
                 worker.cell = None
+                answered = True
                 yield json.loads(line)
+        if not answered:
+            yield None
 
     def _trouble(self, worker: _Worker) -> str:
         """Say why a worker cannot go on; empty if it can."""
@@ -125,21 +138,44 @@ class LocalWorkers:
         if code is not None:
             known = {int(one): one.name for one in signal.Signals}
             name = known.get(-code, f"signal {-code}") if code < 0 else f"exit code {code}"
-            return f"WorkerDied: its process ended with {name}"
-        return f"TimedOut: more time than timeout_s = {self._timeout_s:g}" if self._is_late(worker) else ""
+            _listen(worker)
+            return f"WorkerDied: its process ended with {name}{_last_words(worker.said)}"
+        if not self._is_late(worker):
+            return ""
+        return f"TimedOut: more time than timeout_s = {self.timeout_s:g}{_last_words(worker.said)}"
 
     def _is_late(self, worker: _Worker) -> bool:
         taken_s = time.monotonic() - worker.began_at
-        return worker.cell is not None and 0 < self._timeout_s < taken_s
+        return worker.cell is not None and 0 < self.timeout_s < taken_s
 
     def _end(self, worker: _Worker) -> None:
-        assert worker.process.stdout is not None
         assert worker.process.stdin is not None
         self._workers.remove(worker)
-        self._selector.unregister(worker.process.stdout)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(worker.process.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             worker.process.stdin.close()
-        worker.process.stdout.close()
+        for pipe in (worker.process.stdout, worker.process.stderr):
+            assert pipe is not None
+            with contextlib.suppress(KeyError):  # its end was seen before
+                self._selector.unregister(pipe)
+            pipe.close()
         worker.process.wait()
+
+
+def _listen(worker: _Worker) -> bool:
+    """Take what a worker has said on standard error, and keep the end of it. False if it can say nothing any more.
+
+    What a pipe can hold is taken, no more: who talks without end must not keep us from looking at the clock.
+    """
+    assert worker.process.stderr is not None
+    heard = worker.process.stderr.read(_PIPE_BYTES)
+    worker.said += heard or b""
+    del worker.said[:-_SAID_BYTES]
+    return heard != b""
+
+
+def _last_words(said: bytearray) -> str:
+    """Give the last lines, to stand behind another."""
+    lines = said.decode(errors="replace").splitlines()[-_SAID_LINES:]
+    return "; it said last:\n" + "\n".join(lines) if lines else ""

@@ -179,6 +179,12 @@ def add_tau(parser: Group) -> None:
     parser.add_argument("--tau", type=timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help=name)
 
 
+def add_procs(parser: Group) -> None:
+    """Describe the option for the size of a machine that no file of a run tells."""
+    text = "the machine's processors, for runs with nothing but a _jobs.csv, which does not say"
+    parser.add_argument("--procs", type=positive, metavar="N", help=text)
+
+
 def n_workers(text: str) -> int:
     """Read a number of processes."""
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 4096:
@@ -209,3 +215,14 @@ def raise_on_signals() -> None:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1 on; argparse turns anything else into a usage error."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+positive.__name__ = "a whole number from 1 on"  # what argparse calls it in its message: "invalid ... value"

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-import time
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign import table
-from pybatsched.campaign.on_dask import DaskWorkers
-from pybatsched.campaign.running import Progress, Workers, run_campaign
 from pybatsched.campaign.spec import read_spec
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.workers import LocalWorkers
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, crew
 from pybatsched.cli.arguments import Command
-from pybatsched.cli.progress import span
 from pybatsched.cli.traces import TRACES
 from pybatsched.errors import InputError
 
@@ -36,6 +29,7 @@ _RUN: Final = """\
 A cell is done once and for all: its address is a digest of all that its result depends on, our own code included.
 exit codes: 0 all cells are done; 7 some failed (pybatsched campaign status tells which and why)
 """
+_N_LINES_SHOWN: Final = 3
 _TABLE: Final = """\
 examples:
   pybatsched campaign table out/study                                     every point
@@ -67,11 +61,8 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     add("spec", metavar="SPEC.toml", help="the description of the campaign")
     add("--output", metavar="DIR", help="where results are kept (default out/NAME)")
     add("--resume", action="store_true", help="go on with a campaign that was begun there")
-    add("--retry-failed", action="store_true", help="run cells again that failed")
-    arguments.add_workers(parser)
-    add("--dask", metavar="ADDRESS", help="run on a Dask cluster instead, by its scheduler's address")
+    crew.add_arguments(parser)
     add("--traces", metavar="DIR", help=f"where logs are looked for, too (default: ${TRACES})")
-    add("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -82,63 +73,10 @@ def _run(args: argparse.Namespace) -> int:
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
             raise InputError(f"{folder}: a campaign was begun there; go on with --resume, or take another --output")
-        line = _Line(quiet=args.quiet)
-
-        def crew() -> AbstractContextManager[Workers]:
-            if args.dask:
-                if spec.timeout_s:
-                    arguments.say("timeout_s has no effect on a Dask cluster")
-                return DaskWorkers(args.dask, store.run_folder)
-            return LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
-
-        try:
-            progress = run_campaign(spec, store, places, crew, retry_failed=args.retry_failed, heard=line.heard)
-        finally:
-            line.end()
+        progress = crew.run(args, spec, store, places, beside=Path(args.spec).parent)
     if not args.quiet:
-        done = progress.n_before + progress.n_done
-        arguments.say(
-            f"{done:,} of {progress.n_cells:,} cells done ({progress.n_before:,} before), "
-            f"{progress.n_failed:,} failed; results in {folder}"
-        )
+        arguments.say(crew.told(progress, folder))
     return 7 if progress.n_failed else 0
-
-
-class _Line:
-    """One line that tells how far a campaign is, on a terminal; now and then a line elsewhere."""
-
-    _EVERY_S: Final = 0.5
-    _ELSEWHERE_S: Final = 30.0
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._live = not quiet and sys.stderr.isatty()
-        self._began_at = self._told_at = time.monotonic()
-
-    def heard(self, progress: Progress) -> None:
-        """Take note of the progress; show it if it is time."""
-        now = time.monotonic()
-        if self._quiet or now - self._told_at < (self._EVERY_S if self._live else self._ELSEWHERE_S):
-            return
-        self._told_at = now
-        text = self.text(progress, now - self._began_at)
-        print(f"\r{text}\x1b[K" if self._live else text, end="" if self._live else "\n", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Take the line away."""
-        if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    @staticmethod
-    def text(progress: Progress, wall_s: float) -> str:
-        """Give the line."""
-        n_now = progress.n_done + progress.n_failed_now
-        rate = n_now / wall_s if wall_s > 0 else 0.0
-        eta = span(progress.n_left / rate) if rate > 0 else "?"
-        return (
-            f"{progress.n_before + progress.n_done:,} of {progress.n_cells:,} cells done, {progress.n_failed:,} failed,"
-            f" {progress.n_running:,} running, {rate:.2f} a second, {eta} left"
-        )
 
 
 # ------------------------------------------------------------------------------------------------------------- status
@@ -160,7 +98,10 @@ def _status(args: argparse.Namespace) -> int:
     for address, error in failed.items():
         point = points[address]
         where = f"{point['workload']} {point['platform']} {point['policy']} {point['options']} seed {point['seed']}"
-        print(f"failed: {where}: {error.splitlines()[0] if error else 'no word why'}")
+        first, *more = error.splitlines() or ["no word why"]
+        print(f"failed: {where}: {first}", *(f"    {line}" for line in more[-_N_LINES_SHOWN:]), sep="\n")
+        if len(more) > _N_LINES_SHOWN:
+            print(f"    (the whole of it is in {args.folder}/cells/{address}.json)")
     return 7 if failed else 0
 
 

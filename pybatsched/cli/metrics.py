@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("prefixes", nargs="+", metavar="PREFIX", help="a run: the begin of the names of its files")
     add("--by", metavar="CLASS", help="kind, size, state, or a field of the jobs, as user")
     add("--measure", choices=tuple(MEASURES), default="bounded_slowdown", help="with --by (default %(default)s)")
+    arguments.add_procs(parser)
     arguments.add_tau(parser)
     add("--against", metavar="PREFIX", help="compare each run with this one, job by job")
     add(
@@ -46,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables."""
-    base = read_run(args.against, args.workload) if args.against else None
-    tables = {prefix: _table(read_run(prefix, args.workload), base, args) for prefix in args.prefixes}
+    base = read_run(args.against, args.workload, args.procs) if args.against else None
+    tables = {prefix: _table(read_run(prefix, args.workload, args.procs), base, args) for prefix in args.prefixes}
     if args.json:
         print(json.dumps(tables, indent=1))
         return 0

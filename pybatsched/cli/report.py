@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where jobs have their fields (repeatable)",
     )
+    arguments.add_procs(parser)
     arguments.add_tau(parser)
 
 
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         if len(args.journal) > len(args.runs):
             raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
-        runs = [read_run(prefix, args.workload) for prefix in args.runs]
+        runs = [read_run(prefix, args.workload, args.procs) for prefix in args.runs]
         text = of_runs(runs, [stories(JournalReader(path)) for path in args.journal], args.tau)
     try:
         Path(args.output).parent.mkdir(parents=True, exist_ok=True)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign import studies, table
-from pybatsched.campaign.running import run_campaign
+from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
-from pybatsched.campaign.workers import LocalWorkers
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, crew
 from pybatsched.cli.traces import TRACES
 from pybatsched.columns import aligned
 from pybatsched.errors import InputError
@@ -22,8 +21,11 @@ EPILOG: Final = """\
 examples:
   pybatsched reproduce backfilling --quick                   on drawn workloads, in under a minute
   pybatsched reproduce backfilling --traces ~/traces         on the logs of the study
+  pybatsched reproduce backfilling --traces ~/traces --dask tcp://head:8786   on a Dask cluster
   pybatsched traces get all --output ~/traces                download them first
 
+What was done before is kept in --output and not done again: after an interruption, give the same command. Cells that
+failed are run again with --retry-failed.
 exit codes: 0 all that should hold does; 7 something does not. What cannot be reproduced is measured all the same.
 """
 
@@ -35,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
     add("--quick", action="store_true", help="a small version on drawn workloads, without logs")
     add("--output", metavar="DIR", help="where results are kept and found again (default out/reproduce-STUDY)")
-    arguments.add_workers(parser)
+    crew.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,10 +54,11 @@ def run(args: argparse.Namespace) -> int:
     _look_for_logs(study, places, quick=args.quick)
     arguments.raise_on_signals()
     with Store(folder) as store:
-        progress = run_campaign(
-            spec, store, places, lambda: LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
-        )
+        _refuse_another(store, spec)
+        progress = crew.run(args, spec, store, places)
         rows = table.frame(store)
+    if not args.quiet:
+        arguments.say(crew.told(progress, folder))
     verdicts = [studies.judge(claim, rows) for claim in claims]
     print(study.title)
     lines = [("claim", "published", "measured", "verdict")]
@@ -67,8 +70,17 @@ def run(args: argparse.Namespace) -> int:
     if not rows.is_empty():
         _write_page(store)
     if progress.n_failed:
-        arguments.say(f"{progress.n_failed} cells failed; pybatsched campaign status {folder}")
+        arguments.say(f"pybatsched campaign status {folder} tells why; --retry-failed runs what failed again")
     return 7 if progress.n_failed or not all(one.holds for one in verdicts) else 0
+
+
+def _refuse_another(store: Store, spec: Spec) -> None:
+    """Raise InputError if the directory is that of another campaign. Our own is gone on with: nothing is done twice."""
+    if store.has_manifest and store.manifest().get("name") != spec.name:
+        raise InputError(
+            f"{store.folder}: expected results of {spec.name}, found those of the campaign "
+            f"{store.manifest().get('name')!r:.60}; take another --output"
+        )
 
 
 def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched import batsim, registry, summary
+from pybatsched import batsim, locks, registry, summary
 from pybatsched import events as e
 from pybatsched.cli import arguments, closing, inputs
 from pybatsched.cli.narration import narrate
@@ -88,7 +89,11 @@ class _Job:
 
 def run(args: argparse.Namespace) -> int:
     """Run both to the end, and print the closing table."""
-    job = _ready(args)
+    with contextlib.ExitStack() as lock:
+        return _supervised(args, _ready(args, lock))
+
+
+def _supervised(args: argparse.Namespace, job: _Job) -> int:
     arguments.raise_on_signals()
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
@@ -101,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         session = Session(job.plan, watch=heard)
         if args.journal:
             session.record_in(JournalWriter(args.journal))
-        log = Path(f"{args.export}_batsim.log")
+        log = Path(f"{args.export}{locks.OF_BATSIM}")
         supervisor = Supervisor(
             session, job.launcher, job.told, log, args.timeout, _say(args), first_timeout_s=args.first_timeout
         )
@@ -117,13 +122,13 @@ def run(args: argparse.Namespace) -> int:
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
 
 
-def _ready(args: argparse.Namespace) -> _Job:
-    """Read and check all inputs, and make what Batsim shall read of them."""
+def _ready(args: argparse.Namespace, lock: contextlib.ExitStack) -> _Job:
+    """Read and check all inputs, keep others from our files, and make what Batsim shall read of the inputs."""
     options = batsim.read_arguments(args.for_batsim)
     plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
     plan.check_early()
     given = [args.platform, *args.workload]
-    own_suffixes = ("_schedule.trace", "_platform.xml", "_batsim.log", *(f"_w{i}.json" for i in range(len(given))))
+    own_suffixes = ("_schedule.trace", "_platform.xml", locks.OF_BATSIM, *(f"_w{i}.json" for i in range(len(given))))
     arguments.refuse_outputs_over(args.export, given, own_suffixes)
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
@@ -142,6 +147,7 @@ def _ready(args: argparse.Namespace) -> _Job:
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     launcher = None if args.image else batsim.find(args.batsim)
     _make_room(args.export)
+    lock.enter_context(locks.files_of(args.export, locks.OF_BATSIM, (locks.OF_SIMULATION,)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     workload_files = [
         _as_file(args, path, f"{args.export}_{name}.json", workload)

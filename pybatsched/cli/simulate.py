@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from pybatsched import registry, summary
+from pybatsched import locks, registry, summary
 from pybatsched.cli import arguments, closing, inputs
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
@@ -123,6 +123,15 @@ def run(args: argparse.Namespace) -> int:
     options = scenario.options
     policy = None if plan is None else inputs.described(plan, options)
     files = inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
+    others = () if args.external else (locks.OF_BATSIM,)  # who plays Batsim may be run's
+    with locks.files_of(args.export, locks.OF_SIMULATION, others):
+        return _simulate(args, scenario, plan, inputs.setting_of(scenario, files, policy))
+
+
+def _simulate(
+    args: argparse.Namespace, scenario: Scenario, plan: registry.PolicyPlan | None, setting: summary.Setting
+) -> int:
+    options = scenario.options
     outputs = Outputs(args.export, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
@@ -149,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
             )
     extra = {"walltimes": args.walltimes, "seed": args.seed}
     simulator = {"behaves_as_batsim": BATSIM_VERSION}
-    about = summary.of_run(inputs.setting_of(scenario, files, policy), result, extra, simulator)
+    about = summary.of_run(setting, result, extra, simulator)
     summary.write(f"{args.export}_summary.json", about)
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any, Final
 
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, inject, written
 from pybatsched.cli.arguments import Command
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, describe, files, plot, prepare, stats, swf
@@ -24,6 +24,7 @@ examples:
   pybatsched workload convert log.swf.gz w.json --walltimes exact  a log as a workload for Batsim
   pybatsched workload convert log.swf.gz w.json --weeks            each week of 70 % utilisation or more
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
+  pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable
   pybatsched workload stats w.json --plot w.svg                    figures and a picture
 
 A log is a file in the Standard Workload Format; every FILE may be plain or gzip.
@@ -84,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _generate_arguments,
                 _generate,
             ),
+            Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
             Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
         ),
     )
@@ -98,7 +100,7 @@ run = arguments.run_chosen
 def _lint_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a log (SWF) or a Batsim workload (JSON)")
     parser.add_argument(
-        "--procs", type=_positive, metavar="N", help="the machine's processors (default: as the file says)"
+        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )
     parser.add_argument("--strict", action="store_true", help="exit with 7 when something is odd")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -140,14 +142,14 @@ def _convert_arguments(parser: argparse.ArgumentParser) -> None:
     log.add_argument("--duplicates", choices=("renumber", "error"), help="second job of a number (default: renumber)")
     log.add_argument("--lenient", action="store_true", help="leave out bad lines, counted, instead of stopping at one")
     parser.add_argument(
-        "--procs", type=_positive, metavar="N", help="the machine's processors (default: as the file says)"
+        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )
     cut = parser.add_argument_group("what to keep")
     cut.add_argument("--from", dest="from_at", metavar="T", help="jobs submitted from T on: seconds, or 12h, 3d, 2w")
     cut.add_argument("--to", dest="to_at", metavar="T", help="jobs submitted before T")
-    cut.add_argument("--min-size", type=_positive, metavar="N", help="jobs of at least N processors")
-    cut.add_argument("--max-size", type=_positive, metavar="N", help="jobs of at most N processors")
-    cut.add_argument("--max-jobs", type=_positive, metavar="N", help="the first N jobs of what is kept")
+    cut.add_argument("--min-size", type=arguments.positive, metavar="N", help="jobs of at least N processors")
+    cut.add_argument("--max-size", type=arguments.positive, metavar="N", help="jobs of at most N processors")
+    cut.add_argument("--max-jobs", type=arguments.positive, metavar="N", help="the first N jobs of what is kept")
     shift = cut.add_mutually_exclusive_group()
     shift.add_argument(
         "--shift-to-zero", dest="shift", action="store_true", help="first submission at 0 (windows: yes)"
@@ -157,12 +159,12 @@ def _convert_arguments(parser: argparse.ArgumentParser) -> None:
     weeks = parser.add_argument_group("weeks of a log (168 h each, from the first submission)")
     which = weeks.add_mutually_exclusive_group()
     which.add_argument("--weeks", action="store_true", help="write each busy week, to OUT-week01.json and so on")
-    which.add_argument("--week", type=_positive, metavar="K", help="write week K to OUT, counted from 1")
+    which.add_argument("--week", type=arguments.positive, metavar="K", help="write week K to OUT, counted from 1")
     weeks.add_argument(
         "--utilisation", metavar="A:B", help="logged utilisation of a busy week (default: 0.70: or more)"
     )
     weeks.add_argument("--keep-ends", action="store_true", help="consider the first and the last week too")
-    weeks.add_argument("--max-weeks", type=_positive, metavar="N", help="the first N busy weeks")
+    weeks.add_argument("--max-weeks", type=arguments.positive, metavar="N", help="the first N busy weeks")
 
 
 def _convert(args: argparse.Namespace) -> int:
@@ -174,7 +176,7 @@ def _convert(args: argparse.Namespace) -> int:
         max_jobs=args.max_jobs,
         shift=args.shift,
     )
-    _check_name(args.output)
+    written.check_name(args.output)
     arguments.refuse_to_overwrite(args.output, [args.file])
     if (args.utilisation or args.keep_ends or args.max_weeks) and not args.weeks:
         raise InputError("--utilisation, --keep-ends and --max-weeks: expected together with --weeks")
@@ -236,21 +238,10 @@ def _week_path(path: str, number: int) -> str:
     return f"{path.removesuffix(end)}-week{number:02}{end}"
 
 
-def _check_name(path: str) -> None:
-    if not path.endswith((".json", ".json.gz")):
-        raise InputError(f"{path}: expected a file name that ends in .json or .json.gz")
-
-
 def _write(workload: Workload, report: Report, path: str) -> None:
     batsim_json.write(workload, path)
     print("\n".join(report.lines()))
-    _say_written(workload, path)
-
-
-def _say_written(workload: Workload, path: str) -> None:
-    times = [job["subtime"] for job in workload.jobs]
-    span = f", submitted from {times[0]:,} s to {times[-1]:,} s" if times else ""
-    print(f"wrote {path}: {len(times):,} jobs for {workload.n_procs:,} processors{span}")
+    written.say_written(workload, path)
 
 
 # ----------------------------------------------------------------------------------------------------------- generate
@@ -259,9 +250,9 @@ def _say_written(workload: Workload, path: str) -> None:
 def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", choices=tuple(MODELS), help=f"one of {', '.join(MODELS)}")
     much = parser.add_mutually_exclusive_group(required=True)
-    much.add_argument("--jobs", type=_positive, metavar="N", help="so many jobs")
+    much.add_argument("--jobs", type=arguments.positive, metavar="N", help="so many jobs")
     much.add_argument("--days", type=float, metavar="D", help="the jobs of so many days")
-    parser.add_argument("--procs", type=_positive, metavar="N", required=True, help="the machine's processors")
+    parser.add_argument("--procs", type=arguments.positive, metavar="N", required=True, help="the machine's processors")
     parser.add_argument("--seed", type=int, metavar="S", default=0, help="where the random numbers begin (default: 0)")
     parser.add_argument("--output", metavar="FILE", required=True, help="the file to write: .json or .json.gz")
     parser.add_argument("--load", type=float, metavar="L", help="work over capacity, 0.8 for 80 %% (poisson: 0.7)")
@@ -277,11 +268,13 @@ def _generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--walltimes", metavar="RULE", default="exact", help="exact, factor:F, round, none (default: exact)"
     )
-    parser.add_argument("--users", type=_positive, metavar="N", default=0, help="give the jobs to N users, some busier")
+    parser.add_argument(
+        "--users", type=arguments.positive, metavar="N", default=0, help="give the jobs to N users, some busier"
+    )
 
 
 def _generate(args: argparse.Namespace) -> int:
-    _check_name(args.output)
+    written.check_name(args.output)
     own: dict[str, Any] = {name: value for name in ("runtimes", "sizes") if (value := getattr(args, name)) is not None}
     if own and args.model != "poisson":
         raise InputError(f"--{next(iter(own))}: expected the model poisson, found {args.model}, which has its own")
@@ -302,7 +295,7 @@ def _generate(args: argparse.Namespace) -> int:
     batsim_json.write(workload, args.output)
     load = stats.summary(stats.sample_workload(workload))["offered_load"]
     print(f"{args.model}, seed {args.seed}" + (f": offered load {load:.3f}" if load is not None else ""))
-    _say_written(workload, args.output)
+    written.say_written(workload, args.output)
     return 0
 
 
@@ -312,7 +305,7 @@ def _generate(args: argparse.Namespace) -> int:
 def _stats_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a log (SWF) or a Batsim workload (JSON)")
     parser.add_argument(
-        "--procs", type=_positive, metavar="N", help="the machine's processors (default: as the file says)"
+        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     help_text = f"draw arrivals, sizes and load ({', '.join(plot.FORMATS)}); needs the extra pybatsched[plot]"
@@ -328,14 +321,3 @@ def _stats(args: argparse.Namespace) -> int:
         if not args.json:
             print(f"drew {args.plot}")
     return 0
-
-
-def _positive(text: str) -> int:
-    """Read a whole number from 1 on; argparse turns anything else into a usage error."""
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-_positive.__name__ = "a whole number from 1 on"  # what argparse calls it in its message: "invalid ... value"

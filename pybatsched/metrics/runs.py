@@ -40,11 +40,12 @@ class Run:
         return procs_in_use(self.records).integral(begin, end) / (self.n_procs * (end - begin))
 
 
-def read_run(prefix: str, workloads: Sequence[str] = ()) -> Run:
+def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None) -> Run:
     """Read ``PREFIX_jobs.csv``, and ``PREFIX_summary.json`` or ``PREFIX_schedule.csv`` where they are. O(jobs).
 
-    Fields of jobs (user, deadline, …) come from `workloads`, in Batsim's order; without them from the files that the
-    summary names, if those are still what they were. Raises InputError.
+    `n_procs` is the machine's size if none of them says. Fields of jobs (user, deadline, …) come from `workloads`, in
+    Batsim's order; without them from the files that the summary names, if those are still what they were. Raises
+    InputError.
     """
     summary = _summary(Path(f"{prefix}_summary.json"))
     files = list(workloads) or _unchanged(summary)
@@ -52,10 +53,21 @@ def read_run(prefix: str, workloads: Sequence[str] = ()) -> Run:
         full_id(f"w{i}", job["id"]): job for i, path in enumerate(files) for job in load(path, walltimes="none").jobs
     }
     records = tuple(joined(jobs_csv.read(f"{prefix}_jobs.csv"), fields))
-    n_procs = summary.get("n_procs")
-    if not isinstance(n_procs, int):
-        n_procs = _machines(Path(f"{prefix}_schedule.csv"))
-    return Run(prefix, records, n_procs, summary)
+    found = summary.get("n_procs")
+    if not isinstance(found, int):
+        found = _machines(Path(f"{prefix}_schedule.csv"))
+    if n_procs is not None:
+        _check_size(prefix, records, n_procs, found)
+    return Run(prefix, records, n_procs or found, summary)
+
+
+def _check_size(prefix: str, records: Sequence[JobRecord], given: int, found: int) -> None:
+    """Raise InputError if a machine of the given size cannot be that of the run."""
+    if found and found != given:
+        raise InputError(f"{prefix}: {given:,} processors given, but the run's own files say {found:,}")
+    largest = max((record for record in records if record.ran), key=lambda record: record.n_procs, default=None)
+    if largest is not None and largest.n_procs > given:
+        raise InputError(f"{prefix}: {given:,} processors given, but job {largest.id} held {largest.n_procs:,}")
 
 
 def _summary(path: Path) -> dict[str, Any]:

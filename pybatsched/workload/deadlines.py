@@ -5,17 +5,34 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Iterable
+from typing import Any, Final, Literal
 
 from pybatsched.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import tidy
 
+#: What of a job a deadline is a multiple of.
+Basis = Literal["estimate", "walltime", "runtime"]
+_FIELDS: Final[dict[Basis, tuple[str, ...]]] = {
+    "estimate": ("estimate", "walltime"),
+    "walltime": ("walltime", "estimate"),
+    "runtime": (),
+}
+_WANTED: Final[dict[Basis, str]] = {
+    "estimate": "estimate, walltime or delay",
+    "walltime": "walltime, estimate or delay",
+    "runtime": "delay",
+}
 
-def with_deadlines(workload: Workload, chosen: Iterable[int], *, least_s: float, factor: float) -> Workload:
-    """Give the jobs at these places (in order of submission, from 0) `max_stay` = max(least_s, factor x estimate).
 
-    The estimate is the job's field, else its walltime, else its run time. Nothing of the old workload is changed. O(n).
+def with_deadlines(
+    workload: Workload, chosen: Iterable[int], *, least_s: float, factor: float, of: Basis = "estimate"
+) -> Workload:
+    """Give the jobs at these places (in order of submission, from 0) `max_stay` = max(least_s, factor x `of`).
+
+    The estimate is the job's field, else its walltime, else its run time; the walltime its field, else its estimate,
+    else its run time. A deadline that a job had is replaced. Nothing of the old workload is changed. O(n log n).
     """
     places = set(chosen)
     jobs = []
@@ -23,16 +40,21 @@ def with_deadlines(workload: Workload, chosen: Iterable[int], *, least_s: float,
         if place not in places:
             jobs.append(job)
             continue
-        planned_s = job.get("estimate", job.get("walltime", -1))
-        if not isinstance(planned_s, int | float) or planned_s <= 0:
-            planned_s = delay_of(workload.profiles[job["profile"]], workload.profiles)
+        planned_s = _planned_s(workload, job, of)
         if planned_s is None:
-            raise InputError(
-                f"{workload.source}: job {job['id']}: no estimate, walltime or delay to derive a deadline from"
-            )
-        jobs.append({**job, "max_stay": tidy(max(least_s, factor * planned_s))})
-    about = {**workload.about, "deadlines": {"n": len(places), "least_s": least_s, "factor": factor}}
+            raise InputError(f"{workload.source}: job {job['id']}: no {_WANTED[of]} to derive a deadline from")
+        plain = {key: value for key, value in job.items() if key != "deadline"}  # both would contradict each other
+        jobs.append({**plain, "max_stay": tidy(max(least_s, factor * planned_s))})
+    about = {**workload.about, "deadlines": {"n": len(places), "least_s": least_s, "factor": factor, "of": of}}
     return Workload(jobs, copy.copy(workload.profiles), workload.n_procs, workload.source, about)
+
+
+def _planned_s(workload: Workload, job: dict[str, Any], of: Basis) -> float | None:
+    for field in _FIELDS[of]:
+        planned_s = job.get(field)
+        if isinstance(planned_s, int | float) and planned_s > 0:
+            return planned_s
+    return delay_of(workload.profiles[job["profile"]], workload.profiles)
 
 
 def every(n_jobs: int, step: int, first: int = 0) -> range:

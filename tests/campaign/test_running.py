@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
 import os
 import re
@@ -180,6 +182,27 @@ class Dies(Policy):
         os.kill(os.getpid(), 9)
 
 
+class Exits(Policy):
+    def decide(self, now):
+        import os, sys
+        sys.stderr.write("".join(f"line {i}\\n" for i in range(20_000)))
+        sys.stderr.write("out of luck\\n")
+        sys.stderr.flush()
+        os._exit(3)
+
+
+class Faults(Policy):
+    def decide(self, now):
+        import ctypes
+        ctypes.string_at(0)
+
+
+class Talks(Policy):
+    def decide(self, now):
+        while True:
+            print("bla" * 1000)
+
+
 class Sleeps(Policy):
     def decide(self, now):
         import time
@@ -193,7 +216,14 @@ class Sleeps(Policy):
         ("Raises", "PolicyError: policy"),
         ("Never", "UnfinishedError: 20 jobs unfinished; the scheduler has not started it"),
         ("Dies", "WorkerDied: its process ended with SIGKILL"),
-        ("Sleeps", "TimedOut: more time than timeout_s = 2"),
+        ("Exits", "WorkerDied: its process ended with exit code 3; it said last:\nline 19971\n"),
+        ("Exits", "line 19999\nout of luck\n"),
+        (
+            "Faults",
+            "WorkerDied: its process ended with SIGSEGV; it said last:\nFatal Python error: Segmentation fault\n",
+        ),
+        ("Talks", "TimedOut: more time than timeout_s = 2; it said last:\n"),
+        ("Sleeps", "TimedOut: more time than timeout_s = 2\n"),
     ],
 )
 def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path) -> None:
@@ -206,10 +236,27 @@ def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path) ->
     assert "6 of 8 cells done (0 before), 2 failed" in done.stderr
     status = run_cli("campaign", "status", str(tmp_path / "out"))
     assert status.returncode == 7
-    assert status.stdout.count(said) == 2
+    assert status.stdout.count(said.splitlines()[-1 if said.startswith("line") else 0]) == 2
+    results = [json.loads(path.read_text()) for path in (tmp_path / "out" / "cells").iterdir()]
+    errors = [result["error"] + "\n" for result in results if "error" in result]
+    assert [said in error for error in errors] == [True, True]
     assert pl.read_parquet(tmp_path / "out" / "results.parquet").shape[0] == 6
     again = campaign(spec, tmp_path / "out", "--resume")
     assert "6 of 8 cells done (6 before), 2 failed" in again.stderr
+
+
+def test_an_error_of_ours_is_told_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pybatsched.campaign import execute
+
+    def fails(*_: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(execute, "load", fails)
+    result = execute.tried({"address": "a", "workload_file": "w.json"})
+    first, *more = result["error"].splitlines()
+    assert first == "MemoryError: no room"
+    assert more[-1].strip().startswith("raise MemoryError")
+    assert "in run_cell" in result["error"]
 
 
 def test_an_interrupt_leaves_no_workers(tmp_path: Path) -> None:
@@ -304,6 +351,48 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
     assert process.returncode == 0, said
     assert "60 of 60 cells done (0 before), 0 failed" in said
     assert (tmp_path / "dask" / "results.parquet").read_bytes() == (tmp_path / "local" / "results.parquet").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("Sleeps", "TimedOut: more time than timeout_s = 2\n"),
+        ("Exits", "WorkerDied: its process ended with exit code 3; it said last:\n"),
+    ],
+)
+def test_dask_has_time_limits_and_last_words_too(policy: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    spec = write(tmp_path / "s.toml", seeds=2, more=f'[[policy]]\nname = "bad.py:{policy}"\n')
+    spec.write_text("timeout_s = 2.0\n" + spec.read_text())
+    with dask_cluster(tmp_path, 1) as (address, workers):
+        done = campaign(spec, tmp_path / "out", "--dask", address)
+        assert [worker.poll() for worker in workers] == [None]  # no worker of Dask was lost
+    assert done.returncode == 7, done.stderr
+    assert "6 of 8 cells done (0 before), 2 failed" in done.stderr
+    assert run_cli("campaign", "status", str(tmp_path / "out")).stdout.count(said) == 2
+
+
+def test_on_dask_the_line_ticks_and_counts_what_runs(tmp_path: Path) -> None:
+    from pybatsched.campaign.on_dask import DaskWorkers
+    from pybatsched.campaign.running import Progress, run_campaign
+    from pybatsched.campaign.spec import read_spec
+
+    (tmp_path / "bad.py").write_text(BAD)
+    spec = write(tmp_path / "s.toml", seeds=2, more='[[policy]]\nname = "bad.py:Sleeps"\n')
+    spec.write_text("timeout_s = 3.0\n" + spec.read_text())
+    heard: list[tuple[int, int, float]] = []
+
+    def note(progress: Progress) -> None:
+        heard.append((progress.n_left, progress.n_running, time.monotonic()))
+
+    with dask_cluster(tmp_path, 1) as (address, _), Store(tmp_path / "out") as store:
+        campaign_of = read_spec(spec)
+        crew = functools.partial(DaskWorkers, address, store.run_folder, campaign_of.timeout_s)
+        run_campaign(campaign_of, store, [], crew, beside=tmp_path, heard=note)
+    assert {n_running for _, n_running, _ in heard} == {0, 1}  # one thread, however many cells wait
+    times = [at for _, _, at in heard[1:]]
+    assert times[-1] - times[0] > 6  # three seconds twice, without a result, and it was heard of all the while
+    assert max(after - before for before, after in itertools.pairwise(times)) < 1.5
 
 
 def test_a_dask_scheduler_that_goes_takes_nothing_with_it(tmp_path: Path) -> None:

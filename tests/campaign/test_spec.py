@@ -157,6 +157,67 @@ def test_a_policys_code_is_in_the_address(tmp_path: Path, monkeypatch: pytest.Mo
     assert address(code) == address(code)
 
 
+MINE = "from pybatsched.policy import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
+
+
+def test_files_are_looked_for_beside_the_campaign_and_then_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pybatsched.campaign import cells
+
+    beside, here = tmp_path / "study", tmp_path / "here"
+    xml = (ROOT / "platforms" / "cluster32.xml").read_text()
+    for folder in (beside, here):
+        (folder / "parts").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    given = content(platform=[{"name": "p", "platform": "parts/machine.xml"}], policy=[{"name": "parts/mine.py:Mine"}])
+    spec = spec_of(given, "s")
+
+    def cell() -> Cell:
+        cells._policy_digest.cache_clear()
+        cells._machine_digest.cache_clear()
+        with Store(tmp_path / "out") as store:
+            ((point, found),) = points_of(spec, store, [ROOT / "examples"], beside)
+        assert point["policy"] == "parts/mine.py:Mine"  # as the file says it
+        return found
+
+    with pytest.raises(InputError) as error:
+        cell()
+    assert f"platform parts/machine.xml: no such file in {beside}, {here}, and no machine" in str(error.value)
+    (here / "parts" / "machine.xml").write_text(xml)
+    with pytest.raises(InputError) as error:
+        cell()
+    assert str(error.value) == f"policy parts/mine.py:Mine: no such file in {beside}, {here}"
+    (here / "parts" / "mine.py").write_text(MINE)
+    first = cell()
+    assert (first.platform, first.policy) == (f"{here}/parts/machine.xml", f"{here}/parts/mine.py:Mine")
+    (beside / "parts" / "machine.xml").write_text(xml)
+    (beside / "parts" / "mine.py").write_text(MINE)
+    same = cell()
+    assert (same.platform, same.policy) == (f"{beside}/parts/machine.xml", f"{beside}/parts/mine.py:Mine")
+    assert same.address == first.address  # what is in them counts, not where they lie
+    (beside / "parts" / "machine.xml").write_text(xml + "<!-- another -->\n")
+    other_machine = cell().address
+    (beside / "parts" / "mine.py").write_text(MINE + "# another\n")
+    assert len({first.address, other_machine, cell().address}) == 3
+
+
+def test_policies_of_the_same_file_name_are_told_apart(tmp_path: Path) -> None:
+    from pybatsched.campaign import cells
+
+    found = []
+    for text in (MINE, MINE + "# another\n"):
+        for folder in ("a", "b"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / "a" / "mine.py").write_text(MINE)
+        (tmp_path / "b" / "mine.py").write_text(text)
+        cells._policy_digest.cache_clear()
+        spec = spec_of(content(policy=[{"name": f"{folder}/mine.py:Mine"} for folder in ("a", "b")]), "s")
+        with Store(tmp_path / "out") as store:
+            found.append([cell.address for _, cell in points_of(spec, store, [ROOT / "examples"], tmp_path)])
+    assert found[0][0] == found[0][1] == found[1][0] != found[1][1]
+
+
 def test_options_that_a_policy_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="colour"):
         points(spec_of(content(policy=[{"name": "easy", "options": {"colour": "red"}}]), "s"), tmp_path)
@@ -255,3 +316,50 @@ def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
     spec = WorkloadSpec.model_validate(given)
     digests = [preparer.prepare(spec, seed)[0].digest for seed in (1, 2, 1)]
     assert digests[0] == digests[2] != digests[1]
+
+
+@pytest.mark.parametrize(
+    ("how", "draws"),
+    [
+        ({"deadlines": {"every": 3}}, False),
+        ({"urgent": {"queues": ["a"]}}, False),
+        ({"urgent": {"queues": ["a"], "share": 0.5}}, True),
+        ({"urgent": {"probability": 0.5, "kinds": [[2, 60], [3, 61]]}}, True),
+        ({"moldable": {}}, True),
+        ({"deadlines": {"every": 3}, "moldable": {}}, True),
+    ],
+)
+def test_what_is_drawn_is_kept_by_its_seed(how: dict[str, Any], draws: bool, tmp_path: Path) -> None:
+    jobs = [{"id": i, "subtime": i, "res": 2, "profile": "p", "walltime": 9, "queue": "a"} for i in range(40)]
+    (tmp_path / "w.json").write_text(
+        json.dumps({"nb_res": 8, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 5}}})
+    )
+    spec = WorkloadSpec.model_validate({"name": "w", "file": "w.json"} | how)
+    preparer = Preparer(tmp_path / "prepared", [tmp_path])
+    (tmp_path / "prepared").mkdir()
+    first, second, again = (preparer.prepare(spec, seed)[0] for seed in (1, 2, 1))
+    assert first == again
+    assert (first.digest != second.digest, first.path != second.path) == (draws, draws)
+
+
+def test_injections_come_one_after_the_other(tmp_path: Path) -> None:
+    """Urgent jobs come last: no deadline and no type falls on them, and they move no other job's turn."""
+    steps = {
+        "deadlines": {"every": 2},
+        "moldable": {"types": [{"fraction": 0.9, "limit": 8, "share": 1}]},
+        "urgent": {"probability": 1, "kinds": [[4, 60]]},
+    }
+    given = {"name": "d", "generate": {"procs": 16, "jobs": 20}} | steps
+    (one,) = Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
+    jobs = json.loads(Path(one.path).read_text())["jobs"]
+    own, injected = ([job for job in jobs if ("urgent" in job) is is_urgent] for is_urgent in (False, True))
+    assert (len(own), len(injected)) == (20, 20)
+    assert [place for place, job in enumerate(own) if "max_stay" in job] == list(range(0, 20, 2))
+    assert all(("moldable" in job) == (job["res"] > 1) for job in own)
+    assert not any("max_stay" in job or "moldable" in job for job in injected)
+
+
+def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
+    given = {"name": "small", "generate": {"procs": 16, "jobs": 20}, "urgent": {"every_s": 60}}
+    with pytest.raises(InputError, match=r"^workload small: urgent jobs of 128 processors: expected at most 16"):
+        Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)

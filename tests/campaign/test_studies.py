@@ -7,6 +7,7 @@ import functools
 import gzip
 import hashlib
 import http.server
+import json
 import os
 import threading
 from collections.abc import Iterator
@@ -166,6 +167,30 @@ def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DOES NOT HOLD" not in done.stdout
     assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_study_goes_on_where_it_was_and_in_no_other_directory(tmp_path: Path) -> None:
+    args = ("reproduce", "backfilling", "--quick", "--output", str(tmp_path / "out"), "--workers", "1")
+    first = run_cli(*args, timeout=120)
+    assert "9 of 9 cells done (0 before), 0 failed" in first.stderr
+    cells = sorted((tmp_path / "out" / "cells").iterdir())
+    cells[0].unlink()
+    failed = {"address": cells[1].stem, "error": "WorkerDied: long ago"}
+    cells[1].write_text(json.dumps(failed))
+    again = run_cli(*args, timeout=120)
+    assert again.returncode == 7
+    assert "8 of 9 cells done (7 before), 1 failed" in again.stderr
+    assert f"pybatsched campaign status {tmp_path / 'out'} tells why; --retry-failed" in again.stderr
+    repaired = run_cli(*args, "--retry-failed", timeout=120)
+    assert (repaired.returncode, repaired.stdout) == (0, first.stdout)
+    assert "9 of 9 cells done (8 before), 0 failed" in repaired.stderr
+    quiet = run_cli(*args, "--quiet", timeout=120)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    manifest = tmp_path / "out" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"backfilling-quick"', '"mine"'))
+    refused = run_cli(*args)
+    assert refused.returncode == 2
+    assert "expected results of backfilling-quick, found those of the campaign 'mine'" in refused.stderr
 
 
 def test_a_claim_that_does_not_hold_is_an_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,6 +232,30 @@ def test_plain_files_of_batsim_are_enough(prefix: str, tmp_path: Path) -> None:
     assert (found.n_procs, found.summary, len(found.records)) == (32, {}, 30)
     (tmp_path / "b_schedule.csv").unlink()
     assert read_run(str(tmp_path / "b")).utilisation() is None
+    assert read_run(str(tmp_path / "b"), n_procs=32).utilisation() == pytest.approx(read_run(prefix).utilisation())
+
+
+def test_the_size_of_a_machine_may_be_given(prefix: str, tmp_path: Path) -> None:
+    plain = tmp_path / "b"
+    Path(f"{plain}_jobs.csv").write_text(Path(f"{prefix}_jobs.csv").read_text())
+
+    def utilisation(*args: str) -> object:
+        done = run_cli("metrics", *args, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)[args[0]]["utilisation"]["mean"]
+
+    assert utilisation(str(plain)) is None
+    assert utilisation(str(plain), "--procs", "32") == pytest.approx(utilisation(prefix))
+    for args, said in (
+        ((prefix, "--procs", "64"), "64 processors given, but the run's own files say 32"),
+        ((str(plain), "--procs", "2"), "2 processors given, but job w0!"),
+        ((str(plain), "--procs", "0"), "a whole number from 1 on"),
+    ):
+        done = run_cli("metrics", *args)
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    page = str(tmp_path / "page.html")
+    assert run_cli("report", str(plain), "--procs", "32", "--output", page).returncode == 0
+    assert run_cli("report", str(plain), "--procs", "2", "--output", page).returncode == 2
 
 
 @pytest.mark.parametrize(

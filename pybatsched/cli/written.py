@@ -1,0 +1,19 @@
+"""Workload files that commands write: what they may be called, and what is said of them."""
+
+from __future__ import annotations
+
+from pybatsched.errors import InputError
+from pybatsched.workload.model import Workload
+
+
+def check_name(path: str) -> None:
+    """Raise InputError for a name that no workload file has."""
+    if not path.endswith((".json", ".json.gz")):
+        raise InputError(f"{path}: expected a file name that ends in .json or .json.gz")
+
+
+def say_written(workload: Workload, path: str) -> None:
+    """Say what is in a file."""
+    times = [job["subtime"] for job in workload.jobs]
+    span = f", submitted from {times[0]:,} s to {times[-1]:,} s" if times else ""
+    print(f"wrote {path}: {len(times):,} jobs for {workload.n_procs:,} processors{span}")

@@ -1,0 +1,153 @@
+"""What a study adds to the jobs of a workload: deadlines, urgent jobs, moldable types.
+
+Each is a step with parameters, the same in a campaign's file and on the command line (`workload inject`). The same
+workload, parameters and seed give the same workload; each step draws from dice of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from pybatsched.errors import InputError
+from pybatsched.workload import deadlines, moldable, urgent
+from pybatsched.workload.model import Workload
+
+_Count = Annotated[int, Field(gt=0)]
+_Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Share = Annotated[float, Field(gt=0, le=1)]
+#: Logs number their queues, Batsim files may name them.
+_Queue = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+
+
+class Step(BaseModel):
+    """Something done to a workload. `draws` says whether the seed matters."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @property
+    def draws(self) -> bool:
+        """Whether another seed may give another workload."""
+        return True
+
+    def applied(self, workload: Workload, seed: int) -> Workload:
+        """Give a new workload. Raises InputError for one that it does not fit."""
+        raise NotImplementedError
+
+
+class Deadlines(Step):
+    """Some of the jobs get a deadline: `max_stay` of max(least_s, factor x what `of` says) after submission.
+
+    Every `every`-th job, beginning with number `first` (from 0), or each job with the probability `share`.
+    """
+
+    every: _Count | None = None
+    first: int = Field(default=0, ge=0)
+    share: _Share | None = None
+    least_s: float = Field(default=86_400.0, ge=0, allow_inf_nan=False)
+    factor: float = Field(default=2.0, ge=0, allow_inf_nan=False)
+    of: Literal["estimate", "walltime", "runtime"] = "estimate"
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.every is None) == (self.share is None):
+            raise ValueError("expected either every or share")
+        if self.first and self.every is None:
+            raise ValueError("first: expected together with every")
+        return self
+
+    @property
+    def draws(self) -> bool:
+        """Whether another seed may give another workload."""
+        return self.share is not None
+
+    def applied(self, workload: Workload, seed: int) -> Workload:
+        """Give a new workload with deadlines."""
+        n = len(workload.jobs)
+        if self.share is not None:
+            chosen: Iterable[int] = deadlines.drawn(n, self.share, seed)
+        else:
+            chosen = deadlines.every(n, self.every or 1, self.first)
+        return deadlines.with_deadlines(workload, chosen, least_s=self.least_s, factor=self.factor, of=self.of)
+
+
+class Urgent(Step):
+    """Urgent jobs: one is injected for each period `every_s`, or at each arrival with a `probability`.
+
+    With `busy` only where the offered load is as high. `kinds` are pairs of processors and seconds. Or jobs that are
+    there are marked: those of `queues`, or each with the probability `share`, or both.
+    """
+
+    every_s: _Seconds | None = None
+    probability: _Share | None = None
+    busy: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    kinds: tuple[tuple[_Count, _Seconds], ...] = Field(default=urgent.TSUNAMI, min_length=1)
+    queues: tuple[_Queue, ...] = ()
+    share: _Share | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        marks = bool(self.queues) or self.share is not None
+        if (self.every_s is not None) + (self.probability is not None) + marks != 1:
+            raise ValueError("expected every_s, probability, or queues and share: one of the three ways")
+        for name in ("busy", "kinds"):
+            if marks and name in self.model_fields_set:
+                raise ValueError(f"{name}: expected with every_s or probability, which inject jobs")
+        return self
+
+    @property
+    def draws(self) -> bool:
+        """Whether another seed may give another workload."""
+        return not self.queues or self.share is not None
+
+    def applied(self, workload: Workload, seed: int) -> Workload:
+        """Give a new workload with urgent jobs."""
+        if self.every_s is not None:
+            instants = urgent.periodic(workload, self.every_s, seed, busy=self.busy)
+        elif self.probability is not None:
+            instants = urgent.at_arrivals(workload, self.probability, seed, busy=self.busy)
+        else:
+            return urgent.marked(workload, self.queues, self.share, seed)
+        return urgent.with_urgent(workload, instants, self.kinds, seed)
+
+
+class _Type(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    fraction: float = Field(ge=0, le=1)
+    limit: _Count
+    share: _Share
+
+
+class Moldable(Step):
+    """Jobs of more than one processor get a type by chance: parallel `fraction`, `limit` of processors, `share`."""
+
+    types: tuple[_Type, ...] = Field(
+        default=tuple(_Type.model_validate(kind._asdict()) for kind in moldable.TYPES), min_length=1
+    )
+
+    @model_validator(mode="after")
+    def _no_more_than_all(self) -> Self:
+        if sum(kind.share for kind in self.types) > 1 + 1e-9:
+            raise ValueError("types: expected shares of at most 1 together")
+        return self
+
+    def applied(self, workload: Workload, seed: int) -> Workload:
+        """Give a new workload with moldable jobs."""
+        types = [moldable.Type(kind.fraction, kind.limit, kind.share) for kind in self.types]
+        return moldable.with_types(workload, types, seed)
+
+
+_Kind = TypeVar("_Kind", bound=Step)
+
+
+def step_of(kind: type[_Kind], given: Mapping[str, Any]) -> _Kind:
+    """Make a step of parameters that were read from somewhere. Raises InputError that names the parameter."""
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InputError(f"{where + ': ' if where else ''}{first['msg'].removeprefix('Value error, ')}") from None

@@ -1,0 +1,330 @@
+"""Deadlines, urgent jobs and moldable types: who gets them, that dice are seeded, and that nothing else changes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.process import run_cli
+
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim_json
+from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent, step_of
+from pybatsched.workload.model import Workload
+from pybatsched.workload.urgent import offered_load
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+
+def workload(*jobs: tuple[float, int, float], procs: int = 640, queue: tuple[Any, ...] = ()) -> Workload:
+    """A workload of jobs submitted at some time, of some processors, for some seconds; exact estimates."""
+    rows = [
+        {"id": i, "subtime": at, "res": size, "profile": str(run), "walltime": run + 1, "estimate": run}
+        for i, (at, size, run) in enumerate(jobs, 1)
+    ]
+    for row, name in zip(rows, queue, strict=False):
+        row["queue"] = name
+    profiles = {str(run): {"type": "delay", "delay": run} for _, _, run in jobs}
+    return Workload(rows, profiles, procs, "here", {"note": "kept"})
+
+
+def steady(n: int, gap_s: int = 600) -> Workload:
+    return workload(*((i * gap_s, 1 + i % 4, 3000) for i in range(n)))
+
+
+def places(made: Workload, field: str) -> list[int]:
+    return [place for place, job in enumerate(made.jobs) if field in job]
+
+
+STEPS = [
+    Deadlines(every=3),
+    Deadlines(share=1 / 3),
+    Urgent(every_s=5000),
+    Urgent(every_s=5000, busy=0.01),
+    Urgent(probability=0.3),
+    Urgent(probability=0.3, busy=0.01),
+    Urgent(share=0.4),
+    Moldable(),
+]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=repr)
+@given(
+    jobs=st.lists(st.tuples(st.integers(0, 40_000), st.integers(1, 640), st.integers(1, 9000)), min_size=1),
+    seed=st.integers(0, 2**31 - 1),
+)
+def test_nothing_else_changes(step: Step, jobs: list[tuple[float, int, float]], seed: int) -> None:
+    before = workload(*jobs)
+    untouched = copy.deepcopy(before)
+    made = step.applied(before, seed)
+    assert before == untouched
+    assert step.applied(before, seed) == made  # the same dice again
+    assert len({str(job["id"]) for job in made.jobs}) == len(made.jobs)
+    assert [job["subtime"] for job in made.jobs] == sorted(job["subtime"] for job in made.jobs)
+    assert all(job["profile"] in made.profiles for job in made.jobs)
+    assert made.profiles.items() >= before.profiles.items()
+    new = {"max_stay", "urgent", "moldable"}
+    bare = [{key: value for key, value in job.items() if key not in new} for job in made.jobs]
+    own = [job for job in bare if not str(job["id"]).startswith("urgent")]
+    assert own == sorted(before.jobs, key=lambda job: job["subtime"])
+    assert made.about.items() >= before.about.items()
+    assert (made.n_procs, made.source) == (before.n_procs, before.source)
+
+
+def test_what_is_made_can_be_read(tmp_path: Path) -> None:
+    made = Moldable().applied(Urgent(every_s=5000).applied(Deadlines(every=3).applied(steady(60), 1), 1), 1)
+    batsim_json.write(made, tmp_path / "w.json")
+    assert batsim_json.read(tmp_path / "w.json").jobs == made.jobs
+
+
+# --- deadlines ---
+
+
+def test_every_third_job_case_a_and_case_b() -> None:
+    before = workload((0, 1, 60), (1, 1, 60), (2, 1, 20 * HOUR), (3, 1, 60), (4, 1, 60), (5, 1, 60), (6, 1, 60))
+    case_a = Deadlines(every=3, first=2, least_s=24 * HOUR).applied(before, 0)
+    case_b = Deadlines(every=3, first=2, least_s=72 * HOUR).applied(before, 0)
+    assert [(job["id"], job["max_stay"]) for job in case_a.jobs if "max_stay" in job] == [(3, 40 * HOUR), (6, DAY)]
+    assert [(job["id"], job["max_stay"]) for job in case_b.jobs if "max_stay" in job] == [(3, 3 * DAY), (6, 3 * DAY)]
+
+
+@pytest.mark.parametrize(("of", "stay"), [("estimate", 2 * HOUR), ("walltime", 2 * HOUR + 2), ("runtime", HOUR)])
+def test_what_a_deadline_is_a_multiple_of(of: str, stay: int) -> None:
+    before = workload((0, 1, HOUR))
+    before.profiles[str(HOUR)] = {"type": "delay", "delay": HOUR / 2}
+    made = step_of(Deadlines, {"every": 1, "least_s": 0, "of": of}).applied(before, 0)
+    assert made.jobs[0]["max_stay"] == stay
+
+
+def test_a_third_drawn_is_about_a_third_and_depends_on_the_seed() -> None:
+    before = steady(3000)
+    found = [places(Deadlines(share=1 / 3).applied(before, seed), "max_stay") for seed in (1, 2)]
+    assert found[0] != found[1]
+    assert all(900 < len(chosen) < 1100 for chosen in found)
+
+
+def test_an_old_deadline_is_replaced() -> None:
+    before = workload((0, 1, 60))
+    before.jobs[0]["deadline"] = 100
+    (job,) = Deadlines(every=1).applied(before, 0).jobs
+    assert ("deadline" in job, job["max_stay"]) == (False, DAY)
+
+
+# --- urgent jobs ---
+
+
+def test_an_injected_job() -> None:
+    made = Urgent(every_s=DAY, kinds=((256, 390),)).applied(workload((0, 1, 60), (DAY, 2, 60)), 5)
+    (job,) = [job for job in made.jobs if "urgent" in job]
+    at = job.pop("subtime")
+    assert job == {
+        "id": "urgent1",
+        "res": 256,
+        "profile": "urgent390",
+        "walltime": 391,
+        "estimate": 390,
+        "urgent": True,
+    }
+    assert made.profiles["urgent390"] == {"type": "delay", "delay": 390}
+    assert (0 <= at - DAY < HOUR, at % 60) == (True, 0)
+    assert made.about["urgent"] == {"injected": 1, "seed": 5}
+
+
+def test_one_for_each_period() -> None:
+    before = steady(1000)  # almost seven days
+    made = Urgent(every_s=DAY).applied(before, 3)
+    found = [job for job in made.jobs if "urgent" in job]
+    assert [job["subtime"] // DAY for job in found] == [1, 2, 3, 4, 5, 6]
+    assert all(job["subtime"] % DAY < HOUR and job["subtime"] % 60 == 0 for job in found)
+    other = [job["subtime"] for job in Urgent(every_s=DAY).applied(before, 4).jobs if "urgent" in job]
+    assert other != [job["subtime"] for job in found]
+
+
+def test_kinds_are_equally_likely() -> None:
+    made = Urgent(probability=1.0).applied(steady(3000), 1)
+    found = [(job["res"], job["estimate"]) for job in made.jobs if "urgent" in job]
+    assert len(found) == 3000
+    assert {kind: 900 < found.count(kind) < 1100 for kind in set(found)} == {
+        (128, 600): True,
+        (256, 390): True,
+        (512, 240): True,
+    }
+
+
+def test_the_probability_is_that_of_an_arrival() -> None:
+    before = steady(5000)
+    made = Urgent(probability=0.1).applied(before, 1)
+    found = [job["subtime"] for job in made.jobs if "urgent" in job]
+    assert 400 < len(found) < 600
+    assert set(found) <= {job["subtime"] for job in before.jobs}
+    first = places(made, "urgent")[0]
+    assert made.jobs[first - 1]["subtime"] == made.jobs[first]["subtime"]  # it comes behind who came at that instant
+
+
+def test_offered_load() -> None:
+    before = workload((0, 3, 100), (50, 5, 100), (50, 1, 10), (200, 2, 1), procs=10)
+    assert offered_load(before, [0, 49, 50, 60, 100, 149, 150, 200, 201]) == [0.3, 0.3, 0.9, 0.8, 0.5, 0.5, 0, 0.2, 0]
+    before.jobs[0]["walltime"] = 20  # is killed then
+    assert offered_load(before, [19, 20]) == [0.3, 0]
+    before.profiles["100"] = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}
+    assert offered_load(before, [150]) == [0.5]  # nothing but the walltime, 101 s, is known
+    del before.jobs[1]["walltime"]
+    with pytest.raises(InputError, match="here: job 2: no delay or walltime"):
+        offered_load(before, [0])
+
+
+def test_only_where_it_is_busy() -> None:
+    before = workload((0, 1, 60), (5000, 9, 60), (9000, 9, 5000), (9500, 1, 60), (30_000, 9, 60), procs=10)
+    how = {"every_s": 6000, "kinds": [[10, 60]]}
+    made = step_of(Urgent, how | {"busy": 0.85}).applied(before, 1)
+    found = [job["subtime"] for job in made.jobs if "urgent" in job]
+    assert [at - begin < HOUR for at, begin in zip(found, (9000, 30_000), strict=True)] == [True, True]
+    assert not places(step_of(Urgent, how | {"busy": 1.1}).applied(before, 1), "urgent")
+    arrivals = step_of(Urgent, {"probability": 1.0, "busy": 0.95, "kinds": [[10, 60]]}).applied(before, 1)
+    assert [job["subtime"] for job in arrivals.jobs if "urgent" in job] == [9500]
+
+
+def test_a_busier_limit_leaves_some_out() -> None:
+    before = steady(2000)
+
+    def instants(busy: float) -> set[float]:
+        made = Urgent(probability=0.2, busy=busy).applied(before, 1)
+        return {job["subtime"] for job in made.jobs if "urgent" in job}
+
+    assert instants(0.018) < instants(0.001)
+
+
+def test_ids_and_profiles_that_are_taken() -> None:
+    before = workload((0, 1, 60), (DAY, 2, 60))
+    before.jobs[0] |= {"id": "urgent1", "profile": "urgent240"}
+    before.profiles["urgent240"] = {"type": "delay", "delay": 1}
+    made = Urgent(every_s=DAY, kinds=((2, 240),)).applied(before, 0)
+    (job,) = [job for job in made.jobs if "urgent" in job]
+    assert (job["id"], job["profile"]) == ("urgent2", "urgent240-2")
+    assert made.profiles["urgent240"] == {"type": "delay", "delay": 1}
+
+
+def test_urgent_jobs_that_are_too_large() -> None:
+    before = workload((0, 1, 60), procs=300)
+    with pytest.raises(InputError, match=r"here: urgent jobs of 512 processors: expected at most 300, the machine's"):
+        Urgent(every_s=DAY).applied(before, 0)
+
+
+def test_jobs_of_queues_are_marked() -> None:
+    before = workload(*((i, 1, 60) for i in range(4)), queue=("sx_rout", 7, "other"))
+    assert places(step_of(Urgent, {"queues": ["sx_rout"]}).applied(before, 0), "urgent") == [0]
+    made = step_of(Urgent, {"queues": ["sx_rout", 7]}).applied(before, 0)
+    assert (places(made, "urgent"), made.jobs[1]["urgent"]) == ([0, 1], True)
+    with pytest.raises(InputError, match=r"no job of the queue 'dwd'; queues: 7, other, sx_rout"):
+        step_of(Urgent, {"queues": ["dwd"]}).applied(before, 0)
+
+
+def test_a_share_is_marked() -> None:
+    before = workload(*((i, 1, 60) for i in range(3000)), queue=("a", "b") * 1500)
+    assert 500 < len(places(Urgent(share=0.2).applied(before, 1), "urgent")) < 700
+    some = places(Urgent(share=0.2, queues=("b",)).applied(before, 1), "urgent")
+    assert 250 < len(some) < 350
+    assert all(place % 2 for place in some)
+
+
+# --- moldable types ---
+
+
+def test_types_are_drawn_and_sequential_jobs_stay() -> None:
+    before = steady(8000)
+    made = Moldable().applied(before, 1)
+    found = [(job["moldable"]["fraction"], job["moldable"]["limit"]) for job in made.jobs if "moldable" in job]
+    assert all(("moldable" in job) == (job["res"] > 1) for job in made.jobs)
+    shares = {kind: found.count(kind) / len(found) for kind in set(found)}
+    wanted = {(0.8, 32): 0.5, (0.9, 96): 0.3, (0.99, 256): 0.15, (0.999, 650): 0.05}
+    assert shares == pytest.approx(wanted, abs=0.02)
+    assert sum(kind["n"] for kind in made.about["moldable"]["types"]) == 6000
+    assert Moldable().applied(before, 2).jobs != made.jobs
+
+
+def test_types_of_ones_own() -> None:
+    half = step_of(Moldable, {"types": [{"fraction": 0.5, "limit": 4, "share": 0.5}]})
+    made = half.applied(steady(4000), 1)
+    assert 1400 < len(places(made, "moldable")) < 1600  # of 3,000 that are parallel
+    assert {json.dumps(job["moldable"]) for job in made.jobs if "moldable" in job} == {'{"fraction": 0.5, "limit": 4}'}
+
+
+# --- parameters ---
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (Deadlines, {}, "expected either every or share"),
+        (Deadlines, {"share": 0.5, "first": 2}, "first: expected together with every"),
+        (Deadlines, {"every": 3, "of": "luck"}, "of: Input should be 'estimate', 'walltime' or 'runtime'"),
+        (Urgent, {}, "expected every_s, probability, or queues and share"),
+        (Urgent, {"every_s": 60, "share": 0.1}, "one of the three ways"),
+        (Urgent, {"queues": ["a"], "busy": 0.5}, "busy: expected with every_s or probability"),
+        (Urgent, {"every_s": 60, "kinds": []}, "kinds: Tuple should have at least 1 item"),
+        (Urgent, {"every_s": 60, "kinds": [[0, 5]]}, "kinds.0.0: Input should be greater than 0"),
+        (Urgent, {"probability": 1.5}, "probability: Input should be less than or equal to 1"),
+        (Moldable, {"types": [{"fraction": 0.5, "limit": 4, "share": 0.6}] * 2}, "shares of at most 1 together"),
+        (Moldable, {"colour": 1}, "colour: Extra inputs are not permitted"),
+    ],
+)
+def test_wrong_parameters_are_named(kind: type[Step], given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        step_of(kind, given)
+    assert said in str(error.value)
+
+
+# --- the command ---
+
+
+def inject(place: Path, *args: str) -> tuple[int, str, str]:
+    done = run_cli("workload", "inject", str(place / "w.json"), *args)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_command_is_the_step(tmp_path: Path) -> None:
+    batsim_json.write(workload(*((i * 900, 2, 600) for i in range(300)), queue=("a", "b") * 150), tmp_path / "w.json")
+    before = batsim_json.read(tmp_path / "w.json")
+    out = tmp_path / "o.json"
+    for args, step, seed in (
+        (
+            ("deadlines", "--every", "3", "--first", "3", "--least", "72h"),
+            Deadlines(every=3, first=2, least_s=3 * DAY),
+            0,
+        ),
+        (("deadlines", "--share", "0.3", "--of", "walltime", "--seed", "4"), Deadlines(share=0.3, of="walltime"), 4),
+        (("urgent", "--every", "12h", "--busy", "0.001", "--seed", "2"), Urgent(every_s=DAY / 2, busy=0.001), 2),
+        (("urgent", "--probability", "0.1", "--kind", "2:10m"), Urgent(probability=0.1, kinds=((2, 600),)), 0),
+        (("urgent", "--queue", "b", "--share", "0.5", "--seed", "9"), Urgent(queues=("b",), share=0.5), 9),
+        (("moldable", "--seed", "3"), Moldable(), 3),
+    ):
+        code, said, errors = inject(tmp_path, *args, "--output", str(out))
+        assert code == 0, errors
+        assert f"wrote {out}" in said
+        assert out.read_text() == batsim_json.text_of(step.applied(before, seed))
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("deadlines", "--every", "3", "--output", "o.xml"), "expected a file name that ends in .json"),
+        (("urgent", "--output", "o.json"), "urgent: expected every_s, probability, or queues and share"),
+        (("urgent", "--every", "soon", "--output", "o.json"), "--every: expected seconds"),
+        (("urgent", "--every", "1h", "--kind", "big", "--output", "o.json"), "--kind big: expected PROCESSORS:SECONDS"),
+        (("urgent", "--every", "1h", "--kind", "999:1", "--output", "o.json"), "urgent jobs of 999 processors"),
+        (("moldable", "--type", "1:2", "--output", "o.json"), "--type 1:2: expected FRACTION:LIMIT:SHARE"),
+        (("moldable", "--seed", "-1", "--output", "o.json"), "a whole number from 0 on"),
+    ],
+)
+def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    batsim_json.write(steady(10), tmp_path / "w.json")
+    code, _, errors = inject(tmp_path, *args)
+    assert (code, said in errors) == (2, True), errors
+    code, _, errors = inject(tmp_path, "moldable", "--output", str(tmp_path / "w.json"))
+    assert (code, "is to be read; expected another file" in errors) == (2, True)
