@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -46,6 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page and say where it is."""
     of_runs, of_campaign = _pages()
+    gc.disable()  # a page is made of many small records and no cycles; looking for some takes a tenth of the time
+    try:
+        return _write(args, of_runs, of_campaign)
+    finally:
+        gc.enable()
+
+
+def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: Callable[[str], str]) -> int:
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
         text = of_campaign(args.runs[0])
     else:
