@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from bokeh.document import Document
 from bokeh.embed import components
 from bokeh.resources import INLINE
 
@@ -19,12 +19,12 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
-from pybatsched.report import charts, gantt
+from pybatsched.report import charts, gantt, samples, spreads
 from pybatsched.summary import STATE_WORDS
 
 _STYLE: Final = """
 body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; color: #222; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; } h3 { font-size: 1em; }
 table { border-collapse: collapse; font-size: 0.92em; } th, td { padding: 0.25em 0.8em; text-align: right; }
 th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid #888; }
 td.text { text-align: left; } .wide { overflow-x: auto; }
@@ -36,12 +36,6 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 """
 _HOW_TO_LOOK: Final = """<p class="note">The wheel zooms in time, with shift in processors, with ctrl in both; drag to
 move, double click to see all, hover for a job. What was killed is grey.</p>"""
-_FIGURES: Final = (
-    "wait_s_mean",
-    "bounded_slowdown_mean",
-    "bounded_slowdown_max",
-    "utilisation",
-)
 
 
 def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: float = DEFAULT_TAU_S) -> str:
@@ -79,34 +73,74 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
     return _page(", ".join(run.label for run in runs), sections, script)
 
 
-def of_campaign(store: Store) -> str:
-    """Write the page of a campaign: its table, and a box plot of each figure for each policy and its options."""
+def of_campaign(store: Store, baseline: str = "") -> str:
+    """Write the page of a campaign: its table, and charts of each figure by parameter, also over a baseline.
+
+    The baseline is a policy by its label, or with its options; without one it is the first of the campaign.
+    """
     rows = table.frame(store)
     manifest = store.manifest()
     if rows.is_empty():
         raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
-    groups: dict[str, dict[str, list[float]]] = {figure: {} for figure in _FIGURES}
-    one_platform = rows["platform"].n_unique() == 1
-    for row in rows.iter_rows(named=True):
-        words = ", ".join(f"{key}={value}" for key, value in json.loads(row["options"]).items())
-        name = f"{row['policy']}{f' ({words})' if words else ''}"
-        for figure, found in groups.items():
-            if row[figure] is not None:
-                found.setdefault(name if one_platform else f"{row['platform']}: {name}", []).append(row[figure])
-    drawn: dict[str, Any] = {figure: charts.boxes(found, _title(figure)) for figure, found in groups.items() if found}
-    script, divs = components(drawn) if drawn else ("", {})
     means = table.grouped(rows, ("platform", "policy", "options"), table.SHOWN)
-    head = [_title(name) for name in means.columns]
+    head = [samples.figure_title(name) for name in means.columns]
     body = [[_number(value) for value in row] for row in means.iter_rows()]
+    script, pictures = _pictures(samples.points_of(store), baseline)
     sections = [
         f'<p class="note">{rows.height:,} of {len(manifest["points"]):,} points are done.</p>',
         "<h2>Means</h2>",
         _table(head, body),
-        "<h2>Spread over workloads and seeds</h2>",
-        '<p class="note">Boxes are quartiles, whiskers 5 and 95 per cent, red dots means.</p>',
-        *divs.values(),
+        *pictures,
     ]
     return _page(str(manifest["name"]), sections, script)
+
+
+def _pictures(points: Sequence[samples.Point], named: str) -> tuple[str, list[str]]:
+    """Draw all charts of a campaign: the script, and the sections, one for each policy with several settings."""
+    baseline = samples.baseline_of(points, named)
+    by_subject: dict[str, list[samples.Chart]] = {}
+    for figure in samples.FIGURES:
+        charts_of_figure = samples.charts_of(points, figure, baseline)
+        if baseline:
+            charts_of_figure += samples.charts_of(points, figure, baseline, ratios=True)
+        for chart in charts_of_figure:
+            by_subject.setdefault(chart.subject, []).append(chart)
+    drawn: dict[str, Any] = {
+        f"{i}-{j}-{k}": plot
+        for i, found in enumerate(by_subject.values())
+        for j, chart in enumerate(found)
+        for k, plot in enumerate(spreads.drawn(chart))
+    }
+    document = Document()
+    with document.models.freeze():  # otherwise Bokeh goes through all charts again with each one
+        for plot in drawn.values():
+            document.add_root(plot)
+    script, divs = components(drawn) if drawn else ("", {})
+    sections = [_how_to_read(baseline)]
+    for i, (subject, found) in enumerate(by_subject.items()):
+        axes = " and ".join(name for name in (found[0].x_title, found[0].column_title) if name)
+        sections.append(f"<h2>{html.escape(f'{subject}: by {axes}' if subject else f'By {axes}')}</h2>")
+        parts = []
+        for j, chart in enumerate(found):
+            note = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
+            plots = "\n".join(divs[f"{i}-{j}-{k}"] for k in range(len(chart.rows)))
+            parts.append(f'<div class="chart"><h3>{html.escape(chart.title)}{note}</h3>{plots}</div>')
+        sections.append(f'<div class="row">{"".join(parts)}</div>')
+    return script, sections
+
+
+def _how_to_read(baseline: str) -> str:
+    compared = (
+        f" Ratios are to {html.escape(baseline)} on the same workload, platform and seed; below the dashed line at 1"
+        " the value is smaller than that of the baseline."
+        if baseline
+        else ""
+    )
+    return (
+        "<h2>Spread over workloads and seeds</h2>\n"
+        '<p class="note">A dot is a run; hover for its workload. Boxes are quartiles, whiskers 5 and 95 per cent, red'
+        f" diamonds means; the baseline is grey.{compared}</p>"
+    )
 
 
 def _page(title: str, sections: Sequence[str], script: str) -> str:
@@ -131,18 +165,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -
 def _cell(word: str) -> str:
     kind = "" if word[:1].isdigit() or word[:1] in {"-", ""} else ' class="text"'
     return f"<td{kind}>{html.escape(word)}</td>"
-
-
-def _title(figure: str) -> str:
-    """Name a figure of the table for people.
-
-    >>> _title("wait_s_mean"), _title("utilisation")
-    ('mean wait (s)', 'utilisation')
-    """
-    measure, _, statistic = figure.rpartition("_")
-    if measure in MEASURES:
-        return f"{statistic} {title_of(measure)}"
-    return title_of(figure)
 
 
 def _number(value: Any) -> str:
