@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,8 @@ from pybatsched.report.samples import Box, Chart
 
 #: Figures of a campaign by name, and whether they are ratios.
 KINDS: Final = {"boxes": False, "ratios": True}
-_LEAST_WIDTH: Final = 7.2  # inches, as the other figures
+_WIDTH: Final = 7.2  # inches, as the other figures
+_MOST: Final = 40  # boxes side by side; more columns go below
 _SLOT: Final = 0.26
 _LETTER: Final = 0.075
 _ROW: Final = 2.3
@@ -52,34 +54,38 @@ def draw(
 
 
 def _size(chart: Chart) -> tuple[float, float]:
-    n = len(chart.columns) * len(chart.categories)
-    width = max(_LEAST_WIDTH, _MARGIN + _SLOT * n)
-    return width, _ROW * len(chart.rows) + 0.7 + (_LETTER * _longest(chart) if _is_turned(chart, width) else 0)
+    lines = chart.lines(_MOST)
+    width = max(_WIDTH, _MARGIN + _SLOT * len(lines[0][1]) * len(chart.categories))
+    return width, _ROW * len(lines) + 0.7 + (_LETTER * _longest(chart) if _is_turned(chart) else 0)
 
 
 def _longest(chart: Chart) -> int:
     return max(map(len, chart.categories))
 
 
-def _is_turned(chart: Chart, width: float) -> bool:
-    slot = (width - _MARGIN) / (len(chart.columns) * len(chart.categories))
-    return _LETTER * _longest(chart) > slot
+def _is_turned(chart: Chart) -> bool:
+    n_boxes = len(chart.lines(_MOST)[0][1]) * len(chart.categories)
+    return _LETTER * _longest(chart) > max((_WIDTH - _MARGIN) / n_boxes, _SLOT)
 
 
 def _chart(part: Any, chart: Chart) -> None:
     subject = f"{figures.plain(chart.subject)}: " if chart.subject else ""
     part.suptitle(f"{subject}{figures.plain(chart.title)}", fontsize=10)
-    axes = part.subplots(len(chart.rows), len(chart.columns), squeeze=False, sharex=True, sharey="row")
-    for i, row in enumerate(chart.rows):
-        for j, column in enumerate(chart.columns):
-            _panel(axes[i, j], chart, row, column)
-            if i == 0 and chart.column_title:
-                axes[i, j].set_title(figures.plain(f"{chart.column_title} {column}"), fontsize=9)
-        axes[i, 0].set_ylabel(figures.plain(f"{row}\n{'ratio' if chart.is_ratio else chart.measure_title}"))
-    turned = _is_turned(chart, _size(chart)[0])
-    for panel in axes[-1]:
-        places = range(len(chart.categories))
-        panel.set_xticks(places, [figures.plain(name) for name in chart.categories], rotation=90 if turned else 0)
+    lines = chart.lines(_MOST)
+    axes = part.subplots(len(lines), len(lines[0][1]), squeeze=False, sharex=True, sharey="row")
+    for line, (row, columns) in zip(axes, lines, strict=True):
+        for panel, column in zip(line, columns, strict=False):
+            _panel(panel, chart, row, column)
+            if chart.column_title and (row == chart.rows[0] or len(chart.columns) > len(columns)):
+                panel.set_title(figures.plain(f"{chart.column_title} {column}"), fontsize=9)
+        for panel in line[len(columns) :]:
+            panel.set_axis_off()
+        line[0].set_ylabel(figures.plain(f"{row}\n{'ratio' if chart.is_ratio else chart.measure_title}"))
+    names = [figures.plain(name) for name in chart.categories]
+    for j in range(len(lines[0][1])):  # labels below the last panel of each column; the last line may have fewer
+        lowest = max(i for i, (_, columns) in enumerate(lines) if j < len(columns))
+        axes[lowest, j].set_xticks(range(len(names)), names, rotation=90 if _is_turned(chart) else 0)
+        axes[lowest, j].tick_params(labelbottom=True)
     part.supxlabel(figures.plain(chart.x_title), fontsize=9)
 
 
@@ -105,10 +111,14 @@ def _panel(panel: Any, chart: Chart, row: str, column: str) -> None:
         panel.scatter(at, values, s=5, color=_DOT, alpha=0.45, linewidths=0, zorder=3)
     if chart.is_ratio:
         panel.axhline(1.0, color="#444444", linestyle="--", linewidth=0.8, zorder=0)
+    low, high = samples.span_of_values(chart, row)
     if chart.is_log:
+        ticker: Any = importlib.import_module("matplotlib.ticker")
         panel.set_yscale("log")
+        panel.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
         panel.yaxis.set_major_formatter("{x:,.10g}")
-    panel.set_ylim(*samples.span_of_values(chart, row))
+        panel.yaxis.set_minor_formatter(ticker.NullFormatter())
+    panel.set_ylim(low, high)
     n = len(chart.categories)
     half = max(n, 4) / 2 + 0.1  # a box alone need not be as wide as its panel
     panel.set_xlim((n - 1) / 2 - half, (n - 1) / 2 + half)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; 
 h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; } h3 { font-size: 1em; }
 table { border-collapse: collapse; font-size: 0.92em; } th, td { padding: 0.25em 0.8em; text-align: right; }
 th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid #888; }
-td.text { text-align: left; } .wide { overflow-x: auto; }
+td.text, th.text { text-align: left; } .wide { overflow-x: auto; }
 tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size: 0.9em; }
 .gantt { position: relative; }
 .gantt-tip { display: none; position: absolute; background: #fffffff0; border: 1px solid #888; padding: 0.4em 0.7em;
@@ -105,26 +106,23 @@ def _pictures(points: Sequence[samples.Point], named: str) -> tuple[str, list[st
             charts_of_figure += samples.charts_of(points, figure, baseline, ratios=True)
         for chart in charts_of_figure:
             by_subject.setdefault(chart.subject, []).append(chart)
-    drawn: dict[str, Any] = {
-        f"{i}-{j}-{k}": plot
-        for i, found in enumerate(by_subject.values())
-        for j, chart in enumerate(found)
-        for k, plot in enumerate(spreads.drawn(chart))
-    }
+    plots = {chart: spreads.drawn(chart) for found in by_subject.values() for chart in found}
+    drawn: dict[str, Any] = {str(number): plot for number, plot in enumerate(itertools.chain(*plots.values()))}
     document = Document()
     with document.models.freeze():  # otherwise Bokeh goes through all charts again with each one
         for plot in drawn.values():
             document.add_root(plot)
     script, divs = components(drawn) if drawn else ("", {})
     sections = [_how_to_read(baseline)]
-    for i, (subject, found) in enumerate(by_subject.items()):
+    elements = iter(divs.values())
+    for subject, found in by_subject.items():
         axes = " and ".join(name for name in (found[0].x_title, found[0].column_title) if name)
         sections.append(f"<h2>{html.escape(f'{subject}: by {axes}' if subject else f'By {axes}')}</h2>")
         parts = []
-        for j, chart in enumerate(found):
+        for chart in found:
             note = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
-            plots = "\n".join(divs[f"{i}-{j}-{k}"] for k in range(len(chart.rows)))
-            parts.append(f'<div class="chart"><h3>{html.escape(chart.title)}{note}</h3>{plots}</div>')
+            own = "\n".join(itertools.islice(elements, len(plots[chart])))
+            parts.append(f'<div class="wide"><h3>{html.escape(chart.title)}{note}</h3>{own}</div>')
         sections.append(f'<div class="row">{"".join(parts)}</div>')
     return script, sections
 
@@ -156,15 +154,19 @@ def _page(title: str, sections: Sequence[str], script: str) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> str:
     """Write a table; all of it is text."""
-    cells = "".join(f"<th>{html.escape(word)}</th>" for word in head)
+    kinds = [_kind(word) for word in rows[0]] if rows else [""] * len(head)
+    cells = "".join(f"<th{kind}>{html.escape(word)}</th>" for word, kind in zip(head, kinds, strict=True))
     body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     mark = f' id="{name}"' if name else ""
     return f'<div class="wide"><table{mark}><thead><tr>{cells}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _cell(word: str) -> str:
-    kind = "" if word[:1].isdigit() or word[:1] in {"-", ""} else ' class="text"'
-    return f"<td{kind}>{html.escape(word)}</td>"
+    return f"<td{_kind(word)}>{html.escape(word)}</td>"
+
+
+def _kind(word: str) -> str:
+    return "" if word[:1].isdigit() or word[:1] in {"-", ""} else ' class="text"'
 
 
 def _number(value: Any) -> str:

@@ -132,6 +132,14 @@ class Chart:
         words = [f"{self.x_title} {box.category}", *([f"{self.column_title} {box.column}"] if box.column else [])]
         return ", ".join(words)
 
+    def lines(self, n_boxes: int) -> list[tuple[str, tuple[str, ...]]]:
+        """Give families with columns that go side by side, so many that a line has no more boxes if it can be."""
+        n_most = max(n_boxes // len(self.categories), 1)
+        n_lines = -(-len(self.columns) // n_most)
+        n_each = -(-len(self.columns) // n_lines)
+        parts = [self.columns[i : i + n_each] for i in range(0, len(self.columns), n_each)]
+        return [(row, part) for row in self.rows for part in parts]
+
     def panel(self, row: str, column: str) -> list[Box]:
         """Give the boxes of one panel, in the order of the axis."""
         found = {box.category: box for box in self.boxes if (box.row, box.column) == (row, column)}
@@ -233,6 +241,8 @@ def charts_of(
             charts += _sheets(about, policy, own, axes, ratios=ratios)
         else:
             plain += own
+    if charts and all(point.setting == baseline for point in plain):
+        plain = []  # it is in the other charts
     if plain:
         axes = [_Axis("policy", "policy", tuple(dict.fromkeys(point.policy for point in plain)))]
         axes += [axis for axis in [_platform_axis(plain)] if len(axis.values) > 1]

@@ -17,36 +17,31 @@ from pybatsched.report.samples import Box, Chart, dodge, span_of_values
 
 _HALF: Final = WIDTH // 2
 _SLOT: Final = 42  # pixels that a box likes to have
-_LEAST_SLOT: Final = 16
+_LEAST_SLOT: Final = 20
 _MARGIN: Final = 100
 _LETTER: Final = 6.3
 _BOX, _BASELINE, _MEAN, _DOT = "#a6cee3", "#d0d0d0", "#e31a1c", "#1f4e79"
 
 
 def drawn(chart: Chart) -> list[figure]:
-    """Draw a chart: a figure for each family. O(dots log dots)."""
-    return [_row(chart, row) for row in chart.rows]
+    """Draw a chart: a figure for each family, or several where there are many columns. O(dots log dots)."""
+    lines = chart.lines((WIDTH - _MARGIN) // _LEAST_SLOT)
+    n = len(lines[0][1]) * len(chart.categories)
+    width = _HALF if _MARGIN + _SLOT * n <= _HALF else max(WIDTH, _MARGIN + _LEAST_SLOT * n)
+    return [_line(chart, row, columns, (width - _MARGIN) / n) for row, columns in lines]
 
 
-def width_of(chart: Chart) -> int:
-    """Give the width of a chart in pixels: half a page or a whole one, and more if it has very many boxes."""
-    n = len(chart.columns) * len(chart.categories)
-    if _MARGIN + _SLOT * n <= _HALF:
-        return _HALF
-    return max(WIDTH, _MARGIN + _LEAST_SLOT * n)
-
-
-def _row(chart: Chart, row: str) -> figure:
-    boxes = [box for column in chart.columns for box in chart.panel(row, column)]
-    width = width_of(chart)
-    turn, room = _turned(chart, width)
+def _line(chart: Chart, row: str, columns: Sequence[str], slot: float) -> figure:
+    boxes = [box for column in columns for box in chart.panel(row, column)]
+    turn, room = _turned(chart, slot)
     low, high = span_of_values(chart, row)
+    factors = [_factor(chart, column, category) for column in columns for category in chart.categories]
     plot = figure(
-        width=width,
+        width=round(_MARGIN + slot * len(factors)),
         height=270 + room,
         tools="pan,wheel_zoom,box_zoom,reset,save",
         active_drag=None,
-        x_range=FactorRange(factors=_factors(chart), range_padding=0.02),
+        x_range=FactorRange(factors=factors, range_padding=0.02),
         y_range=Range1d(start=low, end=high),
         y_axis_type="log" if chart.is_log else "linear",
         title=row,
@@ -105,10 +100,6 @@ def _paint(plot: figure, chart: Chart, boxes: Sequence[Box]) -> None:
     plot.add_tools(HoverTool(renderers=[points], tooltips=of_dots))
 
 
-def _factors(chart: Chart) -> list[Any]:
-    return [_factor(chart, column, category) for column in chart.columns for category in chart.categories]
-
-
 def _factor(chart: Chart, column: str, category: str) -> Any:
     return (f"{chart.column_title} {column}", category) if chart.column_title else category
 
@@ -117,11 +108,10 @@ def _dodged(factor: Any, by: float) -> Any:
     return (*factor, by) if isinstance(factor, tuple) else (factor, by)
 
 
-def _turned(chart: Chart, width: int) -> tuple[float, int]:
+def _turned(chart: Chart, slot: float) -> tuple[float, int]:
     """Give the angle of labels at which they do not touch, and the height that they then take beyond one line."""
-    slot = (width - _MARGIN) / (len(chart.columns) * len(chart.categories))
     longest = _LETTER * max(map(len, chart.categories))
-    if longest < slot:
+    if longest < 0.9 * slot:
         return 0.0, 15 if chart.column_title else 0
     angle = math.pi / 4 if slot > 22 else math.pi / 2
     return angle, round(longest * math.sin(angle)) + (15 if chart.column_title else 0)

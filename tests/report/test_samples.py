@@ -95,7 +95,7 @@ def test_a_third_axis_makes_charts_of_their_own(tmp_path: Path) -> None:
 def test_a_platform_that_an_option_determines_is_no_axis(tmp_path: Path) -> None:
     """Each alpha is tried on a platform of its own; pairs are those of the same week on the same platform."""
     found = points_of(Store(scanned(tmp_path, n_weeks=2)))
-    chart, plain = charts_of(found, FIGURE, "conservative")
+    (chart,) = charts_of(found, FIGURE, "conservative")
     assert (chart.x_title, chart.categories) == ("theta", ("conservative", "0.5", "2", "10"))
     assert (chart.column_title, chart.columns, chart.rows) == ("alpha", ("0.05", "0.1"), ("curie", "ricc"))
     assert len(chart.boxes) == 2 * 2 * 4
@@ -103,6 +103,7 @@ def test_a_platform_that_an_option_determines_is_no_axis(tmp_path: Path) -> None
     assert chart.reference == "conservative"
     assert chart.words_of(chart.boxes[0]) == "conservative"
     assert chart.words_of(chart.panel("curie", "0.1")[1]) == "theta 0.5, alpha 0.1"
+    (plain,) = charts_of(found, FIGURE, "conservative", only="conservative")  # which the others show beside them
     assert (plain.subject, plain.categories, plain.columns) == ("", ("conservative",), ("own-10", "own-05"))
     (ratios,) = charts_of(found, FIGURE, "conservative", ratios=True)
     assert ratios.categories == ("0.5", "2", "10")
@@ -160,7 +161,7 @@ def test_the_baseline_is_the_first_setting_or_the_one_named(tmp_path: Path) -> N
 
 def test_a_baseline_that_is_named_as_a_value_has_a_place_of_its_own(tmp_path: Path) -> None:
     rows = [row("w", "fcfs", 5.0)] + [row("w", "easy", 1.0, options={"order": order}) for order in ("fcfs", "sjf")]
-    grid, _ = charts_of(points(tmp_path, rows), FIGURE, "fcfs")
+    (grid,) = charts_of(points(tmp_path, rows), FIGURE, "fcfs")
     assert grid.categories == ("fcfs ", "fcfs", "sjf")
     assert values(grid)["w", "", "fcfs "] == [5.0]
     assert [grid.words_of(box) for box in grid.panel("w", "")] == ["fcfs", "order fcfs", "order sjf"]
@@ -183,3 +184,12 @@ def test_charts_of_one_policy_and_of_nothing(tmp_path: Path) -> None:
     found = points_of(Store(scanned(tmp_path, n_weeks=1)))
     assert [chart.subject for chart in charts_of(found, FIGURE, "conservative", only="redirection")] == ["redirection"]
     assert charts_of(found, "no_such_figure") == []
+
+
+def test_many_columns_go_below_each_other(tmp_path: Path) -> None:
+    rows = [row("w", "p", 1.0, options={"a": a, "b": b}) for a in range(8) for b in range(7)]
+    (chart,) = charts_of(points(tmp_path, rows), FIGURE)
+    assert [(name, len(columns)) for name, columns in chart.lines(7 * 8)] == [("w", 7)]
+    assert [columns for _, columns in chart.lines(3 * 8)] == [("0", "1", "2"), ("3", "4", "5"), ("6",)]
+    assert [columns for _, columns in chart.lines(5 * 8)] == [("0", "1", "2", "3"), ("4", "5", "6")]
+    assert len(chart.lines(1)) == 7
