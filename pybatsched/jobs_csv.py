@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
@@ -40,14 +41,20 @@ def read(path: str | Path) -> Iterator[Outcome]:
     rows = None
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file, strict=True)
-            if rows.fieldnames is None:
+            rows = csv.reader(file, strict=True)
+            head = next(rows, None)
+            if head is None:
                 raise InputError(f"{path}, line 1: the file is empty (was the disk full?)")
-            missing = [name for name in _COLUMNS if name not in (rows.fieldnames or ())]
+            missing = [name for name in _COLUMNS if name not in head]
             if missing:
                 raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")
+            places = [head.index(name) for name in _COLUMNS]
+            chosen, least = itemgetter(*places), max(places) + 1
             for row in rows:
-                yield _outcome(row, f"{path}, line {rows.line_num}")
+                if len(row) >= least:
+                    yield _outcome(chosen(row), path, rows.line_num)
+                elif row:
+                    raise InputError(f"{path}, line {rows.line_num}: the row is cut short")
     except OSError as error:
         raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -55,20 +62,18 @@ def read(path: str | Path) -> Iterator[Outcome]:
         raise InputError(f"{path}, line {line}: the table is damaged or cut short: {error}") from None
 
 
-def _outcome(row: dict[str, str | None], where: str) -> Outcome:
-    values = {name: row[name] for name in _COLUMNS}
-    if None in values.values():
-        raise InputError(f"{where}: the row is cut short")
-    text = {name: value or "" for name, value in values.items()}
-    job_id, state = f"{text['workload_name']}!{text['job_id']}", text["final_state"]
+def _outcome(values: tuple[str, ...], path: str | Path, line: int) -> Outcome:
+    name, workload, submission, state, start, runtime, allocation, metadata = values
+    job_id = f"{workload}!{name}"
     if state not in FINAL_STATES:
-        raise InputError(f"{where}: job {job_id}: final_state {state!r:.40}; expected one of {', '.join(FINAL_STATES)}")
+        expected = ", ".join(FINAL_STATES)
+        raise InputError(f"{path}, line {line}: job {job_id}: final_state {state!r:.40}; expected one of {expected}")
     try:
-        submitted_at = float(text["submission_time"])
+        submitted_at = float(submission)
         if state == REJECTED:
-            return Outcome(job_id, state, submitted_at, 0.0, 0.0, 0, text["metadata"])
-        started_at, runtime_s = float(text["starting_time"]), float(text["execution_time"])
-        procs = IntervalSet.parse(text["allocated_resources"])
+            return Outcome(job_id, state, submitted_at, 0.0, 0.0, 0, metadata)
+        started_at, runtime_s = float(start), float(runtime)
+        procs = IntervalSet.parse(allocation)
     except ValueError as error:
-        raise InputError(f"{where}: job {job_id}: {error}") from None
-    return Outcome(job_id, state, submitted_at, started_at, runtime_s, len(procs), text["metadata"], procs)
+        raise InputError(f"{path}, line {line}: job {job_id}: {error}") from None
+    return Outcome(job_id, state, submitted_at, started_at, runtime_s, len(procs), metadata, procs)

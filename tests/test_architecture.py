@@ -99,3 +99,9 @@ def test_the_policies_use_only_what_others_may_use() -> None:
 def test_no_cupboards() -> None:
     banned = ("util", "helper", "manager", "common", "misc")
     assert not [name(path) for path in MODULES if any(word in path.stem for word in banned)]
+
+
+def test_what_is_shown_of_a_campaign_is_known_without_drawing_it() -> None:
+    used = imports(PACKAGE / "report" / "samples.py")
+    assert not {top.split(".")[0] for top in used} & {"bokeh", "matplotlib", "polars"}
+    assert not any(top.startswith("pybatsched.report") for top in used)

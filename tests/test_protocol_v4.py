@@ -16,6 +16,7 @@ from pybatsched import events as e
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.intervals import IntervalSet
 from pybatsched.protocol import Message, v4
+from pybatsched.protocol.v4_shapes import DECISION_SHAPES, EVENT_SHAPES
 
 
 def procs(text: str) -> IntervalSet:
@@ -132,8 +133,8 @@ def test_decision_both_ways(decision: d.Decision, kind: str, data: dict[str, Any
 
 
 def test_every_type_of_the_protocol_is_in_the_tables() -> None:
-    assert {case[1] for case in EVENTS} >= {shape.name for shape in v4.EVENT_SHAPES} - {"SIMULATION_BEGINS"}
-    assert {case[1] for case in DECISIONS} >= {shape.name for shape in v4.DECISION_SHAPES}
+    assert {case[1] for case in EVENTS} >= {shape.name for shape in EVENT_SHAPES} - {"SIMULATION_BEGINS"}
+    assert {case[1] for case in DECISIONS} >= {shape.name for shape in DECISION_SHAPES}
 
 
 def one_event(kind: str, data: Any, **beside: Any) -> Any:
@@ -272,8 +273,8 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-KEYS = sorted({m.key for shape in v4.EVENT_SHAPES + v4.DECISION_SHAPES for m in shape.members})
-TYPES = sorted({shape.name for shape in v4.EVENT_SHAPES + v4.DECISION_SHAPES})
+KEYS = sorted({m.key for shape in EVENT_SHAPES + DECISION_SHAPES for m in shape.members})
+TYPES = sorted({shape.name for shape in EVENT_SHAPES + DECISION_SHAPES})
 
 
 @given(

@@ -1,13 +1,17 @@
-"""Draw a single figure of runs, as SVG, PDF or PNG."""
+"""Draw a single figure of runs or of a campaign, as SVG, PDF or PNG."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Final
 
+from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments
+from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES
 from pybatsched.metrics.runs import read_run
+from pybatsched.report import facets, samples
 from pybatsched.report.figures import KINDS, draw
 
 EPILOG: Final = """\
@@ -16,11 +20,16 @@ figures:
   utilisation    processors in use over time
   queue          waiting jobs over time
   cdf            share of jobs up to each value of a measure
-  boxes          quartiles of a measure, whiskers at 5 and 95 per cent, means as triangles
+  boxes          quartiles of a measure, whiskers at 5 and 95 per cent, means marked
+
+figures of a campaign, by its directory, as on its page:
+  boxes          a figure of its table for each value of the options, by family of workloads
+  ratios         the same over a baseline's, on the same workload, platform and seed
 
 examples:
   pybatsched plot gantt out/easy --output gantt.pdf
   pybatsched plot cdf out/fcfs out/easy --measure wait_s --output waits.svg
+  pybatsched plot ratios out/study --measure wait_s_mean --baseline easy --output waits.pdf
 
 It needs matplotlib: pip install 'pybatsched[plot]'
 """
@@ -29,16 +38,40 @@ It needs matplotlib: pip install 'pybatsched[plot]'
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `plot`."""
     add = parser.add_argument
-    add("figure", choices=tuple(KINDS), help="what to draw")
-    add("runs", nargs="+", metavar="PREFIX", help="runs, by the begin of their files' names")
+    add("figure", choices=tuple(dict.fromkeys((*KINDS, *facets.KINDS))), help="what to draw")
+    add("runs", nargs="+", metavar="PREFIX|DIR", help="runs, by the begin of their files' names; or one campaign")
     add("--output", required=True, metavar="FILE", help="the file to write: .svg, .pdf or .png")
     add(
-        "--measure", choices=tuple(MEASURES), default="bounded_slowdown", help="for cdf and boxes (default %(default)s)"
+        "--measure",
+        default="bounded_slowdown",
+        metavar="NAME",
+        help=f"for cdf and boxes: {', '.join(MEASURES)}; of a campaign any figure of its table (default %(default)s)",
     )
+    add(
+        "--baseline",
+        default="",
+        metavar="POLICY",
+        help="of a campaign: what others are compared with (default: its first)",
+    )
+    add("--policy", default="", metavar="LABEL", help="of a campaign: draw just this policy")
     arguments.add_tau(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Draw the figure."""
+    if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
+        if args.figure not in facets.KINDS:
+            raise InputError(f"{args.figure}: expected runs; of a campaign there are {', '.join(facets.KINDS)}")
+        points = samples.points_of(Store(args.runs[0]))
+        about = {"figure": args.measure, "baseline": args.baseline, "policy": args.policy}
+        facets.draw(args.figure, points, args.output, **about)
+        return 0
+    if args.figure not in KINDS:
+        raise InputError(f"{args.figure}: expected the directory of one campaign")
+    for name in ("baseline", "policy"):
+        if getattr(args, name):
+            raise InputError(f"--{name}: expected with a campaign")
+    if args.measure not in MEASURES:
+        raise InputError(f"measure {args.measure!r:.40}: expected one of {', '.join(MEASURES)}")
     draw(args.figure, [read_run(prefix) for prefix in args.runs], args.output, measure=args.measure, tau_s=args.tau)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ examples:
   pybatsched report out/easy                                  one run: table, Gantt chart, use and queue over time, …
   pybatsched report out/fcfs out/easy --output both.html      side by side, and job by job
   pybatsched report out/easy --journal run.pbj                hovering over a job tells its story
-  pybatsched report out/backfilling                           a campaign: means and box plots
+  pybatsched report out/backfilling                           a campaign: means, and box plots by parameter
 
 The page holds everything and loads nothing: open it without a network, send it by mail. It needs Bokeh:
 pip install 'pybatsched[report]'
@@ -41,15 +42,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where jobs have their fields (repeatable)",
     )
     arguments.add_procs(parser)
+    add(
+        "--baseline",
+        default="",
+        metavar="POLICY",
+        help="of a campaign: what others are compared with (default: its first)",
+    )
     arguments.add_tau(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and say where it is."""
     of_runs, of_campaign = _pages()
+    gc.disable()  # a page is made of many small records and no cycles; looking for some takes a tenth of the time
+    try:
+        return _write(args, of_runs, of_campaign)
+    finally:
+        gc.enable()
+
+
+def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: Callable[[str, str], str]) -> int:
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
-        text = of_campaign(args.runs[0])
+        text = of_campaign(args.runs[0], args.baseline)
     else:
+        if args.baseline:
+            raise InputError("--baseline: expected with a campaign; runs are compared with the first one")
         if len(args.journal) > len(args.runs):
             raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
         runs = [read_run(prefix, args.workload, args.procs) for prefix in args.runs]
@@ -63,11 +80,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pages() -> tuple[Callable[..., str], Callable[[str], str]]:
+def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:
     """Bring the part that needs Bokeh, which is an extra."""
     try:
         from pybatsched.campaign.store import Store  # noqa: PLC0415  see above
         from pybatsched.report import page  # noqa: PLC0415  see above
     except ImportError as error:
         raise InputError(f"reports need {error.name}; pip install 'pybatsched[report]'") from None
-    return page.of_runs, lambda folder: page.of_campaign(Store(folder))
+    return page.of_runs, lambda folder, baseline: page.of_campaign(Store(folder), baseline)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from pybatsched.events import COMPLETED_KILLED, NOTHING, REJECTED
@@ -53,9 +54,11 @@ class Lineage(NamedTuple):
     extra_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobRecord:
     """One job of a user, whatever became of it on the way.
+
+    A report asks a job for its end and its wait some ten times, so it remembers them (and has no slots for that).
 
     `runtime_s` is the work that counts: a job that was restarted from scratch has the run time of its last segment, one
     that went on with the rest the sum of them, both without the time it took to bring it back. `segments` are what ran,
@@ -84,7 +87,7 @@ class JobRecord:
         """When it first began to run."""
         return self.segments[0].started_at
 
-    @property
+    @cached_property
     def ended_at(self) -> float:
         """When it ended for good."""
         return self.segments[-1].ended_at
@@ -104,7 +107,7 @@ class JobRecord:
         """From its first submission to its last end: flow, response or turnaround time."""
         return self.ended_at - self.submitted_at
 
-    @property
+    @cached_property
     def wait_s(self) -> float:
         """All of its flow that is not its run time; for a job of one segment, from submission to start."""
         return max(self.flow_s - self.runtime_s, 0.0)
@@ -146,8 +149,12 @@ def lineage_of(metadata: str) -> Lineage | None:
     return Lineage(said["parent"], segment, said.get("work") == "rest", extra_s)
 
 
-def put_together(first: Outcome | None, later: Sequence[Outcome]) -> JobRecord:
+def put_together(first: Outcome | None, later: Sequence[Outcome], fields: Mapping[str, Any] = NOTHING) -> JobRecord:
     """Make one job of its segments: the original row, if it is known, and those that went on for it. O(k log k)."""
+    if first is not None and not later:  # nearly all jobs of nearly all runs
+        ran = first.state != REJECTED
+        runtime_s = max(first.runtime_s, 0.0) if ran else 0.0
+        return JobRecord(first.id, first.state, first.submitted_at, runtime_s, (first,) if ran else (), fields)
     chain: list[tuple[Outcome, Lineage | None]] = [] if first is None else [(first, None)]
     chain += sorted(((outcome, lineage_of(outcome.metadata)) for outcome in later), key=_place_in_chain)
     last = chain[-1][0]
@@ -159,7 +166,7 @@ def put_together(first: Outcome | None, later: Sequence[Outcome]) -> JobRecord:
             break
     job_id = first.id if first is not None else chain[0][1].parent if chain[0][1] is not None else last.id
     segments = tuple(outcome for outcome, _ in parts)
-    return JobRecord(job_id, last.state, chain[0][0].submitted_at, max(runtime_s, 0.0), segments)
+    return JobRecord(job_id, last.state, chain[0][0].submitted_at, max(runtime_s, 0.0), segments, fields)
 
 
 def _place_in_chain(part: tuple[Outcome, Lineage | None]) -> int:
@@ -181,13 +188,12 @@ def joined(outcomes: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] 
             firsts[outcome.id] = outcome
         else:
             later.setdefault(lineage.parent, []).append(outcome)
-    records = [put_together(outcome, later.pop(job_id, ())) for job_id, outcome in firsts.items()]
-    records += [put_together(None, segments) for segments in later.values()]
-    if not fields:
-        return records
-    return [
-        JobRecord(r.id, r.state, r.submitted_at, r.runtime_s, r.segments, fields.get(r.id, NOTHING)) for r in records
-    ]
+    records = []
+    for job_id, outcome in firsts.items():
+        segments = later.pop(job_id, ())
+        records.append(put_together(outcome, segments, fields.get(job_id, NOTHING)))
+    records += [put_together(None, segments, fields.get(parent, NOTHING)) for parent, segments in later.items()]
+    return records
 
 
 #: States after which a job may go on as another one.

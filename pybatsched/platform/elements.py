@@ -1,60 +1,31 @@
-"""What the elements of a platform file mean: hosts, their properties and the network between them."""
+"""What the elements of a platform file mean: zones, hosts and their properties; `wiring` knows the network."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
 
-from pybatsched.errors import InputError
 from pybatsched.platform import radical, units
 from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
+from pybatsched.platform.notes import Notes, Place, Remark
 from pybatsched.platform.schema import REFUSED, REMARKS, VALUES
-from pybatsched.platform.zones import Link, Network, Route, Zone
-
-T = TypeVar("T")
+from pybatsched.platform.wiring import Wiring, cost
+from pybatsched.platform.zones import Link, Network, Zone
 
 _VERSION = re.compile(r"4(\.[01]?0*)?")
 _WHOLE = re.compile(r"[0-9]{1,9}(\.0*)?")
 _TOPOLOGIES = ("FLAT", "TORUS", "FAT_TREE", "DRAGONFLY")
 _ROUTINGS = ("Cluster", "Dijkstra", "DijkstraCache", "Floyd", "Full", "None", "Vivaldi", "Wifi")
 _BY_LOWER_CASE = {routing.lower(): routing for routing in _ROUTINGS}
-_TRACE_FILES = frozenset(("speed_file", "availability_file", "state_file", "bandwidth_file", "latency_file"))
-_HALF = re.compile(r"_(UP|DOWN)$")
-_OF_CLUSTER = re.compile(r"_(link|backbone|limiter|loopback)\b|_link_")  # those that clusters make themselves
 # SimGrid knows zones of zones and zones of hosts, and none of both.
 _OF_ZONES = frozenset(("zone", "AS", "cluster", "peer", "zoneRoute", "ASroute", "bypassZoneRoute", "bypassASroute"))
 _OF_HOSTS = frozenset(("host", "cabinet", "router", "host_link", "route", "bypassRoute"))
 _AFTER_ROUTES = frozenset(
     ("route", "bypassRoute", "zoneRoute", "ASroute", "bypassZoneRoute", "bypassASroute", "trace", "trace_connect")
 )
-
-
-class Place(NamedTuple):
-    """An element of the file and where it begins; a tuple, because there may be a million of them."""
-
-    tag: str
-    attributes: dict[str, str]
-    line: int
-
-    @property
-    def name(self) -> str:
-        """The element as errors show it."""
-        given = self.attributes.get("id")
-        if given is None:
-            return f"<{self.tag}>"
-        return f"<{self.tag} id={given if given.isprintable() else ascii(given):.80}>"
-
-
-class Remark(NamedTuple):
-    """Something to tell the user about a line; `is_refused` if SimGrid, and so Batsim, refuses what we read."""
-
-    line: int
-    text: str
-    is_refused: bool
 
 
 class Content:
@@ -65,47 +36,35 @@ class Content:
         self.network = Network()
         #: From which place in `hosts` on they are in which zone.
         self.slices: list[tuple[int, Zone]] = []
-        self._source = source
-        self._remarks: dict[str, Remark] = {}
+        self._notes = Notes(source, self.network.refused)
         self._zones = [Zone("", "")]
-        self._zone_ids: set[str] = set()
+        self._wiring = Wiring(self._notes, self.network, self._zones)
         self._lines: dict[str, int] = {}  # of hosts, once somebody asks
-        self._link_names: set[str] = set()  # as routes may use them
         self._props: dict[str, str] = {}
-        self._route: list[str] = []
         self._begin: dict[str, Callable[[Place], None]] = {
             "platform": self._platform,
             "zone": self._begin_zone,
             "AS": self._begin_zone,
             "cabinet": self._cabinet,
             "peer": self._peer,
-            "link": self._link,
-            "backbone": self._backbone,
-            "host_link": self._host_link,
-            "router": self._router,
-            "link_ctn": self._link_ctn,
             "include": self._include,
+            **self._wiring.begin,
         }
         self._end: dict[str, Callable[[Place], None]] = {
             "zone": self._end_zone,
             "AS": self._end_zone,
             "host": self._host,
             "cluster": self._cluster,
-            "route": self._end_route,
-            "bypassRoute": self._end_route,
-            "zoneRoute": self._end_zone_route,
-            "ASroute": self._end_zone_route,
-            "bypassZoneRoute": self._end_zone_route,
-            "bypassASroute": self._end_zone_route,
+            **self._wiring.end,
         }
 
     def remark(self, kind: str, line: int, text: str, *, is_refused: bool = False) -> None:
         """Keep something to tell the user, once for each kind of it."""
-        self._remarks.setdefault(kind, Remark(line, text, is_refused))
+        self._notes.remark(kind, line, text, is_refused=is_refused)
 
     def remarks(self) -> list[Remark]:
         """Give all remarks in the order of the file."""
-        return sorted(self._remarks.values())
+        return self._notes.remarks()
 
     def begin(self, place: Place, outer: Place | None) -> None:
         """Take an element whose attributes are those it may have."""
@@ -117,17 +76,17 @@ class Content:
             self._settle(place)
         for name, value in place.attributes.items():
             if (tag, name) in VALUES and value not in VALUES[tag, name]:
-                self._refuse(
+                self._notes.refuse(
                     place,
                     f" attribute {name}: expected one of {', '.join(sorted(VALUES[tag, name]))}, got {value!r:.40}",
                 )
         if tag == "config" and self.network.zones:
-            self._refuse(place, ": expected it before all zones")
+            self._notes.refuse(place, ": expected it before all zones")
         handler = self._begin.get(tag)
         if handler is not None:
             handler(place)
         elif tag in REMARKS:
-            self.remark(tag, place.line, f"<{tag}>: {REMARKS[tag]}", is_refused=tag in REFUSED)
+            self._notes.remark(tag, place.line, f"<{tag}>: {REMARKS[tag]}", is_refused=tag in REFUSED)
 
     def end(self, place: Place) -> None:
         """Take the end of an element."""
@@ -135,43 +94,20 @@ class Content:
         if handler is not None:
             handler(place)
 
-    # --- errors and attributes ---
-
-    def _error(self, place: Place, text: str) -> InputError:
-        return InputError(f"{self._source}, line {place.line}: {place.name}{text}")
-
-    def _read(self, place: Place, key: str, read: Callable[[str], T], default: str = "") -> T:
-        """Read an attribute; errors of `read` say what was expected."""
-        text = place.attributes.get(key, default)
-        try:
-            return read(text)
-        except ValueError as error:
-            got = "" if ", got " in str(error) else f", got {text!r:.80}"
-            raise self._error(place, f" attribute {key}: expected {error}{got}") from None
-
     def _speeds(self, place: Place) -> tuple[float, ...]:
-        speeds = self._read(place, "speed", units.speeds)
+        speeds = self._notes.read(place, "speed", units.speeds)
         if not units.is_simgrids(place.attributes["speed"]):
             text = f"{place.name}: SimGrid does not understand such a speed"
-            self.remark("speed", place.line, text, is_refused=True)
+            self._notes.remark("speed", place.line, text, is_refused=True)
         return speeds
-
-    def _hop(self, place: Place, bandwidth: str, latency: str) -> tuple[float, float]:
-        return self._read(place, latency, units.latency, "0"), self._read(place, bandwidth, units.bandwidth)
-
-    def _note_traces(self, place: Place) -> None:
-        if not _TRACE_FILES.isdisjoint(place.attributes):
-            self.remark("trace", place.line, f"{place.name}: traces are not followed")
-
-    def _refuse(self, place: Place, text: str) -> None:
-        """Take note of something that can be read but that Batsim refuses."""
-        self.network.refused.append((place.line, f"{place.name}{text}"))
 
     # --- zones and properties ---
 
     def _platform(self, place: Place) -> None:
         if not _VERSION.fullmatch(place.attributes["version"]):
-            raise self._error(place, f" attribute version: expected 4 or 4.1, got {place.attributes['version']!r:.80}")
+            raise self._notes.error(
+                place, f" attribute version: expected 4 or 4.1, got {place.attributes['version']!r:.80}"
+            )
 
     def _settle(self, place: Place) -> None:
         """Let no more properties come to the zone once something else is in it, and keep its kind."""
@@ -179,23 +115,27 @@ class Content:
         zone.properties()
         kind = "zones" if place.tag in _OF_ZONES else "hosts" if place.tag in _OF_HOSTS else ""
         if kind and zone.kind not in {"", kind}:
-            raise self._error(place, f" in a zone of {zone.kind}; expected a zone of {kind} or a <zone> of its own")
+            raise self._notes.error(
+                place, f" in a zone of {zone.kind}; expected a zone of {kind} or a <zone> of its own"
+            )
         zone.kind = zone.kind or kind
         if zone.routes and place.tag not in _AFTER_ROUTES:
-            self._refuse(place, ": expected it before the routes of its zone")
+            self._notes.refuse(place, ": expected it before the routes of its zone")
 
     def _begin_zone(self, place: Place) -> None:
         given = place.attributes["routing"]
         routing = _BY_LOWER_CASE.get(given.lower())
         if routing is None:
-            raise self._error(place, f" attribute routing: expected one of {', '.join(_ROUTINGS)}, got {given!r:.80}")
+            raise self._notes.error(
+                place, f" attribute routing: expected one of {', '.join(_ROUTINGS)}, got {given!r:.80}"
+            )
         self._zones.append(self._new_zone(place, routing))
 
     def _new_zone(self, place: Place, routing: str, topology: str = "") -> Zone:
         parent, name = self._zones[-1], place.attributes["id"]
-        if name in self._zone_ids:
-            self._refuse(place, f": there is a zone {name!r:.80} already; expected another id")
-        self._zone_ids.add(name)
+        if name in self.network.zone_ids:
+            self._notes.refuse(place, f": there is a zone {name!r:.80} already; expected another id")
+        self.network.zone_ids.add(name)
         zone = Zone(name, routing, place.line, parent, parent.properties(), topology=topology)
         self.network.zones.append(zone)
         return zone
@@ -211,7 +151,7 @@ class Content:
             self._props.setdefault(key, value)
         elif tag in {"zone", "AS"}:
             if self._zones[-1].is_settled:
-                raise self._error(place, ": expected all properties of a zone before its other content")
+                raise self._notes.error(place, ": expected all properties of a zone before its other content")
             self._zones[-1].own.setdefault(key, value)
 
     def _take_props(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -228,10 +168,12 @@ class Content:
         owners = self.network.owners
         if host.name in owners:
             before = self._line_of(host.name)
-            raise self._error(place, f": host {host.name!r:.80} exists already (line {before}); expected another name")
+            raise self._notes.error(
+                place, f": host {host.name!r:.80} exists already (line {before}); expected another name"
+            )
         owners[host.name] = zone
         if len(self.hosts) >= MAX_HOSTS:
-            raise self._error(place, f": too many hosts; expected {MAX_HOSTS} at most")
+            raise self._notes.error(place, f": too many hosts; expected {MAX_HOSTS} at most")
         if not self.slices or self.slices[-1][1] is not zone:
             self.slices.append((len(self.hosts), zone))
         self.hosts.append(host)
@@ -244,40 +186,40 @@ class Content:
 
     def _host(self, place: Place) -> None:
         speeds = self._speeds(place)
-        pstate = self._read(place, "pstate", _whole, "0")
+        pstate = self._notes.read(place, "pstate", _whole, "0")
         if pstate >= len(speeds):
-            raise self._error(place, f" attribute pstate: expected less than {len(speeds)}, got {pstate}")
-        self._note_traces(place)
-        self._coordinates(place)
+            raise self._notes.error(place, f" attribute pstate: expected less than {len(speeds)}, got {pstate}")
+        self._notes.note_traces(place)
+        self._wiring.coordinates(place)
         properties, zone = self._take_props()[0], self._zones[-1].properties()
         name = place.attributes["id"]
         self._add(Host(name, speeds, self._cores(place), properties, zone, pstate, place.line), place)
         around = self._zones[-1]
         if around.routing == "None":
-            self._refuse(place, f": in zone {around.id!r:.80} with routing None, in which no message finds a way")
+            self._notes.refuse(place, f": in zone {around.id!r:.80} with routing None, in which no message finds a way")
         if around.routing == "Vivaldi" and "coordinates" not in place.attributes:
-            self._refuse(place, " has no attribute coordinates; expected one in a zone with routing Vivaldi")
+            self._notes.refuse(place, " has no attribute coordinates; expected one in a zone with routing Vivaldi")
 
     def _cores(self, place: Place) -> int:
-        n_cores = self._read(place, "core", _whole, "1")
+        n_cores = self._notes.read(place, "core", _whole, "1")
         if n_cores == 0:
-            raise self._error(place, " attribute core: expected 1 or more, got 0")
+            raise self._notes.error(place, " attribute core: expected 1 or more, got 0")
         return n_cores
 
     def _cluster(self, place: Place) -> None:
         attributes = place.attributes
         topology = attributes.get("topology", "FLAT")
         if topology not in _TOPOLOGIES:
-            raise self._error(
+            raise self._notes.error(
                 place, f" attribute topology: expected one of {', '.join(_TOPOLOGIES)}, got {topology!r:.80}"
             )
         zone = self._new_zone(place, "", topology)
-        zone.cross(self._made_link(place, "the links of ", "bw", "lat"))
+        zone.cross(self._wiring.made_link(place, "the links of ", "bw", "lat"))
         if topology == "FLAT":
             router = attributes.get("router_id") or f"{attributes['prefix']}{zone.id}_router{attributes['suffix']}"
             self.network.owners.setdefault(router, zone)
             if attributes.get("bb_bw"):
-                zone.cross(self._made_link(place, "the backbone of ", "bb_bw", "bb_lat"))
+                zone.cross(self._wiring.made_link(place, "the backbone of ", "bb_bw", "bb_lat"))
         properties, own = self._take_props()
         around = self._zones[-1].properties()
         if own and topology == "FLAT":  # SimGrid forgets to give other clusters the properties that their hosts get
@@ -287,25 +229,23 @@ class Content:
 
     def _cabinet(self, place: Place) -> None:
         if self._zones[-1].routing != "Cluster":
-            raise self._error(place, ": expected it in a zone with routing Cluster")
+            raise self._notes.error(place, ": expected it in a zone with routing Cluster")
         zone = self._zones[-1]
-        zone.cross(self._made_link(place, "the links of ", "bw", "lat"))
+        zone.cross(self._wiring.made_link(place, "the links of ", "bw", "lat"))
         like = Host("", self._one_speed(place), 1, NO_ROLE, zone.properties(), 0, place.line)
         self._row(place, "FLAT", like, zone)
-
-    def _made_link(self, place: Place, what: str, bandwidth: str, latency: str) -> Link:
-        cost_s = _cost(*self._hop(place, bandwidth, latency))
-        return Link(cost_s, f"{what}{place.name}, line {place.line}", place.line)
 
     def _row(self, place: Place, topology: str, like: Host, zone: Zone) -> None:
         """Make the hosts that a radical numbers, all like one."""
         room = MAX_HOSTS - len(self.hosts)
-        ranges = self._read(place, "radical", lambda text: radical.explode(text, room))
+        ranges = self._notes.read(place, "radical", lambda text: radical.explode(text, room))
         n_numbers = sum(map(len, ranges))
-        n_hosts = self._read(place, "topo_parameters", lambda text: radical.n_placed(topology, text, n_numbers))
+        n_hosts = self._notes.read(place, "topo_parameters", lambda text: radical.n_placed(topology, text, n_numbers))
         if n_hosts < n_numbers:
             n_left = n_numbers - n_hosts
-            self.remark("topology", place.line, f"{place.name}: its topology leaves out {n_left} hosts of its radical")
+            self._notes.remark(
+                "topology", place.line, f"{place.name}: its topology leaves out {n_left} hosts of its radical"
+            )
         prefix, suffix = place.attributes["prefix"], place.attributes["suffix"]
         shared = (like.speeds, like.n_cores, like.properties, like.zone_properties, like.pstate, like.line)
         for number in islice(chain.from_iterable(ranges), n_hosts):
@@ -314,108 +254,25 @@ class Content:
     def _one_speed(self, place: Place) -> tuple[float, ...]:
         speeds = self._speeds(place)
         if len(speeds) != 1:
-            raise self._error(place, f" attribute speed: expected one speed, got {place.attributes['speed']!r:.80}")
+            raise self._notes.error(
+                place, f" attribute speed: expected one speed, got {place.attributes['speed']!r:.80}"
+            )
         return speeds
 
     def _peer(self, place: Place) -> None:
         zone = self._zones[-1]
         if zone.routing != "Vivaldi":
-            raise self._error(place, ": expected it in a zone with routing Vivaldi")
+            raise self._notes.error(place, ": expected it in a zone with routing Vivaldi")
         where = f"the links of {place.name}, line {place.line}"
         for key in ("bw_in", "bw_out"):
-            zone.cross(Link(_cost(0.0, self._read(place, key, units.bandwidth)), where, place.line))
-        self._note_traces(place)
-        self._coordinates(place)
+            zone.cross(Link(cost(0.0, self._notes.read(place, key, units.bandwidth)), where, place.line))
+        self._notes.note_traces(place)
+        self._wiring.coordinates(place)
         speeds = self._one_speed(place)
         self._add(Host(place.attributes["id"], speeds, 1, NO_ROLE, zone.properties(), 0, place.line), place)
 
-    # --- the network ---
-
-    def _coordinates(self, place: Place) -> None:
-        """In Vivaldi zones, latencies are distances in ms between points with a height."""
-        text = place.attributes.get("coordinates", "")
-        zone = self._zones[-1]
-        if text and zone.routing == "Vivaldi":
-            x, y, height = self._read(place, "coordinates", _point)
-            cost_s = (abs(x) + abs(y) + abs(height)) / 1000
-            where = f"the way to {place.name}, line {place.line}"
-            zone.links_of[place.attributes["id"]] = Link(cost_s, where, place.line)
-
-    def _router(self, place: Place) -> None:
-        self._coordinates(place)
-        name, zone = place.attributes["id"], self._zones[-1]
-        if name in self.network.owners:
-            self._refuse(place, f": there is a host or router {name!r:.80} already; expected another id")
-        self.network.owners.setdefault(name, zone)
-
-    def _link(self, place: Place) -> None:
-        self._note_traces(place)
-        name, links = place.attributes["id"], self.network.links
-        if name in links:
-            self._refuse(place, f": there is a link {name!r:.80} already (line {links[name].line})")
-        links[name] = self._made_link(place, "", "bandwidth", "latency")
-
-        if "latency" not in place.attributes:
-            self._refuse(place, " has no attribute latency; expected one")
-        policy = place.attributes.get("sharing_policy", "SHARED")
-        if policy != "WIFI" and re.search("[;,]", place.attributes["bandwidth"]):
-            self._refuse(place, " attribute bandwidth: expected one bandwidth")
-        self._link_names |= {f"{name}_UP", f"{name}_DOWN"} if policy in {"SPLITDUPLEX", "FULLDUPLEX"} else {name}
-
-    def _link_ctn(self, place: Place) -> None:
-        direction = place.attributes.get("direction", "NONE")
-        self._route.append(place.attributes["id"] + ("" if direction == "NONE" else f"_{direction}"))
-
-    def _backbone(self, place: Place) -> None:
-        self._zones[-1].cross(self._made_link(place, "", "bandwidth", "latency"))
-
-    def _host_link(self, place: Place) -> None:
-        attributes = place.attributes
-        self._zones[-1].links_of[attributes["id"]] = (attributes["up"], attributes["down"])
-        self._check_links(place, (attributes["up"], attributes["down"]))
-
-    def _end_route(self, place: Place) -> None:
-        """Take a route between points: they are their own gateways."""
-        attributes = place.attributes
-        for key in ("src", "dst"):
-            if attributes[key] not in self.network.owners:
-                self._refuse(place, f" attribute {key}: there is no host or router {attributes[key]!r:.80} above it")
-        self._take_route(place, attributes["src"], attributes["dst"])
-
-    def _end_zone_route(self, place: Place) -> None:
-        attributes = place.attributes
-        for key in ("src", "dst"):
-            if attributes[key] not in self._zone_ids:
-                self._refuse(place, f" attribute {key}: there is no zone {attributes[key]!r:.80} above it")
-        for key in ("gw_src", "gw_dst"):
-            if attributes[key] not in self.network.owners:
-                self._refuse(place, f" attribute {key}: there is no host or router {attributes[key]!r:.80} above it")
-        self._take_route(place, attributes["gw_src"], attributes["gw_dst"])
-
-    def _take_route(self, place: Place, gw_src: str, gw_dst: str) -> None:
-        links, self._route = tuple(self._route), []
-        src, dst = place.attributes["src"], place.attributes["dst"]
-        both = place.attributes.get("symmetrical", "YES").upper() in {"YES", "TRUE", "1"}
-        name = f"<{place.tag}> from {src!r:.80} to {dst!r:.80}"
-        if not links:
-            self._refuse(place, f": the route from {src!r:.80} to {dst!r:.80} has no <link_ctn>; expected one or more")
-        self._check_links(place, links)
-        zone = self._zones[-1]
-        if (src, dst) in zone.joined and not place.tag.startswith("bypass"):
-            self._refuse(place, f": there is a route from {src!r:.80} to {dst!r:.80} already (they lead back as well)")
-        zone.joined |= {(src, dst), (dst, src)} if both else {(src, dst)}
-        zone.routes.append(Route(src, dst, gw_src, gw_dst, links, both, name, place.line))
-
-    def _check_links(self, place: Place, names: Iterable[str]) -> None:
-        for name in dict.fromkeys(names):
-            if name in self._link_names or _OF_CLUSTER.search(name):
-                continue
-            split = name in self.network.links or _HALF.sub("", name) in self.network.links
-            hint = "; a link that is split has names with _UP and _DOWN, others have not" if split else ""
-            self._refuse(place, f": there is no link {name!r:.80} above it{hint}")
-
     def _include(self, place: Place) -> None:
-        raise self._error(place, ": expected no other files (nor does SimGrid take them since 3.18)")
+        raise self._notes.error(place, ": expected no other files (nor does SimGrid take them since 3.18)")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -423,18 +280,3 @@ def _whole(text: str) -> int:
     if not _WHOLE.fullmatch(text.strip()):
         raise ValueError("a whole number")
     return int(float(text))
-
-
-def _point(text: str) -> tuple[float, float, float]:
-    try:
-        x, y, height = (float(word) for word in text.split(" "))
-    except ValueError:
-        x = y = height = float("nan")
-    if not abs(x) + abs(y) + abs(height) < float("inf"):
-        raise ValueError("three numbers with a blank between them")
-    return x, y, height
-
-
-def _cost(latency_s: float, bandwidth: float) -> float:
-    """Give what one byte takes."""
-    return latency_s + (1.0 / bandwidth if bandwidth > 0 else float("inf"))

@@ -16,8 +16,9 @@ from xml.parsers import expat
 
 from pybatsched.errors import InputError
 from pybatsched.platform import ways
-from pybatsched.platform.elements import Content, Place
+from pybatsched.platform.elements import Content
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
+from pybatsched.platform.notes import Place
 from pybatsched.platform.roles import assemble
 from pybatsched.platform.schema import DTDS, SHAPES, Shape
 

@@ -98,6 +98,7 @@ class Network:
     """All zones, links and points of a file. `owners` says in which zone a host or router is."""
 
     zones: list[Zone] = field(default_factory=list)
+    zone_ids: set[str] = field(default_factory=set)
     links: dict[str, Link] = field(default_factory=dict)
     owners: dict[str, Zone] = field(default_factory=dict)
     #: What Batsim refuses when it loads the file, though it can be read: lines and texts.

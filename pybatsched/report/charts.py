@@ -1,19 +1,18 @@
-"""The charts of the page but the Gantt chart, by Bokeh: lines over time, distributions, boxes.
+"""The charts of the page of runs but the Gantt chart, by Bokeh: lines over time and distributions.
 
 Names are data: they go into columns, which the page writes as text and never as HTML.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.palettes import Category10
 from bokeh.plotting import figure
 
 from pybatsched.metrics.classes import MEASURES, title_of
-from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length
@@ -79,33 +78,6 @@ def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -
         y = [(i + 1) / len(values) for i in kept]
         plot.step(x, y, mode="after", color=Category10[10][number % 10], legend_label=run.label)
     _tidy_legend(plot, "bottom_right")
-    return plot
-
-
-def boxes(groups: Mapping[str, Sequence[float]], title: str) -> figure:
-    """Draw a box for each group: quartiles, median, whiskers at 5 and 95 per cent, the mean as a dot. O(n log n)."""
-    names = list(groups)
-    plot = figure(
-        width=WIDTH,
-        height=300,
-        tools="pan,wheel_zoom,box_zoom,reset,save",
-        x_range=FactorRange(factors=names),
-        title=title,
-    )
-    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
-    told = {name: found for name in names if (found := distribution(groups[name])) is not None}
-    columns: dict[str, list[Any]] = {"name": list(told), "n": [d.n for d in told.values()]}
-    for key, p in (("low", 5), ("q1", 25), ("q2", 50), ("q3", 75), ("high", 95)):
-        columns[key] = [d.percentiles[p] for d in told.values()]
-    columns["mean"] = [d.mean for d in told.values()]
-    source = ColumnDataSource(columns)
-    plot.segment("name", "low", "name", "high", color="black", source=source)
-    box = plot.vbar("name", 0.6, "q3", "q1", fill_color="#a6cee3", line_color="black", source=source)
-    plot.vbar("name", 0.6, "q2", "q2", line_color="black", line_width=2, source=source)
-    plot.scatter("name", "mean", size=7, color="#e31a1c", source=source)
-    tips = [("", "@name"), ("points", "@n"), ("median", "@q2"), ("quartiles", "@q1 to @q3"), ("mean", "@mean")]
-    plot.add_tools(HoverTool(renderers=[box], tooltips=tips))
-    plot.xaxis.major_label_orientation = 0.6
     return plot
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,21 @@ _MAX_STEPS: Final = 20_000
 
 def draw(kind: str, runs: Sequence[Run], path: str | Path, *, measure: str, tau_s: float = DEFAULT_TAU_S) -> None:
     """Draw one figure of runs into a file. Raises InputError for what cannot be drawn or written."""
+    if kind == "gantt" and len(runs) != 1:
+        raise InputError(f"gantt: expected one run, got {len(runs)}")
+    with canvas(path, (7.2, 4.2 if kind == "gantt" else 3.2)) as figure:
+        axes = figure.add_subplot()
+        KINDS[kind](axes, runs, measure, tau_s)
+        if kind not in {"gantt", "boxes"} and len(runs) > 1:
+            axes.legend(frameon=False)
+
+
+@contextlib.contextmanager
+def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
+    """Give a figure of so many inches to draw on, and write it to a file in the end. Raises InputError.
+
+    The same drawing gives the same file: no date in it, and ids from a fixed salt.
+    """
     if not str(path).endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file name that ends in {', '.join(_ENDINGS)}")
     try:
@@ -26,17 +42,11 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, *, measure: str, tau_
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
         raise InputError("figures need matplotlib; pip install 'pybatsched[plot]'") from None
-    if kind == "gantt" and len(runs) != 1:
-        raise InputError(f"gantt: expected one run, got {len(runs)}")
-    # The same run gives the same file: no date in it, and ids from a fixed salt.
     with matplotlib.rc_context(
         {"svg.hashsalt": "pybatsched", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
     ):
-        figure = figures.Figure(figsize=(7.2, 4.2 if kind == "gantt" else 3.2), layout="constrained")
-        axes = figure.add_subplot()
-        KINDS[kind](axes, runs, measure, tau_s)
-        if kind != "gantt" and len(runs) > 1 and kind != "boxes":
-            axes.legend(frameon=False)
+        figure = figures.Figure(figsize=size, layout="constrained")
+        yield figure
         try:
             dates = {"Date": None} if str(path).endswith(".svg") else {"CreationDate": None}
             figure.savefig(path, dpi=160, metadata=None if str(path).endswith(".png") else dates)
@@ -71,7 +81,7 @@ def _draw_steps(axes: Any, runs: Sequence[Run], steps_of: Callable[[Run], Steps]
         if len(times) > _MAX_STEPS:
             edges = [times[0] + (times[-1] - times[0]) * k / _MAX_STEPS for k in range(_MAX_STEPS + 1)]
             times, values = edges[:-1], steps.binned(edges)
-        axes.step(times, values, where="post", label=_plain(run.label), linewidth=0.9)
+        axes.step(times, values, where="post", label=plain(run.label), linewidth=0.9)
     axes.set_xlabel("time (s)")
     axes.set_ylabel(name)
 
@@ -84,7 +94,7 @@ def _draw_queue(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) ->
     _draw_steps(axes, runs, lambda run: queue_length(run.records), "waiting jobs")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Keep matplotlib from reading a name as mathematics."""
     return text.replace("$", r"\$")
 
@@ -96,7 +106,7 @@ def _values(run: Run, measure: str, tau_s: float) -> list[float]:
 def _draw_cdf(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:
     for run in runs:
         values = _values(run, measure, tau_s)
-        axes.step(values, [(i + 1) / len(values) for i in range(len(values))], where="post", label=_plain(run.label))
+        axes.step(values, [(i + 1) / len(values) for i in range(len(values))], where="post", label=plain(run.label))
     axes.set_xscale("symlog", linthresh=1.0)
     axes.set_ylim(0, 1)
     axes.set_xlabel(title_of(measure))
@@ -105,9 +115,7 @@ def _draw_cdf(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> Non
 
 def _draw_boxes(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:
     values = [_values(run, measure, tau_s) for run in runs]
-    axes.boxplot(
-        values, tick_labels=[_plain(run.label) for run in runs], whis=(5, 95), showmeans=True, showfliers=False
-    )
+    axes.boxplot(values, tick_labels=[plain(run.label) for run in runs], whis=(5, 95), showmeans=True, showfliers=False)
     axes.set_ylabel(title_of(measure))
 
 

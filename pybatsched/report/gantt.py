@@ -7,6 +7,7 @@ import json
 from array import array
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from operator import itemgetter
 from typing import Any, Final
 
 from bokeh.palettes import Category20
@@ -34,17 +35,25 @@ def script() -> str:
 def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
     """Give a run as the script wants it: rectangles in the order of their starts, and what is told of each job.
 
-    O(r log r) for r intervals of processors.
+    O(n log n + r) for n jobs and r intervals of processors.
     """
     records = [record for record in run.records if record.ran]
-    rows = []
+    parts = []
     for number, record in enumerate(records):
         last = len(record.segments) - 1
         for place, part in enumerate(record.segments):
             color = _COLORS[number * 7 % len(_COLORS)] if place == last else _KILLED
-            rows += [(part.started_at, part.ended_at, low, high, number, color) for low, high in part.procs.intervals()]
-    rows.sort()
-    columns = list(zip(*rows, strict=True)) or [()] * 6
+            parts.append((part.started_at, part.ended_at, number, color, part.procs))
+    parts.sort(key=itemgetter(0, 1, 2))
+    columns: tuple[list[Any], ...] = ([], [], [], [], [], [])  # as named below
+    for begin, end, number, color, procs in parts:
+        spans = list(procs.intervals())
+        columns[0].extend([begin] * len(spans))
+        columns[1].extend([end] * len(spans))
+        columns[2].extend([low for low, _ in spans])
+        columns[3].extend([high for _, high in spans])
+        columns[4].extend([number] * len(spans))
+        columns[5].extend([color] * len(spans))
     begin, end = span_of(records)
     data: dict[str, Any] = {
         "width": WIDTH,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
-import json
+import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
+from bokeh.document import Document
 from bokeh.embed import components
 from bokeh.resources import INLINE
 
@@ -19,15 +20,15 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
-from pybatsched.report import charts, gantt
+from pybatsched.report import charts, gantt, samples, spreads
 from pybatsched.summary import STATE_WORDS
 
 _STYLE: Final = """
 body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; color: #222; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; } h3 { font-size: 1em; }
 table { border-collapse: collapse; font-size: 0.92em; } th, td { padding: 0.25em 0.8em; text-align: right; }
 th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid #888; }
-td.text { text-align: left; } .wide { overflow-x: auto; }
+td.text, th.text { text-align: left; } .wide { overflow-x: auto; }
 tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size: 0.9em; }
 .gantt { position: relative; }
 .gantt-tip { display: none; position: absolute; background: #fffffff0; border: 1px solid #888; padding: 0.4em 0.7em;
@@ -36,12 +37,6 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 """
 _HOW_TO_LOOK: Final = """<p class="note">The wheel zooms in time, with shift in processors, with ctrl in both; drag to
 move, double click to see all, hover for a job. What was killed is grey.</p>"""
-_FIGURES: Final = (
-    "wait_s_mean",
-    "bounded_slowdown_mean",
-    "bounded_slowdown_max",
-    "utilisation",
-)
 
 
 def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: float = DEFAULT_TAU_S) -> str:
@@ -79,34 +74,71 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
     return _page(", ".join(run.label for run in runs), sections, script)
 
 
-def of_campaign(store: Store) -> str:
-    """Write the page of a campaign: its table, and a box plot of each figure for each policy and its options."""
+def of_campaign(store: Store, baseline: str = "") -> str:
+    """Write the page of a campaign: its table, and charts of each figure by parameter, also over a baseline.
+
+    The baseline is a policy by its label, or with its options; without one it is the first of the campaign.
+    """
     rows = table.frame(store)
     manifest = store.manifest()
     if rows.is_empty():
         raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
-    groups: dict[str, dict[str, list[float]]] = {figure: {} for figure in _FIGURES}
-    one_platform = rows["platform"].n_unique() == 1
-    for row in rows.iter_rows(named=True):
-        words = ", ".join(f"{key}={value}" for key, value in json.loads(row["options"]).items())
-        name = f"{row['policy']}{f' ({words})' if words else ''}"
-        for figure, found in groups.items():
-            if row[figure] is not None:
-                found.setdefault(name if one_platform else f"{row['platform']}: {name}", []).append(row[figure])
-    drawn: dict[str, Any] = {figure: charts.boxes(found, _title(figure)) for figure, found in groups.items() if found}
-    script, divs = components(drawn) if drawn else ("", {})
     means = table.grouped(rows, ("platform", "policy", "options"), table.SHOWN)
-    head = [_title(name) for name in means.columns]
+    head = [samples.figure_title(name) for name in means.columns]
     body = [[_number(value) for value in row] for row in means.iter_rows()]
+    script, pictures = _pictures(samples.points_of(store), baseline)
     sections = [
         f'<p class="note">{rows.height:,} of {len(manifest["points"]):,} points are done.</p>',
         "<h2>Means</h2>",
         _table(head, body),
-        "<h2>Spread over workloads and seeds</h2>",
-        '<p class="note">Boxes are quartiles, whiskers 5 and 95 per cent, red dots means.</p>',
-        *divs.values(),
+        *pictures,
     ]
     return _page(str(manifest["name"]), sections, script)
+
+
+def _pictures(points: Sequence[samples.Point], named: str) -> tuple[str, list[str]]:
+    """Draw all charts of a campaign: the script, and the sections, one for each policy with several settings."""
+    baseline = samples.baseline_of(points, named)
+    by_subject: dict[str, list[samples.Chart]] = {}
+    for figure in samples.FIGURES:
+        charts_of_figure = samples.charts_of(points, figure, baseline)
+        if baseline:
+            charts_of_figure += samples.charts_of(points, figure, baseline, ratios=True)
+        for chart in charts_of_figure:
+            by_subject.setdefault(chart.subject, []).append(chart)
+    plots = {chart: spreads.drawn(chart) for found in by_subject.values() for chart in found}
+    drawn: dict[str, Any] = {str(number): plot for number, plot in enumerate(itertools.chain(*plots.values()))}
+    document = Document()
+    with document.models.freeze():  # otherwise Bokeh goes through all charts again with each one
+        for plot in drawn.values():
+            document.add_root(plot)
+    script, divs = components(drawn) if drawn else ("", {})
+    sections = [_how_to_read(baseline)]
+    elements = iter(divs.values())
+    for subject, found in by_subject.items():
+        axes = " and ".join(name for name in (found[0].x_title, found[0].column_title) if name)
+        sections.append(f"<h2>{html.escape(f'{subject}: by {axes}' if subject else f'By {axes}')}</h2>")
+        parts = []
+        for chart in found:
+            note = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
+            own = "\n".join(itertools.islice(elements, len(plots[chart])))
+            parts.append(f'<div class="wide"><h3>{html.escape(chart.title)}{note}</h3>{own}</div>')
+        sections.append(f'<div class="row">{"".join(parts)}</div>')
+    return script, sections
+
+
+def _how_to_read(baseline: str) -> str:
+    compared = (
+        f" Ratios are to {html.escape(baseline)} on the same workload, platform and seed; below the dashed line at 1"
+        " the value is smaller than that of the baseline."
+        if baseline
+        else ""
+    )
+    return (
+        "<h2>Spread over workloads and seeds</h2>\n"
+        '<p class="note">A dot is a run; hover for its workload. Boxes are quartiles, whiskers 5 and 95 per cent, red'
+        f" diamonds means; the baseline is grey.{compared}</p>"
+    )
 
 
 def _page(title: str, sections: Sequence[str], script: str) -> str:
@@ -122,27 +154,19 @@ def _page(title: str, sections: Sequence[str], script: str) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> str:
     """Write a table; all of it is text."""
-    cells = "".join(f"<th>{html.escape(word)}</th>" for word in head)
+    kinds = [_kind(word) for word in rows[0]] if rows else [""] * len(head)
+    cells = "".join(f"<th{kind}>{html.escape(word)}</th>" for word, kind in zip(head, kinds, strict=True))
     body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     mark = f' id="{name}"' if name else ""
     return f'<div class="wide"><table{mark}><thead><tr>{cells}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
 
 
 def _cell(word: str) -> str:
-    kind = "" if word[:1].isdigit() or word[:1] in {"-", ""} else ' class="text"'
-    return f"<td{kind}>{html.escape(word)}</td>"
+    return f"<td{_kind(word)}>{html.escape(word)}</td>"
 
 
-def _title(figure: str) -> str:
-    """Name a figure of the table for people.
-
-    >>> _title("wait_s_mean"), _title("utilisation")
-    ('mean wait (s)', 'utilisation')
-    """
-    measure, _, statistic = figure.rpartition("_")
-    if measure in MEASURES:
-        return f"{statistic} {title_of(measure)}"
-    return title_of(figure)
+def _kind(word: str) -> str:
+    return "" if word[:1].isdigit() or word[:1] in {"-", ""} else ' class="text"'
 
 
 def _number(value: Any) -> str:

@@ -16,7 +16,10 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
+from support import campaigns
 from support.process import run_cli
+
+from pybatsched.campaign import table
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -148,15 +151,58 @@ def test_a_hundred_thousand_rectangles_are_painted_and_found(browser: webdriver.
     assert gantt(browser, "return g.at(10001, 0)") == -1
 
 
+#: What is drawn in each figure of a campaign's page: its name, its family, its categories, the boxes and the dots.
+DRAWN = """return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => {
+  const count = (name) => plot.renderers.find((r) => r.name === name).data_source.get_length();
+  return [plot.name, plot.title.text, plot.x_range.factors, count("boxes"), count("dots")];
+})"""
+
+
 def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> None:
     spec = tmp_path / "s.toml"
     spec.write_text(
-        'name = "small"\nseeds = [1, 2]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 30}\n'
-        '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "easy"\n[[policy]]\nname = "fcfs"\n'
+        'name = "small"\nseeds = [1, 2, 3]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 30}\n'
+        '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "conservative"\n'
+        '[[policy]]\nname = "fcfs"\n[[policy]]\nname = "easy"\noptions = {order = ["fcfs", "sjf"]}\n'
     )
     assert run_cli("campaign", "run", str(spec), "--output", str(tmp_path / "out")).returncode == 0
     assert run_cli("report", str(tmp_path / "out"), "--output", str(tmp_path / "c.html")).returncode == 0
     load(browser, tmp_path / "c.html")
     assert browser.find_element(By.TAG_NAME, "h1").text == "small"
-    assert "4 of 4 points are done" in browser.find_element(By.TAG_NAME, "body").text
-    assert browser.execute_script("return Bokeh.documents[0].roots().length") == 4
+    assert "12 of 12 points are done" in browser.find_element(By.TAG_NAME, "body").text
+    assert [one.text for one in browser.find_elements(By.TAG_NAME, "h2")][2:] == ["easy: by order", "By policy"]
+    drawn = browser.execute_script(DRAWN)
+    assert len(drawn) == 2 * 2 * 4  # two sections, values and ratios, four figures
+    assert drawn[0] == ["boxes-bounded_slowdown_mean", "d", ["conservative", "fcfs", "sjf"], 3, 9]
+    assert drawn[1][:4] == ["ratios-bounded_slowdown_mean", "d", ["fcfs", "sjf"], 2]
+    assert drawn[8] == ["boxes-bounded_slowdown_mean", "d", ["conservative", "fcfs"], 2, 6]
+    assert drawn[9][2:4] == [["fcfs"], 1]
+
+
+def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    campaigns.scanned(tmp_path / "study", n_weeks=4)
+    assert run_cli("report", str(tmp_path / "study"), "--output", str(tmp_path / "c.html")).returncode == 0
+    load(browser, tmp_path / "c.html")
+    drawn = browser.execute_script(DRAWN)
+    assert [row[1] for row in drawn[:4]] == ["curie", "ricc", "curie", "ricc"]
+    categories = ["conservative", "0.5", "2", "10"]
+    assert drawn[0][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories], 8, 32]
+    assert drawn[2][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories[1:]], 6, 24]
+    names = browser.execute_script(
+        "return Bokeh.documents[0].roots()[0].renderers.find((r) => r.name === 'dots').data_source.get('name')"
+    )
+    assert set(names) == {f"curie-week0{week}" for week in (1, 2, 3, 4)}
+    wide = browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    assert wide  # nothing sticks out of the page
+
+
+def test_names_of_a_campaign_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    rows = [campaigns.Row("w", EVIL, {"n_jobs": 1, **dict.fromkeys(table.SHOWN, 2.0)}, {EVIL: k}) for k in (1, 2)]
+    campaigns.keep(tmp_path / "evil", rows, ["w"])
+    assert run_cli("report", str(tmp_path / "evil"), "--output", str(tmp_path / "c.html")).returncode == 0
+    load(browser, tmp_path / "c.html")
+    assert browser.title == "made-up"
+    assert EVIL in browser.find_elements(By.TAG_NAME, "h2")[2].text
+    assert len(browser.execute_script(DRAWN)) == 8

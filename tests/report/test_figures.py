@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from support import campaigns
 from support.process import run_cli
 
+from pybatsched.campaign.store import Store
+from pybatsched.errors import InputError
 from pybatsched.explain import explain, stories
 from pybatsched.journal import JournalReader
 from pybatsched.metrics.runs import read_run
-from pybatsched.report import gantt
+from pybatsched.report import facets, gantt, page, samples
 from pybatsched.report.figures import KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +46,83 @@ def test_figures_are_the_same_for_the_same_run(kind: str, ending: str, place: Pa
     assert found[0] == found[1]
 
 
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return campaigns.scanned(tmp_path_factory.mktemp("study"))
+
+
+@pytest.mark.parametrize("kind", facets.KINDS)
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
+    kind: str, ending: str, study: Path, tmp_path: Path
+) -> None:
+    points = samples.points_of(Store(study))
+    found = []
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.{ending}"
+        facets.draw(kind, points, path, figure="wait_s")
+        found.append(path.read_bytes())
+    assert found[0] == found[1]
+    assert len(found[0]) > 5000
+
+
+def test_a_figure_of_a_campaign_says_what_it_shows(study: Path, tmp_path: Path) -> None:
+    args = ("--measure", "wait_s_mean", "--policy", "redirection", "--output", "x.svg")
+    done = run_cli("plot", "ratios", str(study), *args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "x.svg").read_text()
+    texts = re.findall(r"<!-- (.*?) -->", text)
+    assert "redirection: mean wait, over that of conservative" in texts
+    assert texts.count("alpha 0.05") == texts.count("alpha 0.1") == 1
+    assert [word for word in texts if word in {"0.5", "2", "10"}][:3] == ["0.5", "2", "10"]
+    assert "theta" in texts
+
+
+def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> None:
+    rows = [
+        campaigns.Row("w", "$\\frac$", {"wait_s_mean": 1.0}),
+        campaigns.Row("w", "p", {"wait_s_mean": 2.0}, {"o$_{": "$x"}),
+        campaigns.Row("w", "p", {"wait_s_mean": 2.0}, {"o$_{": "^$y$"}),
+    ]
+    points = samples.points_of(Store(campaigns.keep(tmp_path / "c", rows, ["w"])))
+    for kind in facets.KINDS:
+        facets.draw(kind, points, tmp_path / "x.svg", figure="wait_s_mean")
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("gantt",), "gantt: expected runs; of a campaign there are boxes, ratios"),
+        (("boxes", "--measure", "joy"), "measure 'joy': expected one of bounded_slowdown_max, bounded_slowdown_mean"),
+        (("boxes", "--policy", "joy"), "policy 'joy': expected one of conservative, redirection"),
+        (("ratios", "--baseline", "joy"), "baseline 'joy': expected one of conservative, redirection"),
+        (("ratios", "--policy", "conservative"), "ratios: no points to show, of conservative"),
+    ],
+)
+def test_what_cannot_be_drawn_of_a_campaign(args: tuple[str, ...], said: str, study: Path, tmp_path: Path) -> None:
+    done = run_cli("plot", args[0], str(study), *args[1:], "--output", "x.svg", cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
+    none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
+    with pytest.raises(InputError, match="no cell is done"):
+        facets.draw("boxes", none, tmp_path / "x.svg", figure="wait_s")
+    rows = [campaigns.Row("w", "p", {"wait_s_mean": 1.0})]
+    one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
+    with pytest.raises(InputError, match="expected a campaign with several policies or settings"):
+        facets.draw("ratios", one, tmp_path / "x.svg", figure="wait_s")
+
+
+def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Path) -> None:
+    text = page.of_campaign(Store(study), "redirection (theta=2, alpha=0.1)")
+    assert "over that of redirection (theta=2, alpha=0.1)</h3>" in text
+    assert "over that of conservative" not in text
+    with pytest.raises(InputError, match="baseline 'joy'"):
+        page.of_campaign(Store(study), "joy")
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -50,6 +130,9 @@ def test_figures_are_the_same_for_the_same_run(kind: str, ending: str, place: Pa
         (("gantt", "easy", "pushy", "--output", "x.svg"), "gantt: expected one run, got 2"),
         (("cdf", "nothing", "--output", "x.svg"), "nothing_jobs.csv: cannot read the jobs"),
         (("cdf", "easy", "--output", "none/x.svg"), "none/x.svg: cannot be written"),
+        (("cdf", "easy", "--measure", "joy", "--output", "x.svg"), "measure 'joy': expected one of wait_s, flow_s"),
+        (("ratios", "easy", "pushy", "--output", "x.svg"), "ratios: expected the directory of one campaign"),
+        (("boxes", "easy", "--baseline", "easy", "--output", "x.svg"), "--baseline: expected with a campaign"),
     ],
 )
 def test_what_cannot_be_drawn(args: tuple[str, ...], said: str, place: Path) -> None:

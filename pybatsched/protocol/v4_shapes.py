@@ -1,0 +1,228 @@
+"""The shapes of events and decisions in Batsim's JSON, versions 3.1 to 4.2: one table, read in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched.intervals import IntervalSet
+
+# --- kinds of members -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a member is read and written. `read` raises TypeError or ValueError; `expected` is for the message.
+
+    A value of the type `plain` is taken as it is, which is the fast way. `exact` says that writing always gives back
+    what was read; otherwise the codec compares, and keeps the original.
+    """
+
+    expected: str
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any] | None = None
+    plain: type | None = None
+    exact: bool = True
+
+
+def only(*types: type) -> Callable[[Any], Any]:
+    """Make a reader that takes values of these types as they are, and raises TypeError for others."""
+
+    def read(value: Any) -> Any:
+        if type(value) not in types:
+            raise TypeError
+        return value
+
+    return read
+
+
+def number(value: Any) -> float:
+    """Read a number that is a double; an integer may be written without a point."""
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        raise TypeError
+    return float(value)  # OverflowError is an ArithmeticError, translated by the caller
+
+
+def _identifier(value: Any) -> str:
+    if type(value) is str:
+        return value
+    if type(value) is int:
+        return str(value)
+    raise TypeError
+
+
+def _identifiers(value: Any) -> tuple[str, ...]:
+    if type(value) is not list:
+        raise TypeError
+    return tuple(map(_identifier, value))
+
+
+def _procs(value: Any) -> IntervalSet:
+    if type(value) is not str:
+        raise TypeError
+    return IntervalSet.parse(value)
+
+
+def _procs_if_any(value: Any) -> IntervalSet | None:
+    try:
+        return _procs(value)
+    except (TypeError, ValueError):
+        return None  # a user's own event may call anything "resources"
+
+
+def _resources(value: Any) -> tuple[e.Resource, ...]:
+    if type(value) is not list:
+        raise TypeError
+    return tuple(map(_resource, value))
+
+
+def _resource(raw: Any) -> e.Resource:
+    if type(raw) is not dict:
+        raise TypeError
+    known = {key: value for key, value in raw.items() if key in _RESOURCE and value is not None}
+    for key, value in known.items():
+        if type(value) is not _RESOURCE[key]:
+            raise ValueError(f"{key} of a resource is {shown(value)}")
+    if "id" not in known:
+        raise ValueError("a resource has no id")
+    extra = {key: value for key, value in raw.items() if key not in known}
+    return e.Resource(**known, extra=extra or e.NOTHING)
+
+
+def _write_resources(resources: tuple[e.Resource, ...]) -> list[dict[str, Any]]:
+    return [
+        {key: v for key in _RESOURCE if (v := getattr(resource, key)) is not None} | dict(resource.extra)
+        for resource in resources
+    ]
+
+
+_RESOURCE: Final = {"id": int, "name": str, "state": str, "properties": dict, "zone_properties": dict}
+
+TEXT: Final = Kind("a text", only(str), plain=str)
+INTEGER: Final = Kind("an integer", only(int), plain=int)
+FLAG: Final = Kind("true or false", only(bool), plain=bool)
+OBJECT: Final = Kind("an object", only(dict), dict, plain=dict)
+ANY: Final = Kind("a value", lambda value: value)
+NUMBER: Final = Kind("a number", number, plain=float, exact=False)  # an integer past 2**53 is no double
+ID: Final = Kind("a job id", _identifier, plain=str, exact=False)
+IDS: Final = Kind("an array of job ids", _identifiers, list, exact=False)
+PROCS: Final = Kind("an interval set such as '0-3 5'", _procs, str, exact=False)
+MAYBE_PROCS: Final = Kind("anything", _procs_if_any, str, exact=False)
+RESOURCES: Final = Kind("an array of resources", _resources, _write_resources)
+
+
+# --- shapes of events and decisions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a `data` object."""
+
+    key: str
+    kind: Kind
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The wire form of one class; the members are in the order of the class's own fields."""
+
+    name: str
+    cls: type[Any]
+    members: tuple[Member, ...] = ()
+    keys: frozenset[str] = field(init=False)
+    attributes: tuple[tuple[str, str, Callable[[Any], Any] | None], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keys", frozenset(m.key for m in self.members))
+        names = [name for name in self.cls.__struct_fields__ if name not in _BASE_FIELDS]
+        attributes = tuple((m.key, a, m.kind.write) for m, a in zip(self.members, names, strict=True))
+        object.__setattr__(self, "attributes", attributes)
+
+
+_BASE_FIELDS: Final = {"timestamp", "reason", "extra", "beside"}
+
+
+def _optional(**kinds: Kind) -> tuple[Member, ...]:
+    return tuple(Member(key, kind, required=False) for key, kind in kinds.items())
+
+
+def _required(**kinds: Kind) -> tuple[Member, ...]:
+    return tuple(Member(key, kind) for key, kind in kinds.items())
+
+
+EVENT_SHAPES: Final = (
+    Shape(
+        "SIMULATION_BEGINS",
+        e.SimulationBegins,
+        _optional(
+            nb_resources=INTEGER,
+            nb_compute_resources=INTEGER,
+            nb_storage_resources=INTEGER,
+            allow_compute_sharing=FLAG,
+            allow_storage_sharing=FLAG,
+            config=OBJECT,
+            compute_resources=RESOURCES,
+            storage_resources=RESOURCES,
+            workloads=OBJECT,
+            profiles=OBJECT,
+        ),
+    ),
+    Shape("SIMULATION_ENDS", e.SimulationEnds),
+    Shape("JOB_SUBMITTED", e.JobSubmitted, _required(job_id=ID) + _optional(job=OBJECT, profile=OBJECT)),
+    Shape(
+        "JOB_COMPLETED",
+        e.JobCompleted,
+        _required(job_id=ID) + _optional(job_state=TEXT, return_code=INTEGER, alloc=TEXT),
+    ),
+    Shape("JOB_KILLED", e.JobKilled, _required(job_ids=IDS) + _optional(job_progress=OBJECT)),
+    Shape("RESOURCE_STATE_CHANGED", e.ResourceStateChanged, _required(resources=PROCS, state=ID)),
+    Shape("REQUESTED_CALL", e.RequestedCall),
+    Shape("NOTIFY", e.Notify, _required(type=TEXT) + _optional(resources=MAYBE_PROCS)),
+    Shape("ANSWER", e.Answer, _optional(consumed_energy=NUMBER)),
+    Shape("QUERY", e.Query, _required(requests=OBJECT)),
+    Shape("FROM_JOB_MSG", e.FromJobMsg, _required(job_id=ID, msg=ANY)),
+)
+
+DECISION_SHAPES: Final = (
+    Shape(
+        "EXECUTE_JOB",
+        d.ExecuteJob,
+        _required(job_id=ID, alloc=PROCS) + _optional(mapping=OBJECT, storage_mapping=OBJECT, additional_io_job=OBJECT),
+    ),
+    Shape("REJECT_JOB", d.RejectJob, _required(job_id=ID)),
+    Shape("KILL_JOB", d.KillJob, _required(job_ids=IDS)),
+    Shape("CALL_ME_LATER", d.CallMeLater, _required(timestamp=NUMBER)),
+    Shape("SET_RESOURCE_STATE", d.SetResourceState, _required(resources=PROCS, state=ID)),
+    Shape("SET_JOB_METADATA", d.SetJobMetadata, _required(job_id=ID, metadata=TEXT)),
+    Shape(
+        "CHANGE_JOB_STATE",
+        d.ChangeJobState,
+        _required(job_id=ID, job_state=TEXT) + _optional(kill_reason=TEXT),
+    ),
+    Shape("REGISTER_JOB", d.RegisterJob, _required(job_id=ID, job=OBJECT)),
+    Shape(
+        "REGISTER_PROFILE",
+        d.RegisterProfile,
+        _required(workload_name=TEXT, profile_name=TEXT, profile=OBJECT),
+    ),
+    Shape("NOTIFY", d.Notify, _required(type=TEXT)),
+    Shape("QUERY", d.Query, _required(requests=OBJECT)),
+    Shape("ANSWER", d.Answer, _optional(estimate_waiting_time=OBJECT)),
+    Shape("TO_JOB_MSG", d.ToJobMsg, _required(job_id=ID, msg=ANY)),
+)
+
+
+def shown(value: Any) -> str:
+    """Give a short picture of a JSON value for an error message."""
+    if value is None:
+        return "null"
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else text[:57] + "..."

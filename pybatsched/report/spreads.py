@@ -1,0 +1,117 @@
+"""The charts of a campaign by Bokeh: a figure for each family of workloads, with a box and its dots for each setting.
+
+Names are data: they go into columns and labels of canvases, which are text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.plotting import figure
+
+from pybatsched.report.charts import WIDTH
+from pybatsched.report.samples import Box, Chart, dodge, span_of_values
+
+_HALF: Final = WIDTH // 2
+_SLOT: Final = 42  # pixels that a box likes to have
+_LEAST_SLOT: Final = 20
+_MARGIN: Final = 100
+_LETTER: Final = 6.3
+_BOX, _BASELINE, _MEAN, _DOT = "#a6cee3", "#d0d0d0", "#e31a1c", "#1f4e79"
+
+
+def drawn(chart: Chart) -> list[figure]:
+    """Draw a chart: a figure for each family, or several where there are many columns. O(dots log dots)."""
+    lines = chart.lines((WIDTH - _MARGIN) // _LEAST_SLOT)
+    n = len(lines[0][1]) * len(chart.categories)
+    width = _HALF if _MARGIN + _SLOT * n <= _HALF else max(WIDTH, _MARGIN + _LEAST_SLOT * n)
+    return [_line(chart, row, columns, (width - _MARGIN) / n) for row, columns in lines]
+
+
+def _line(chart: Chart, row: str, columns: Sequence[str], slot: float) -> figure:
+    boxes = [box for column in columns for box in chart.panel(row, column)]
+    turn, room = _turned(chart, slot)
+    low, high = span_of_values(chart, row)
+    factors = [_factor(chart, column, category) for column in columns for category in chart.categories]
+    plot = figure(
+        width=round(_MARGIN + slot * len(factors)),
+        height=270 + room,
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+        active_drag=None,
+        x_range=FactorRange(factors=factors, range_padding=0.02),
+        y_range=Range1d(start=low, end=high),
+        y_axis_type="log" if chart.is_log else "linear",
+        title=row,
+        x_axis_label=chart.x_title,
+        y_axis_label=f"{'ratio of ' if chart.is_ratio else ''}{chart.measure_title}",
+        name=f"{'ratios' if chart.is_ratio else 'boxes'}-{chart.figure}",
+    )
+    plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
+    plot.toolbar.logo = None
+    plot.toolbar.autohide = True
+    plot.xgrid.grid_line_color = None
+    plot.xaxis.major_label_orientation = turn
+    plot.xaxis.major_label_text_font_size = plot.yaxis.major_label_text_font_size = "12px"
+    plot.xaxis.axis_label_text_font_style = plot.yaxis.axis_label_text_font_style = "normal"
+    for axis in plot.xaxis:
+        axis.update(group_text_font_size="12px", separator_line_color=None)
+    if chart.is_ratio:
+        plot.hspan(y=[1.0], line_color="#444444", line_dash="dashed")
+    _paint(plot, chart, boxes)
+    return plot
+
+
+def _paint(plot: figure, chart: Chart, boxes: Sequence[Box]) -> None:
+    told = [box.told for box in boxes]
+    places = [_factor(chart, box.column, box.category) for box in boxes]
+    columns: dict[str, list[Any]] = {
+        "at": places,
+        "setting": [chart.words_of(box) for box in boxes],
+        "fill": [_BASELINE if box.is_baseline else _BOX for box in boxes],
+        "n": [one.n for one in told],
+        "mean": [one.mean for one in told],
+    }
+    for key, p in (("low", 5), ("q1", 25), ("q2", 50), ("q3", 75), ("high", 95)):
+        columns[key] = [one.percentiles[p] for one in told]
+    source = ColumnDataSource(columns)
+    plot.segment("at", "low", "at", "high", color="black", source=source)
+    bars = plot.vbar("at", 0.7, "q3", "q1", fill_color="fill", line_color="black", source=source, name="boxes")
+    plot.vbar("at", 0.7, "q2", "q2", line_color="black", line_width=2, source=source)
+    dots = ColumnDataSource(
+        {
+            "at": [
+                _dodged(place, dodge(k)) for place, box in zip(places, boxes, strict=True) for k in range(len(box.dots))
+            ],
+            "value": [dot.value for box in boxes for dot in box.dots],
+            "name": [dot.name for box in boxes for dot in box.dots],
+            "setting": [chart.words_of(box) for box in boxes for _ in box.dots],
+        }
+    )
+    points = plot.scatter("at", "value", size=5, color=_DOT, alpha=0.45, line_color=None, source=dots, name="dots")
+    plot.scatter("at", "mean", size=8, color=_MEAN, marker="diamond", source=source)
+    number = "{0,0.[0000]}"
+    of_boxes = [("", "@setting"), ("runs", "@n"), ("median", f"@q2{number}")]
+    of_boxes += [("quartiles", f"@q1{number} to @q3{number}"), ("mean", f"@mean{number}")]
+    plot.add_tools(HoverTool(renderers=[bars], tooltips=of_boxes))
+    of_dots = [("", "@name"), ("", "@setting"), ("value", f"@value{number}")]
+    plot.add_tools(HoverTool(renderers=[points], tooltips=of_dots))
+
+
+def _factor(chart: Chart, column: str, category: str) -> Any:
+    return (f"{chart.column_title} {column}", category) if chart.column_title else category
+
+
+def _dodged(factor: Any, by: float) -> Any:
+    return (*factor, by) if isinstance(factor, tuple) else (factor, by)
+
+
+def _turned(chart: Chart, slot: float) -> tuple[float, int]:
+    """Give the angle of labels at which they do not touch, and the height that they then take beyond one line."""
+    longest = _LETTER * max(map(len, chart.categories))
+    if longest < 0.9 * slot:
+        return 0.0, 15 if chart.column_title else 0
+    angle = math.pi / 4 if slot > 22 else math.pi / 2
+    return angle, round(longest * math.sin(angle)) + (15 if chart.column_title else 0)
