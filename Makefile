@@ -49,6 +49,7 @@ platforms: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/exchanges.py
 	$(BIN)/python benchmarks/simulations.py
+	$(BIN)/python benchmarks/decisions.py
 
 # Installed anew whenever the project's own description or the pins have changed.
 $(VENV)/ready: pyproject.toml constraints.txt

@@ -25,8 +25,9 @@ Status = Literal["exact", "within noise", "trend only", "not reproducible"]
 
 
 class Claim(BaseModel):
-    """Something that was published: a number with a relative `tolerance` or an absolute one, or bounds for a trend.
+    """Something that was published: a number with a relative `tolerance` or an absolute one (`within`), or bounds.
 
+    `below` and `above` are bounds that must not be met, for trends; `least` and `most` may be, for ranges.
     A claim of the status "not reproducible" says `why`, is measured all the same, and never fails.
     """
 
@@ -41,16 +42,29 @@ class Claim(BaseModel):
     within: float = Field(default=0.0, ge=0)
     below: float | None = None
     above: float | None = None
+    least: float | None = None
+    most: float | None = None
     status: Status
     why: str = ""
 
     @model_validator(mode="after")
     def _judgeable(self) -> Claim:
-        if self.published is None and self.below is None and self.above is None:
-            raise ValueError("expected published, below or above")
+        if all(value is None for value in (self.published, self.below, self.above, self.least, self.most)):
+            raise ValueError("expected published, below, above, least or most")
         if self.status == "not reproducible" and not self.why:
             raise ValueError("expected why it is not reproducible")
         return self
+
+    @property
+    def expected(self) -> str:
+        """What was published, in a few characters."""
+        if self.published is not None:
+            allowed = f"{self.tolerance:.0%}" if self.tolerance else f"{self.within:g}"
+            return f"{self.published:g} ± {allowed}" if self.tolerance or self.within else f"{self.published:g}"
+        signs = (("<", self.below), (">", self.above), ("≥", self.least), ("≤", self.most))
+        if self.least is not None and self.most is not None:
+            return f"{self.least:g} to {self.most:g}"
+        return ", ".join(f"{sign} {bound:g}" for sign, bound in signs if bound is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,4 +136,9 @@ def _is_so(claim: Claim, value: float) -> bool:
         allowed = max(claim.tolerance * abs(claim.published), claim.within) + 1e-12
         if abs(value - claim.published) > allowed:
             return False
-    return (claim.below is None or value < claim.below) and (claim.above is None or value > claim.above)
+    return (
+        (claim.below is None or value < claim.below)
+        and (claim.above is None or value > claim.above)
+        and (claim.least is None or value >= claim.least)
+        and (claim.most is None or value <= claim.most)
+    )

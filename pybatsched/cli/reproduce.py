@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -60,13 +61,13 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         arguments.say(crew.told(progress, folder))
     verdicts = [studies.judge(claim, rows) for claim in claims]
-    print(study.title)
     lines = [("claim", "published", "measured", "verdict")]
-    lines += [(one.claim.says, _published(one.claim), _shown(one.value), one.word) for one in verdicts]
+    lines += [(one.claim.says, one.claim.expected, _shown(one.value), one.word) for one in verdicts]
+    print(study.title)
     print("\n".join(aligned(lines, "lrrl")))
-    for one in verdicts:
-        if one.claim.why:
-            print(f"{one.claim.id}: {one.claim.why}")
+    for why, n in Counter(one.claim.why for one in verdicts if one.claim.why).items():
+        print(f"not reproducible ({n}): {why}")
+    write_text(store.folder / "verdicts.md", [_as_markdown(study, verdicts)])
     if not rows.is_empty():
         _write_page(store)
     if progress.n_failed:
@@ -99,10 +100,15 @@ def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> 
         )
 
 
-def _published(claim: studies.Claim) -> str:
-    if claim.published is not None:
-        return f"{claim.published:g} ± {claim.tolerance:.0%}" if claim.tolerance else f"{claim.published:g}"
-    return f"< {claim.below:g}" if claim.below is not None else f"> {claim.above:g}"
+def _as_markdown(study: studies.Study, verdicts: list[studies.Verdict]) -> str:
+    """Write the verdicts as a page, with the source of each claim."""
+    lines = [f"# {study.title}", "", study.about, "", "| claim | source | published | measured | verdict |"]
+    lines += ["|---|---|---|---|---|"]
+    for one in verdicts:
+        claim = one.claim
+        said = f"{one.word}: {claim.why}" if claim.why else one.word
+        lines.append(f"| {claim.says} | {claim.source} | {claim.expected} | {_shown(one.value)} | {said} |")
+    return "\n".join([*lines, ""])
 
 
 def _shown(value: float | None) -> str:

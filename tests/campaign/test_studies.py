@@ -133,6 +133,9 @@ def test_what_is_no_measure(text: str) -> None:
         ({"published": 20.0, "tolerance": 0.05}, False),
         ({"published": 23.0, "within": 0.4}, True),
         ({"published": 23.0, "within": 0.3}, False),
+        ({"least": 10, "most": 23.34}, True),
+        ({"least": 24}, False),
+        ({"most": 23}, False),
         ({"below": 24.0}, True),
         ({"below": 23.0}, False),
         ({"above": 23.0}, True),
@@ -143,6 +146,22 @@ def test_what_is_no_measure(text: str) -> None:
 )
 def test_verdicts(members: dict[str, Any], holds: bool) -> None:
     assert judge(claim(**members), TABLE).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"published": 1.4}, "1.4"),
+        ({"published": 1.4, "tolerance": 0.05}, "1.4 ± 5%"),
+        ({"published": -32.86, "within": 4}, "-32.86 ± 4"),
+        ({"below": 1}, "< 1"),
+        ({"above": 0}, "> 0"),
+        ({"least": 10, "most": 50}, "10 to 50"),
+        ({"least": 10, "below": 50}, "< 50, ≥ 10"),
+    ],
+)
+def test_what_was_published_is_told_shortly(members: dict[str, Any], text: str) -> None:
+    assert claim(**members).expected == text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""How long deciding takes, message by message, under deadline-based backfilling and redirection.
+
+    python benchmarks/decisions.py [--quick] [--traces DIR]
+
+Each case is simulated in this process, and every call of the engine (events in, checked decisions out) is timed on the
+wall clock. Prints the CPU time of the run and percentiles over those messages in which jobs arrive, beside those of the
+policies that the two are made of, on the same jobs. Prints tables, never a verdict. Without the traces it draws jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pybatsched import decisions as d
+from pybatsched import events as e
+from pybatsched import registry
+from pybatsched.columns import aligned
+from pybatsched.engine import Engine
+from pybatsched.platform.model import uniform
+from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.run import with_needs
+from pybatsched.simulator.simulation import Simulation
+from pybatsched.workload import Workload, swf
+from pybatsched.workload.deadlines import every, with_deadlines
+from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.selection import Selection
+from pybatsched.workload.walltimes import Walltimes
+from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
+
+ROOT = Path(__file__).parents[1]
+DAY_S = 86_400.0
+HEAD = ("case", "policy", "jobs", "CPU s", "jobs/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
+
+
+def timed(workload: Workload, n_procs: int, policy: str, **options: Any) -> tuple[float, list[float]]:
+    """Simulate. Gives the CPU time, and how long each message with arrivals took, in order of length."""
+    plan = registry.PolicyPlan(registry.find(policy), options)
+    engine = Engine(plan.make, policy)
+    spans: list[float] = []
+
+    def step(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        begun = time.perf_counter()
+        reply = engine.step(now, events)
+        if any(type(event) is e.JobSubmitted for event in events):
+            spans.append(time.perf_counter() - begun)
+        return reply
+
+    scenario = Scenario(uniform(n_procs), {"w0": workload}, with_needs(Options(), plan))
+    with tempfile.TemporaryDirectory() as scratch:
+        begun = time.process_time()
+        Simulation(scenario, step, Outputs(f"{scratch}/run", machine_states=False)).run()
+        return time.process_time() - begun, sorted(spans)
+
+
+def row(case: str, workload: Workload, n_procs: int, policy: str, **options: Any) -> tuple[str, ...]:
+    """Run a case and give its line of the table."""
+    cpu_s, spans = timed(workload, n_procs, policy, **options)
+    marks = [spans[min(int(len(spans) * share), len(spans) - 1)] for share in (0.5, 0.99, 0.999, 1.0)]
+    n_jobs = len(workload.jobs)
+    shown = " ".join([policy, *(f"{key}={value}" for key, value in options.items())])
+    times = [f"{1000 * span:.2f}" for span in marks]
+    return (case, shown, f"{n_jobs:,}", f"{cpu_s:.1f}", f"{n_jobs / cpu_s:,.0f}", *times)
+
+
+def deadlines(workload: Workload, least_s: float) -> Workload:
+    """Give every third job a deadline."""
+    return with_deadlines(workload, every(len(workload.jobs), 3, 2), least_s=least_s, factor=2.0)
+
+
+def main() -> None:
+    """Run all cases that there are inputs for."""
+    parser = argparse.ArgumentParser(description="How long deciding takes, message by message.")
+    parser.add_argument("--quick", action="store_true", help="drawn jobs only")
+    parser.add_argument("--traces", default=os.environ.get("PYBATSCHED_TRACES", ROOT.parent / "shared" / "traces"))
+    args = parser.parse_args()
+    rows: list[tuple[str, ...]] = [HEAD]
+    drawn = generate(Recipe("lublin", 256, seed=1, n_jobs=5_000, load=0.9))
+    for case, workload, policy in (
+        ("drawn", drawn, "conservative"),
+        ("drawn, 24 h", deadlines(drawn, DAY_S), "dbf"),
+        ("drawn, 72 h", deadlines(drawn, 3 * DAY_S), "dbf"),
+        ("drawn", drawn, "easy"),
+        ("drawn", drawn, "redirection"),
+    ):
+        rows.append(row(case, workload, 302 if policy in {"easy", "redirection"} else 256, policy))
+    exact = swf.Options(Walltimes.parse("exact"))
+    blue = Path(args.traces) / "SDSC-BLUE-2000-4.2-cln.swf.gz"
+    if blue.exists() and not args.quick:
+        jobs = swf.to_workload(swf.read_swf(blue), exact, Selection())[0]
+        rows.append(row("SDSC-BLUE", jobs, 1152, "conservative"))
+        for name, least_s in (("24 h", DAY_S), ("72 h", 3 * DAY_S)):
+            rows.append(row(f"SDSC-BLUE, {name}", deadlines(jobs, least_s), 1152, "dbf"))
+    curie = Path(args.traces) / "CEA-Curie-2011-2.1-cln.swf.gz"
+    if curie.exists() and not args.quick:
+        log = swf.read_swf(curie)
+        weeks = busy_weeks(weeks_of(log, 93_312), 0.7)
+        for week, jobs, _ in workloads_of(log, weeks, exact, Selection()):
+            if week.number == 31:  # the one with most jobs
+                rows.append(row("Curie, week 31", jobs, 109_779, "easy"))
+                rows.append(row("Curie, week 31", jobs, 109_779, "redirection"))
+    print("\n".join(aligned(rows, "llrrrrrrr")))
+
+
+if __name__ == "__main__":
+    main()
