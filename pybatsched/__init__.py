@@ -16,7 +16,7 @@ from pybatsched.decisions import (
 )
 from pybatsched.intervals import IntervalSet
 from pybatsched.jobs import Job, JobState
-from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions, QueuePolicy
 from pybatsched.policy import API_VERSION, Need, Options, Policy
 
 __version__ = "0.1.0"
@@ -38,6 +38,7 @@ __all__ = [
     "Partition",
     "Policy",
     "QueueOptions",
+    "QueuePolicy",
     "Reason",
     "RejectJob",
     "Replace",
