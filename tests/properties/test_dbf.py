@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.outages import outages
 from support.twins import SlowDbf
 
 from pybatsched import events as e
@@ -171,24 +172,18 @@ def test_the_books_are_in_order_after_every_round(
 @examples(200)
 @given(
     workloads(),
-    st.lists(st.tuples(st.integers(0, 40), st.integers(0, N_PROCS - 1), st.integers(1, 20)), max_size=3),
+    outages(N_PROCS, 3),
     st.lists(st.integers(1, 30), min_size=16, max_size=16),
     option_sets(),
 )
 def test_whatever_the_machines_and_the_estimates_do(
-    workload: Workload, changes: list[tuple[int, int, int]], runs: list[int], options: dict[str, Any]
+    workload: Workload, events: list[tuple[float, str, str]], runs: list[int], options: dict[str, Any]
 ) -> None:
     """Overruns and lost machines may break deadlines, which is told; nothing hangs and nothing is lost."""
     for job, run in zip(workload.jobs, runs, strict=False):
         job["profile"] = f"d{run}"
         workload.profiles[job["profile"]] = {"type": "delay", "delay": run}
         job["walltime"] = max(run, job["estimate"]) + 1
-    events = []
-    busy: dict[int, int] = {}
-    for start, proc, length in sorted(changes):
-        if busy.get(proc, -1) < start:
-            busy[proc] = start + length
-            events += [(start, e.MACHINES_UNAVAILABLE, str(proc)), (start + length, e.MACHINES_AVAILABLE, str(proc))]
     session = Session(plan_for("dbf", **options), checked=True)
     played = FakeBatsim(workload, N_PROCS, machine_events=events).run(session.handle)
     assert not played.deadlocked

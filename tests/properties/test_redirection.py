@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.outages import outages
 from support.twins import SlowRedirection
 
 from pybatsched import decisions as d
@@ -220,3 +221,33 @@ def test_the_same_bytes_each_time(workload: Workload, options: dict[str, Any]) -
         return said
 
     assert transcript() == transcript()
+
+
+@examples(300)
+@given(
+    workloads(widest=5),
+    outages(N_PROCS, 4),
+    st.lists(st.integers(1, 40), min_size=25, max_size=25),
+    st.sampled_from(["fcfs", "easy", "conservative", "dbf"]),
+    option_sets(),
+)
+def test_whatever_the_machines_and_the_estimates_do(
+    workload: Workload,
+    events: list[tuple[float, str, str]],
+    runs: list[int],
+    principal: str,
+    options: dict[str, Any],
+) -> None:
+    """Overruns, early ends and outages in both groups: nothing hangs, and every job that fits is done once."""
+    for job, run in zip(workload.jobs, runs, strict=False):
+        job["profile"] = f"d{run}"
+        workload.profiles[job["profile"]] = {"type": "delay", "delay": run}
+        job["walltime"] = max(run, job["estimate"]) + 1
+        job["max_stay"] = 3 * job["estimate"]
+    options["group_size"] = min(options["group_size"], 3)
+    run_of = run_policy(
+        "redirection", workload, N_PROCS, config=DYNAMIC, machine_events=events, principal=principal, **options
+    )
+    assert not run_of.deadlocked
+    n_done = sum(job.final_state == e.COMPLETED_SUCCESSFULLY for job in run_of.jobs.values())
+    assert n_done == len(workload.jobs)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.outages import outages
 from support.twins import SlowConservative, SlowEasy, SlowFcfs
 
-from pybatsched import events as e
 from pybatsched.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 
@@ -91,7 +91,6 @@ def test_with_exact_estimates_compression_changes_nothing(workload: Workload) ->
 
 
 ORDERS = ["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area"]
-machine_changes = st.lists(st.tuples(st.integers(0, 60), st.integers(0, N_PROCS - 1), st.integers(1, 30)), max_size=4)
 
 
 @examples(300)
@@ -99,22 +98,16 @@ machine_changes = st.lists(st.tuples(st.integers(0, 60), st.integers(0, N_PROCS 
     st.sampled_from(["fcfs", "easy", "conservative"]),
     workloads() | workloads(honest=False) | workloads(endless=True) | workloads(honest=False, unit=0.1),
     st.sampled_from(ORDERS),
-    machine_changes,
+    outages(N_PROCS, 4),
     st.booleans(),
 )
 def test_every_job_ends_whatever_the_machines_do(
-    policy: str, workload: Workload, order: str, changes: list[tuple[int, int, int]], compression: bool
+    policy: str, workload: Workload, order: str, events: list[tuple[float, str, str]], compression: bool
 ) -> None:
     """Wrong estimates, endless jobs, machines that go and come back: no illegal decision, no hang, nothing lost."""
     options: dict[str, Any] = {"order": order}
     if policy == "conservative":
         options |= {"compression": compression, "assume_walltime": 15}
-    events = []
-    busy: dict[int, int] = {}
-    for start, proc, length in sorted(changes):
-        if busy.get(proc, -1) < start:
-            busy[proc] = start + length
-            events += [(start, e.MACHINES_UNAVAILABLE, str(proc)), (start + length, e.MACHINES_AVAILABLE, str(proc))]
     run = run_policy(policy, workload, N_PROCS, machine_events=events, **options)
     assert not run.deadlocked
     assert all(job.final_state in {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"} for job in run.jobs.values())
