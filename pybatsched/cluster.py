@@ -7,7 +7,7 @@ when a job ends or a machine returns. Policies and local schedulers only read th
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pybatsched.errors import RemoteProtocolError
@@ -79,6 +79,8 @@ class Cluster:
             name: dict(content) for name, content in (profiles or {}).items()
         }
         self.jobs: Mapping[str, Job] = {}  # all that wait or run, by their users' ids
+        #: Tells whether Batsim can run a job again from scratch; by the engine.
+        self.can_restart: Callable[[Job], bool] = lambda _job: True
         self.collected_profiles: set[tuple[str, str]] = set()  # (workload, name): Batsim knows them no more
         self.partitions: dict[str, Partition] = {}
         self.unavailable = EMPTY

@@ -171,19 +171,7 @@ class Job:
 
         None if it has neither. Raises InputError for what cannot be one.
         """
-        fields = self.fields
-        if "deadline" not in fields and "max_stay" not in fields:
-            return None
-        if "deadline" in fields and "max_stay" in fields:
-            raise InputError(f"job {self.id} has both deadline and max_stay; expected one of them")
-        name = "deadline" if "deadline" in fields else "max_stay"
-        try:
-            value = _seconds(fields[name])
-        except ValueError as error:
-            raise InputError(f"job {self.id}, field {name}: {error}") from None
-        if value is None or value < 0:
-            raise InputError(f"job {self.id}, field {name}: expected at least 0 seconds, got {fields[name]}")
-        return value if name == "deadline" else instant(self.submitted_at, value)
+        return deadline_of(self.id, self.fields, self.submitted_at)
 
     @property
     def n_restarts(self) -> int:
@@ -281,6 +269,22 @@ class JobTable:
     def knows(self, job_id: str) -> bool:
         """Tell whether the id was ever used, by a user or towards Batsim."""
         return job_id in self.by_wire_id or job_id in self._over or job_id in self.alive
+
+
+def deadline_of(job_id: str, fields: Mapping[str, Any], submitted_at: float) -> float | None:
+    """Read a job's deadline from its fields; None if it has none. Raises InputError for what cannot be one."""
+    if "deadline" not in fields and "max_stay" not in fields:
+        return None
+    if "deadline" in fields and "max_stay" in fields:
+        raise InputError(f"job {job_id} has both deadline and max_stay; expected one of them")
+    name = "deadline" if "deadline" in fields else "max_stay"
+    try:
+        value = _seconds(fields[name])
+    except ValueError as error:
+        raise InputError(f"job {job_id}, field {name}: {error}") from None
+    if value is None or value < 0:
+        raise InputError(f"job {job_id}, field {name}: expected at least 0 seconds, got {fields[name]}")
+    return value if name == "deadline" else instant(submitted_at, value)
 
 
 def _seconds(value: Any) -> float | None:

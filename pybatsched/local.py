@@ -69,6 +69,8 @@ class LocalScheduler(ABC):
 
     #: Whether the rule promises every job a time, and so cannot plan with an endless one.
     reserves: ClassVar[bool] = False
+    #: Whether the rule may still reject a job that it has taken into its queue.
+    rejects_later = False
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         options = options or QueueOptions.model_validate({})
@@ -84,8 +86,9 @@ class LocalScheduler(ABC):
         """Give the time to plan for a job: its estimate, else infinity."""
         return math.inf if job.estimate is None else job.estimate
 
-    def refusal(self, job: Job) -> Reason | None:
-        """Say why the job can never start here, or None if it can."""
+    def refusal(self, job: Job, *, restarted: bool = False) -> Reason | None:
+        """Say why the job can never start here, as it is or `restarted` from scratch, or None if it can."""
+        estimate = job.terms.estimate if restarted else job.estimate
         if job.n_procs > self.partition.n_possible:
             return (
                 "can never fit: asks for {} processors, partition {} has {}",
@@ -93,7 +96,7 @@ class LocalScheduler(ABC):
                 self.partition.name,
                 self.partition.n_possible,
             )
-        if self.reserves and job.estimate is None and self.assume_walltime is None:
+        if self.reserves and estimate is None and self.assume_walltime is None:
             return "has neither walltime nor estimate, so no time can be reserved for it (see assume_walltime)"
         return None
 
@@ -114,6 +117,14 @@ class LocalScheduler(ABC):
         if job.id in self._assumed:
             self._assumed.remove(job.id)
             job.estimate = None
+
+    def refuse(self, job: Job, now: float) -> None:
+        """Take a waiting job out of the queue because it is rejected for good."""
+        self.withdraw(job, now)
+
+    def is_promised(self, job: Job) -> bool:  # noqa: ARG002
+        """Tell whether a job was promised to be over in time, so that it had better be left alone."""
+        return False
 
     def holds(self, job: Job) -> bool:
         """Tell whether a job waits in this queue. O(1)."""
@@ -258,7 +269,7 @@ class QueuePolicy(Policy):
                 for _, _, job in list(local.queue):
                     refusal = local.refusal(job)
                     if refusal is not None:
-                        local.withdraw(job, now)
+                        local.refuse(job, now)
                         self._urgent.append(RejectJob(job.id, reason=refusal))
 
     def on_query(self, event: Query, now: float) -> None:

@@ -45,6 +45,7 @@ class Services:
         self._registered: set[str] = set()
         self._notes: dict[str, str] = {}
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
+        cluster.can_restart = self.can_restart
 
     # --- kills ------------------------------------------------------------------------------------------------
 
@@ -100,6 +101,11 @@ class Services:
 
     # --- requeue ----------------------------------------------------------------------------------------------
 
+    def can_restart(self, job: Job) -> bool:
+        """Tell whether the job can be killed and begun again: Batsim must know its profile, or it can be copied."""
+        known = (job.workload, job.profile_name) not in self._cluster.collected_profiles
+        return known or derive.can_copy(job.terms.profile, self._profiles(job))
+
     def requeue(self, decision: d.Requeue) -> None:
         """Kill a running job so that it goes on later."""
         job = self._referee.job(decision.job_id)
@@ -112,7 +118,7 @@ class Services:
                 kind = (job.profile or {}).get("type", "unknown")
                 text = f"its profile {job.profile_name!r} ({kind}) can only be restarted from scratch, without extra_s"
                 raise Violation("can be requeued", text, job=job)
-            if (job.workload, job.profile_name) in self._cluster.collected_profiles:
+            if not self.can_restart(job):
                 text = (
                     f"Batsim has forgotten its profile {job.profile_name!r} with the first job that ended on it; "
                     "start Batsim with --enable-profile-reuse"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -37,6 +37,13 @@ class ConservativeOptions(QueueOptions):
         True,
         description="after an early end move waiting jobs forward; without it they keep the time they were promised",
     )
+
+
+def next_after(places: list[tuple[float, int, Job]], after: float) -> tuple[float, Job | None]:
+    """Find the first place after an instant in a sorted list, and whose it is; infinity for none. O(log places)."""
+    end: Any = (after, math.inf)
+    i = bisect_right(places, end)
+    return (places[i][0], places[i][2]) if i < len(places) else (math.inf, None)
 
 
 class Gains:
@@ -277,14 +284,14 @@ class ConservativeScheduler(LocalScheduler):
 
         A place at the very next tick waits for a job past its estimate, whose end is news enough.
         """
-        place, job = self._next()
-        if job is not None and now + 1.5 * TICK < place < math.inf and place not in self._called_at:
+        place, job = self._next(now + 1.5 * TICK)
+        if job is not None and place < math.inf and place not in self._called_at:
             self._called_at = {at for at in self._called_at if at > now} | {place}
             yield CallMeLater(place, reason=("{} is promised to start then", job.id))
 
-    def _next(self) -> tuple[float, Job | None]:
-        """Give the next planned start, and whose it is."""
-        return (self._by_place[0][0], self._by_place[0][2]) if self._by_place else (math.inf, None)
+    def _next(self, after: float) -> tuple[float, Job | None]:
+        """Give the next planned start after an instant, and whose it is. O(log queue)."""
+        return next_after(self._by_place, after)
 
     # --- questions ---
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from pydantic import Field, field_serializer
+from pydantic import Field, field_serializer, model_validator
 
 from pybatsched import registry
 from pybatsched.decisions import Decision, Reason, Requeue
@@ -64,6 +64,12 @@ class RedirectionOptions(Options):
     redirected: str = Field("easy", description="local scheduler of the redirection group")
     redirected_options: dict[str, Any] = Field(default_factory=dict, description="options of that policy")
 
+    @model_validator(mode="after")
+    def _one_size(self) -> RedirectionOptions:
+        if self.group_size is not None and "alpha" in self.model_fields_set:
+            raise ValueError("expected either alpha or group_size")
+        return self
+
     @field_serializer("theta", when_used="json")
     def _finite(self, theta: float) -> float | str:
         return theta if math.isfinite(theta) else "inf"  # JSON has no infinity
@@ -94,7 +100,7 @@ def principal_size(options: RedirectionOptions, n_procs: int) -> int:
     """Give the number of processors of the principal group. Raises InputError if there would be none."""
     if options.group_size is None:
         n = math.floor((1 - options.alpha) * n_procs + 1e-9)
-        culprit = f"alpha = {options.alpha:g}"
+        culprit = f"alpha = {options.alpha}"
     else:
         n = n_procs - options.group_size
         culprit = f"group_size = {options.group_size}"
@@ -121,12 +127,19 @@ class Redirection(QueuePolicy):
         if len(procs) < cluster.n_procs:
             partition = cluster.add_partition("redirection", cluster.procs - procs)
             self.redirection = self._made("redirected", partition)
+            if self.redirection.rejects_later:
+                raise InputError(
+                    f"policy redirection, option redirected: {options.redirected} with these options may reject a job "
+                    "that was killed for its sake"
+                )
             self.locals.append(self.redirection)
+        self._can_restart = cluster.can_restart
         self._counted = FILTERS[options.filter]
         self._counts: dict[Job, int] = {}  # how many came and waited while a job of the principal group ran
         self._leaving: set[Job] = set()  # jobs whose kill is under way
         self._newcomers: list[Job] = []
         self._narrowest = math.inf  # of all jobs that came
+        self._fixed: set[str] = set()  # jobs that should have been redirected, and Batsim cannot restart
 
     def _made(self, which: str, partition: Partition) -> LocalScheduler:
         name, given = getattr(self.options, which), getattr(self.options, f"{which}_options")
@@ -205,7 +218,7 @@ class Redirection(QueuePolicy):
             return
         theta, choose = self.options.theta, CONFLICTS[self.options.conflict]
         high = [(job, count) for job, count in self._counts.items() if count > theta]
-        high = [(job, count) for job, count in high if self.redirection.refusal(job) is None]
+        high = [(job, count) for job, count in high if self._may_go(job)]
         if not high:
             return
         victim, count = max(high, key=lambda found: (choose(*found), -found[0].seq))
@@ -213,10 +226,25 @@ class Redirection(QueuePolicy):
         self._leaving.add(victim)
         yield Requeue(victim.id, reason=("redirected: {} jobs came and waited, more than theta = {:g}", count, theta))
 
+    def _may_go(self, job: Job) -> bool:
+        """Tell whether a job can be restarted in the redirection group, and breaks no promise by that."""
+        assert self.redirection is not None
+        if self.redirection.refusal(job, restarted=True) is not None or self.principal.is_promised(job):
+            return False
+        if not self._can_restart(job):
+            self._fixed.add(job.id)
+            return False
+        return True
+
     # --- words ---
 
     def remarks(self) -> Iterable[str]:
-        """Warn of a redirection group that was too small for anybody."""
+        """Warn of a redirection group that was too small for anybody, and of jobs that could not be restarted."""
+        if self._fixed:
+            yield (
+                f"redirection: {len(self._fixed)} jobs stayed where they were, as {min(self._fixed)}: Batsim forgets a "
+                "profile with the first job that ends on it; start it with --enable-profile-reuse"
+            )
         n = self.redirection.partition.n_procs if self.redirection is not None else 0
         if self._narrowest != math.inf and n < self._narrowest and self.options.theta != math.inf:
             yield (

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from support.process import Peer, Server, run_cli
 
+from pybatsched import decisions as d
 from pybatsched import events as e
 from pybatsched.errors import InputError
 from pybatsched.server import ServerOptions, serve
@@ -95,6 +96,12 @@ def test_the_same_over_a_real_socket(policy: str, options: dict[str, Any], seed:
         ("redirection", ["principal=fifo"], "option principal: there is no policy 'fifo'; installed: conservative,"),
         ("redirection", ["principal=redirection"], "'redirection' is no policy with one queue"),
         ("redirection", ['redirected_options={"x": 1}'], "option redirected: policy easy has no option 'x'"),
+        ("redirection", ["alpha=0.2", "group_size=2"], "expected either alpha or group_size"),
+        (
+            "redirection",
+            ["redirected=dbf", 'redirected_options={"infeasible": "reject"}'],
+            "option redirected: dbf with these options may reject a job that was killed for its sake",
+        ),
         ("dbf", ["promote=all"], "option promote (from -o): Input should be 'max' or 'each'"),
         ("dbf", ["infeasible=kill"], "option infeasible (from -o): Input should be 'regular' or 'reject'"),
     ],
@@ -203,23 +210,92 @@ def test_redirection_is_told_by_explain(tmp_path: Path) -> None:
 
 
 def test_a_job_that_ends_as_it_is_to_be_redirected_is_not_run_again() -> None:
-    """The kill and the end of the same instant: Batsim answers, and nothing is requeued."""
-    jobs = Workload().job("a", n=2, s=10, walltime=12).job("b", n=4, s=10, walltime=12)
-    for index in range(3):
-        jobs.job(f"c{index}", n=2, s=5, at=10, walltime=6)
-    run = run_policy("redirection", jobs, N_PROCS, config=DYNAMIC, group_size=2, theta=0)
-    assert {job.final_state for job in run.jobs.values()} <= {e.COMPLETED_SUCCESSFULLY, e.COMPLETED_KILLED}
-    n_done = sum(job.final_state == e.COMPLETED_SUCCESSFULLY for job in run.jobs.values())
-    assert n_done == len(jobs.jobs)
+    """The kill goes out, and the job has ended when it arrives: its end comes first, then an empty answer."""
+    session = Session(plan_for("redirection", group_size=2, theta=0), checked=True)
+    engine = session.engine
+    hosts = tuple(e.Resource(i, f"n{i}", "idle") for i in range(N_PROCS))
+    profiles = {"w0": {"d": {"type": "delay", "delay": 10}}}
+    begins = e.SimulationBegins(
+        n_resources=N_PROCS, config=DYNAMIC, compute_resources=hosts, profiles=profiles, timestamp=0.0
+    )
+    engine.step(0.0, [begins])
+
+    def submitted(name: str, n: int, at: float) -> e.JobSubmitted:
+        job = {"id": f"w0!{name}", "subtime": at, "res": n, "profile": "d", "walltime": 20}
+        return e.JobSubmitted(f"w0!{name}", job, timestamp=at)
+
+    engine.step(1.0, [submitted("long", 2, 1.0), submitted("wide", 4, 1.0)])
+    reply = engine.step(2.0, [submitted("small", 2, 2.0)])
+    assert [type(decision).__name__ for decision in reply.decisions] == ["KillJob"]
+    ended = e.JobCompleted("w0!long", e.COMPLETED_SUCCESSFULLY, 0, "0-1", timestamp=2.0)
+    reply = engine.step(2.0, [ended, e.JobKilled(("w0!long",), {}, timestamp=2.0)])
+    assert [type(decision).__name__ for decision in reply.decisions] == ["ExecuteJob"]  # of the small one
+    assert set(engine.jobs.alive) == {"w0!wide", "w0!small"}
 
 
-def test_machines_that_go_for_good_leave_nobody_waiting() -> None:
-    """A redirected job that its group cannot hold any more is refused, with the reason."""
-    jobs = Workload().job("long", n=2, s=100, walltime=101).job("wide", n=4, s=50, walltime=60)
-    for index in range(3):
-        jobs.job(f"small{index}", n=2, s=50, at=1 + index, walltime=60)
-    jobs.job("late", n=1, s=1, at=300, walltime=2)
+def test_a_redirected_job_whose_group_shrinks_for_good_is_refused_with_the_reason() -> None:
+    jobs = Workload().job("first", n=2, s=100, walltime=101).job("long", n=2, s=90, walltime=91)
+    jobs.job("third", n=2, s=95, walltime=96)
+    for index in range(4):
+        jobs.job(f"small{index}", n=2, s=5, at=1 + index, walltime=6)
     away = [(2.5, e.MACHINES_UNAVAILABLE, "7")]
-    run = run_policy("redirection", jobs, N_PROCS, config=DYNAMIC, machine_events=away, group_size=2, theta=1)
+    session = Session(plan_for("redirection", group_size=2, theta=0), checked=True)
+    run = FakeBatsim(jobs, N_PROCS, config=DYNAMIC, machine_events=away).run(session.handle)
     assert not run.deadlocked
-    assert all(job.final_state for job in run.jobs.values())
+    assert run.jobs["dyn!w0.first.1"].final_state == e.COMPLETED_SUCCESSFULLY  # it ran there when the machine went
+    assert run.jobs["dyn!w0.third.1"].final_state == "REJECTED"
+    ((n, reason),) = session.engine.rejections.values()
+    assert n == 1
+    assert d.reason_text(reason) == "can never fit: asks for 2 processors, partition redirection has 1"
+
+
+def test_a_job_with_a_promise_is_left_where_it_is() -> None:
+    """It would be redirected, but its deadline was accepted where it runs."""
+    jobs = Workload().job("long", n=2, s=100, walltime=101, deadline=101.5).job("wide", n=4, s=5, walltime=6)
+    for index in range(4):
+        jobs.job(f"small{index}", n=2, s=5, at=1 + index, walltime=6)
+    options: dict[str, Any] = {"group_size": 2, "theta": 1, "config": DYNAMIC}
+    kept = run_policy("redirection", jobs, N_PROCS, principal="dbf", **options)
+    assert "dyn!w0.long.1" not in kept.jobs
+    assert "dyn!w0.long.1" in run_policy("redirection", jobs, N_PROCS, **options).jobs
+
+
+def test_nobody_is_killed_for_a_group_that_would_reject_him() -> None:
+    jobs = Workload().job("long", n=2, s=100).job("wide", n=4, s=5)  # no walltimes
+    for index in range(4):
+        jobs.job(f"small{index}", n=2, s=5, at=1 + index)
+    options: dict[str, Any] = {"group_size": 2, "theta": 1, "redirected": "conservative"}
+    options["principal_options"] = {"assume_walltime": 200}
+    run = run_policy("redirection", jobs, N_PROCS, config=DYNAMIC, **options)
+    assert {job.final_state for job in run.jobs.values()} == {e.COMPLETED_SUCCESSFULLY}
+    options["redirected_options"] = {"assume_walltime": 200}
+    assert "dyn!w0.long.1" in run_policy("redirection", jobs, N_PROCS, config=DYNAMIC, **options).jobs
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_job_that_batsim_cannot_restart_is_left_and_remarked(reuse: bool) -> None:
+    """Its profile has parallel parts, and the first job on it has ended."""
+    jobs = Workload()
+    jobs.profiles = {
+        "p": {"type": "parallel_homogeneous", "cpu": 5e10, "com": 0},
+        "mix": {"type": "composed", "repeat": 1, "seq": ["p", "p"]},
+        "d5": {"type": "delay", "delay": 5},
+    }
+    jobs.jobs = [
+        {"id": "first", "subtime": 0, "res": 2, "profile": "mix", "walltime": 300},
+        {"id": "second", "subtime": 60, "res": 2, "profile": "mix", "walltime": 300},
+        {"id": "wide", "subtime": 110, "res": 4, "profile": "mix", "walltime": 300},
+        *({"id": f"s{i}", "subtime": 120 + i, "res": 2, "profile": "d5", "walltime": 6} for i in range(3)),
+    ]
+    session = Session(plan_for("redirection", group_size=2, theta=1), checked=True)
+    config = {**DYNAMIC, "profile-reuse-enabled": reuse}
+    run = FakeBatsim(jobs, N_PROCS, config=config).run(session.handle)
+    assert not run.deadlocked
+    remarks = session.engine.remarks
+    if reuse:
+        assert not remarks
+        assert any("kind=requeue" in job.metadata for job in run.jobs.values())
+    else:
+        assert "1 jobs stayed where they were, as w0!second" in remarks[0]
+        assert "--enable-profile-reuse" in remarks[0]
+        assert {job.final_state for job in run.jobs.values()} == {e.COMPLETED_SUCCESSFULLY}

@@ -18,7 +18,7 @@ from pybatsched import registry
 from pybatsched.campaign.digests import digest_of, digest_of_files
 from pybatsched.campaign.places import places_of, platform_at, policy_at
 from pybatsched.campaign.prepare import Prepared
-from pybatsched.campaign.spec import PlatformSpec, PolicySpec, Spec
+from pybatsched.campaign.spec import PlatformSpec, Spec
 from pybatsched.machines import names
 from pybatsched.machines.write import n_extra
 
@@ -79,7 +79,7 @@ def cells_of(
                 if policy.platforms and platform.name not in policy.platforms:
                     continue
                 source = registry.find(policy_at(policy.name, looked_in))
-                for options in grid(policy):
+                for options in policy.settings():
                     given = dict(options)
                     _check_options(source, given)
                     if "seed" in source.option_fields:
@@ -121,13 +121,6 @@ def _check_options(source: registry.PolicySource, given: Mapping[str, Any]) -> N
 def effective_seed(seed: int, repeat: int) -> int:
     """Give the seed of a repeat: the first one is the seed itself, the others are drawn from it."""
     return seed if repeat == 0 else random.Random(f"{seed}/{repeat}").getrandbits(31)  # noqa: S311  no secret
-
-
-def grid(policy: PolicySpec) -> Iterator[dict[str, Any]]:
-    """Give all combinations of a policy's options; a list is tried value by value. O(combinations)."""
-    choices = [value if isinstance(value, list) else [value] for value in policy.options.values()]
-    for values in itertools.product(*choices):
-        yield dict(zip(policy.options, values, strict=True))
 
 
 def _machine(platform: PlatformSpec, workload: Prepared, looked_in: Sequence[Path]) -> tuple[str, int, str]:

@@ -54,7 +54,7 @@ def evaluate(text: str, table: pl.DataFrame) -> float | None:
     """Give the value of an expression on a table; None if no point is there. Raises InputError for what it is not."""
     try:
         return _value(ast.parse(text, mode="eval").body, _Points(table))
-    except (SyntaxError, ZeroDivisionError, RecursionError) as error:
+    except (SyntaxError, ZeroDivisionError, OverflowError, RecursionError) as error:
         raise InputError(f"{text!r:.200}: {error}") from None
 
 
@@ -89,11 +89,16 @@ class _Points:
     def ratios(self, points: Sequence[tuple[Row, Any]], figure: str, baseline: str) -> list[float]:
         """Give the ratios of points to those of the baseline that are like them in all but the policy."""
         self.check(figure)
-        base = {
-            tuple(row[name] for name in _PAIRED_BY): row[figure]
-            for row in self.rows
-            if row["policy"] == baseline and row[figure]
-        }
+        base: dict[tuple[Any, ...], float] = {}
+        for row in self.rows:
+            if row["policy"] == baseline:
+                key = tuple(row[name] for name in _PAIRED_BY)
+                if base.setdefault(key, row[figure]) != row[figure]:
+                    raise InputError(f"{baseline!r}: expected one point of it on {key[0]}, {key[1]}; it has options")
+        if not base and self.rows:
+            known = dict.fromkeys(row["policy"] for row in self.rows)
+            raise InputError(f"{baseline!r}: no policy is called so; expected one of {', '.join(known)}")
+        base = {key: value for key, value in base.items() if value}  # nothing is a multiple of nothing
         keyed = [(tuple(row[name] for name in _PAIRED_BY), row[figure]) for row, _ in points]
         return [value / base[key] for key, value in keyed if key in base and value is not None]
 
@@ -143,8 +148,8 @@ def _function(name: str, args: list[ast.expr], wanted: Mapping[str, Any], points
 def _wanted(where: Sequence[ast.keyword]) -> dict[str, Any]:
     wanted = {}
     for word in where:
-        if word.arg is None or not isinstance(word.value, ast.Constant):
-            raise InputError(f"{ast.unparse(word):.80}: expected a column or option, and its value")
+        if word.arg is None or word.arg in wanted or not isinstance(word.value, ast.Constant):
+            raise InputError(f"{ast.unparse(word):.80}: expected a column or option, once, and its value")
         wanted[word.arg] = word.value.value
     return wanted
 
@@ -160,7 +165,11 @@ def _least(points: _Points, figure: str, baseline: str, wanted: Mapping[str, Any
 
 def _best(points: _Points, option: str, figure: str, baseline: str, wanted: Mapping[str, Any]) -> float | None:
     found = points.where(wanted)
-    values = sorted({options[option] for _, options in found if option in options})
+    values = list(dict.fromkeys(options[option] for _, options in found if option in options))
+    if not all(isinstance(value, int | float) for value in values):
+        raise InputError(f"best({option}, …): expected an option whose values are numbers")
+    if not any(option in options for options in points.options) and points.rows:
+        raise InputError(f"best({option}, …): no point has such an option")
     medians = []
     for value in values:
         ratios = points.ratios([point for point in found if point[1].get(option) == value], figure, baseline)

@@ -5,8 +5,11 @@ A campaign is every combination of its workloads, platforms, policies with their
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -96,6 +99,9 @@ class WorkloadSpec(_Part):
             raise ValueError("expected either file or generate")
         if self.weeks is not None and self.file is None:
             raise ValueError("weeks: expected a log, by file")
+        for name in ("max_jobs", "procs"):
+            if getattr(self, name) is not None and self.file is None:
+                raise ValueError(f"{name}: expected with a file; what is drawn has its own")
         return self
 
 
@@ -134,11 +140,33 @@ class PolicySpec(_Part):
         for key, value in options.items():
             if value == []:
                 raise ValueError(f"{key}: expected a value, or a list with some")
-            try:
-                json.dumps(value)
-            except TypeError:
-                raise ValueError(f"{key}: expected numbers, texts, lists or tables, not {value!r:.40}") from None
-        return options
+        return {key: _as_json(key, value) for key, value in options.items()}
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables."""
+        return self.label or self.name
+
+    def settings(self) -> Iterator[dict[str, Any]]:
+        """Give all combinations of its options; a list is tried value by value. O(combinations)."""
+        choices = [value if isinstance(value, list) else [value] for value in self.options.values()]
+        for values in itertools.product(*choices):
+            yield dict(zip(self.options, values, strict=True))
+
+
+def _as_json(key: str, value: Any) -> Any:
+    """Give an option as JSON can hold it: infinity as a text, which policies read as well."""
+    if isinstance(value, float) and not math.isfinite(value):
+        if math.isnan(value):
+            raise ValueError(f"{key}: expected a number, not nan")
+        return str(value)
+    if isinstance(value, list):
+        return [_as_json(key, part) for part in value]
+    if isinstance(value, dict):
+        return {name: _as_json(key, part) for name, part in value.items()}
+    if not isinstance(value, str | int | float | bool):
+        raise ValueError(f"{key}: expected numbers, texts, lists or tables, not {value!r:.40}")  # noqa: TRY004
+    return value
 
 
 class Spec(_Part):
@@ -166,13 +194,14 @@ class Spec(_Part):
         for policy in self.policy:
             for name in policy.platforms:
                 if name not in platforms:
-                    raise ValueError(f"policy {policy.label or policy.name}: no platform is named {name!r}")
-        labels = [
-            (policy.label or policy.name, json.dumps(policy.options, sort_keys=True), policy.platforms)
-            for policy in self.policy
-        ]
-        if len(set(labels)) < len(labels):
-            raise ValueError("policy: two have the same label and options")
+                    raise ValueError(f"policy {policy.title}: no platform is named {name!r}")
+        seen = set()
+        for policy in self.policy:
+            for setting, platform in itertools.product(policy.settings(), policy.platforms or platforms):
+                point = (policy.title, json.dumps(setting, sort_keys=True), platform)
+                if point in seen:
+                    raise ValueError(f"policy {policy.title}: two have the same label and options on {platform}")
+                seen.add(point)
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: one is given twice")
         return self

@@ -124,7 +124,10 @@ def _folder() -> Traversable:
 
 def judge(claim: Claim, table: pl.DataFrame) -> Verdict:
     """Measure a claim on a campaign's table, and judge it."""
-    value = evaluate(claim.measured, table)
+    try:
+        value = evaluate(claim.measured, table)
+    except InputError as error:
+        raise InputError(f"claim {claim.id}: {claim.measured}: {error}") from None
     if value is None or not math.isfinite(value):
         return Verdict(claim, None, holds=claim.status == "not reproducible")
     holds = claim.status == "not reproducible" or _is_so(claim, value)

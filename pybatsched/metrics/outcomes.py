@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from pybatsched.events import COMPLETED_KILLED, NOTHING, REJECTED
 from pybatsched.intervals import EMPTY, IntervalSet
+from pybatsched.jobs import deadline_of
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
 DEFAULT_TAU_S: Final = 60.0
@@ -98,8 +99,7 @@ class JobRecord:
 
         A millisecond does not count, as in the promises of policies. A job that never ran is late.
         """
-        stay_s = self.fields.get("max_stay")
-        deadline_at = self.fields.get("deadline") if stay_s is None else self.submitted_at + stay_s
+        deadline_at = deadline_of(self.id, self.fields, self.submitted_at)
         return deadline_at is not None and (not self.ran or self.ended_at > deadline_at + LATE_S)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pybatsched.campaign.cells import Cell, effective_seed, grid
+from pybatsched.campaign.cells import Cell, effective_seed
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.running import points_of
 from pybatsched.campaign.spec import PolicySpec, Spec, WorkloadSpec, read_spec, spec_of
@@ -48,7 +48,17 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
         ({"platform": [{"name": "p", "procs": 0}]}, "platform.0.procs: Input should be greater than 0"),
         ({"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]}, "alpha: expected with procs"),
         ({"policy": [{"name": "easy", "options": {"order": []}}]}, "order: expected a value, or a list with some"),
-        ({"policy": [{"name": "easy"}, {"name": "easy"}]}, "policy: two have the same label and options"),
+        ({"policy": [{"name": "easy", "platforms": ["nowhere"]}]}, "policy easy: no platform is named 'nowhere'"),
+        (
+            {"policy": [{"name": "r", "options": {"t": [1, 2]}}, {"name": "r", "options": {"t": 2}}]},
+            "policy r: two have the same label and options on",
+        ),
+        ({"policy": [{"name": "r", "options": {"t": float("nan")}}]}, "t: expected a number, not nan"),
+        (
+            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "max_jobs": 5}]},
+            "max_jobs: expected with a file",
+        ),
+        ({"policy": [{"name": "easy"}, {"name": "easy"}]}, "policy easy: two have the same label and options on"),
         ({"seeds": [1, 1]}, "seeds: one is given twice"),
         ({"seeds": [-1]}, "seeds.0: Input should be greater than or equal to 0"),
         ({"repeats": 0}, "repeats: Input should be greater than 0"),
@@ -74,7 +84,7 @@ def test_what_is_no_toml(text: str, said: str, tmp_path: Path) -> None:
 
 def test_options_are_a_grid() -> None:
     policy = PolicySpec(name="x", options={"a": [1, 2], "b": "y", "c": [[3, 4]]})
-    assert list(grid(policy)) == [{"a": 1, "b": "y", "c": [3, 4]}, {"a": 2, "b": "y", "c": [3, 4]}]
+    assert list(policy.settings()) == [{"a": 1, "b": "y", "c": [3, 4]}, {"a": 2, "b": "y", "c": [3, 4]}]
 
 
 def test_points_come_in_the_order_of_the_file(tmp_path: Path) -> None:
@@ -363,3 +373,8 @@ def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
     given = {"name": "small", "generate": {"procs": 16, "jobs": 20}, "urgent": {"every_s": 60}}
     with pytest.raises(InputError, match=r"^workload small: urgent jobs of 128 processors: expected at most 16"):
         Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
+
+
+def test_infinity_is_a_text_in_json() -> None:
+    policy = PolicySpec(name="redirection", options={"theta": [1, float("inf")]})
+    assert list(policy.settings()) == [{"theta": 1}, {"theta": "inf"}]

@@ -90,7 +90,6 @@ GRID = pl.DataFrame(
         ("least_median_ratio(wait, 'easy', workload = '*0')", 0.5),
         ("best(theta, wait, 'easy', policy = 'r')", 25.0),
         ("best(theta, wait, 'easy', workload = 'log-week0')", 2.0),
-        ("-1 * best(theta, wait, 'fcfs')", None),
         ("-median_ratio(wait, 'easy', workload = 'x*')", None),
     ],
 )
@@ -117,6 +116,8 @@ def test_measures_of_a_grid(text: str, value: float | None) -> None:
         "median_ratio(wait)",
         "best(theta, wait)",
         "True",
+        "1e308 * 10 ** 5",
+        "mean(wait, workload = 'a', workload = 'b')",
     ],
 )
 def test_what_is_no_measure(text: str) -> None:
@@ -146,6 +147,23 @@ def test_what_is_no_measure(text: str) -> None:
 )
 def test_verdicts(members: dict[str, Any], holds: bool) -> None:
     assert judge(claim(**members), TABLE).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("best(filter, wait, 'easy')", "an option whose values are numbers"),
+        ("best(nope, wait, 'easy')", "no point has such an option"),
+        ("median_ratio(wait, 'eazy')", "'eazy': no policy is called so; expected one of easy, r"),
+        ("median_ratio(wait, 'r')", "'r': expected one point of it on log-week0, p"),
+        ("mean(wait, colour = 1)", "colour: expected one of workload, platform, policy"),
+    ],
+)
+def test_measures_that_name_nothing_say_so(text: str, said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        judge(claim(measured=text, below=1), GRID)
+    assert said in str(raised.value)
+    assert str(raised.value).startswith(f"claim c: {text}: ")
 
 
 @pytest.mark.parametrize(

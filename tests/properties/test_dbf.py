@@ -52,6 +52,7 @@ def option_sets(draw: st.DrawFn) -> dict[str, Any]:
         "fixpoint": draw(st.sampled_from([True, True, False])),
         "promote": draw(st.sampled_from(["max", "each"])),
         "infeasible": draw(st.sampled_from(["regular", "reject"])),
+        "order": draw(st.sampled_from(["fcfs", "fcfs", "sjf", "ljf", "narrowest", "widest"])),
     }
 
 
@@ -91,11 +92,12 @@ def test_without_compression_as_its_slow_twin(workload: Workload, options: dict[
 
 
 @examples(800)
-@given(workloads() | workloads(exact=True) | workloads(unit=0.1), st.sampled_from(["max", "each"]))
-def test_no_accepted_deadline_is_missed(workload: Workload, promote: str) -> None:
+@given(workloads() | workloads(exact=True) | workloads(unit=0.1), option_sets())
+def test_no_accepted_deadline_is_missed(workload: Workload, options: dict[str, Any]) -> None:
     """Nor is a regular job later than the place it was given when it came. For jobs that end by their estimates."""
-    slow = Run(SlowDbf, workload, promote=promote)
-    fast = Run("dbf", workload, promote=promote)
+    options["fixpoint"] = True
+    slow = Run(SlowDbf, workload, **options)
+    fast = Run("dbf", workload, **options)
     assert list(fast.policy.broken_promises()) == []
     for job_id, deadline_at in slow.policy.accepted.items():
         assert fast.end_of(job_id) <= deadline_at
@@ -111,7 +113,7 @@ def test_without_deadlines_it_is_conservative(workload: Workload, options: dict[
     def told(run: FakeBatsim) -> dict[str, tuple[float | None, str]]:
         return {job.id: (job.started_at, str(job.procs)) for job in run.jobs.values()}
 
-    plain = run_policy("conservative", workload, N_PROCS, compression=compression)
+    plain = run_policy("conservative", workload, N_PROCS, compression=compression, order=options["order"])
     assert told(run_policy("dbf", workload, N_PROCS, compression=compression, **options)) == told(plain)
 
 
@@ -146,11 +148,13 @@ class Watched(DbfScheduler):
         yield from super()._plan(now)
         for at, n_free in self._with_provisional().steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
-        assert set(self._places).isdisjoint(self._provisional)
-        assert set(self._places) | set(self._provisional) == set(self._entries)
-        assert set(self._provisional) == set(self._deadlines) <= set(self._promises)
-        assert [(place, job.id) for place, _, job in self._by_provisional] == sorted(
-            ((place, job_id) for job_id, place in self._provisional.items()),
+        provisional = self._accepted.places
+        assert set(self._places).isdisjoint(provisional)
+        assert set(self._places) | set(provisional) == set(self._entries)
+        assert not self._wanted
+        assert set(provisional) <= set(self._promises)
+        assert [(place, job.id) for place, _, job in self._accepted.by_place] == sorted(
+            ((place, job_id) for job_id, place in provisional.items()),
             key=lambda found: (found[0], self._entries[found[1]][1]),
         )
         running = {job.id for _, _, job in self.partition.running}
@@ -200,7 +204,7 @@ def test_whatever_the_machines_and_the_estimates_do(
 
 @pytest.mark.parametrize("compression", [True, False])
 @given(workload=workloads())
-def test_the_last_job_starts_when_it_was_estimated(workload: Workload, compression: bool) -> None:
+def test_a_regular_job_is_placed_where_it_was_estimated(workload: Workload, compression: bool) -> None:
     """The estimate of a regular job is what the plan gives it, if it comes."""
     answers: list[tuple[float | None, float | None]] = []
 
@@ -215,3 +219,89 @@ def test_the_last_job_starts_when_it_was_estimated(workload: Workload, compressi
 
     Run(Asked, workload, compression=compression)
     assert all(before == after for before, after in answers)
+
+
+def test_a_newcomer_that_ranks_first_hangs_nobody() -> None:
+    """By its size job 3 comes before job 0, behind which it was placed: nothing may be left waiting for no event."""
+    jobs = (
+        Workload()
+        .job("0", n=4, s=8, at=5, estimate=9, walltime=10, max_stay=52)
+        .job("1", n=1, s=5, at=5, estimate=5, walltime=6, max_stay=20)
+        .job("3", n=1, s=9, at=6, estimate=10, walltime=11, max_stay=53)
+        .job("4", n=1, s=10, at=6, estimate=10, walltime=11)
+    )
+    Run("dbf", jobs, order="narrowest")
+
+
+def starts(run: FakeBatsim) -> dict[str, float | None]:
+    return {job.id.removeprefix("w0!"): job.started_at for job in run.jobs.values()}
+
+
+@pytest.mark.parametrize("policy", ["conservative", "dbf"])
+def test_a_promised_start_comes_though_an_earlier_one_waits(policy: str) -> None:
+    """A takes longer than it said, and E1 waits for it; C's place at 100 has come with nobody's end."""
+    jobs = (
+        Workload()
+        .job("A", n=5, s=1000, estimate=10, walltime=2000)
+        .job("X", n=3, s=50, estimate=100, walltime=200)
+        .job("E1", n=4, s=200, at=1, estimate=200, walltime=300)
+        .job("C", n=3, s=10, at=2, estimate=10, walltime=20)
+    )
+    assert starts(run_policy(policy, jobs, 8, compression=False))["C"] == 100
+
+
+def test_a_deadline_that_is_lost_holds_up_no_compression() -> None:
+    """D cannot be saved while a machine is away; C uses what B leaves behind all the same."""
+    jobs = (
+        Workload()
+        .job("A", n=1, s=1, estimate=1, walltime=2)
+        .job("B", n=3, s=14, at=1, estimate=109, walltime=200)
+        .job("D", n=4, s=2, at=1, estimate=2, walltime=3, deadline=200)
+        .job("C", n=3, s=10, at=3, estimate=10, walltime=20)
+    )
+    away = [(2.0, e.MACHINES_UNAVAILABLE, "3"), (500.0, e.MACHINES_AVAILABLE, "3")]
+    assert starts(run_policy("dbf", jobs, N_PROCS, machine_events=away)) == {"A": 0, "B": 1, "C": 15, "D": 500}
+
+
+def test_a_deadline_that_is_lost_costs_no_other_one() -> None:
+    """L takes longer than it said, so D1 is late in any case; D2 need not be."""
+    jobs = (
+        Workload()
+        .job("L", n=4, s=20, estimate=10, walltime=30)
+        .job("D1", n=4, s=5, at=1, estimate=5, walltime=6, deadline=15)
+        .job("D2", n=4, s=5, at=2, estimate=5, walltime=6, deadline=27)
+        .job("t", n=4, s=1, at=12, estimate=1, walltime=2, deadline=1000)
+    )
+    run = Run("dbf", jobs)
+    assert starts(run.fake) == {"L": 0, "D2": 20, "D1": 25, "t": 30}
+    assert [text.split()[1] for text in run.policy.broken_promises()] == ["w0!D1"]
+
+
+def test_an_accepted_job_that_is_rejected_is_a_broken_promise() -> None:
+    jobs = (
+        Workload()
+        .job("A", n=4, s=10, walltime=11)
+        .job("D", n=4, s=5, at=1, walltime=6, deadline=30)
+        .job("last", n=1, s=1, at=50, walltime=2)
+    )
+    session = Session(plan_for("dbf"), checked=True)
+    FakeBatsim(jobs, N_PROCS, machine_events=[(2.0, e.MACHINES_UNAVAILABLE, "3")]).run(session.handle)
+    (said,) = session.engine.policy.broken_promises()
+    assert said.startswith("job w0!D was accepted with the deadline 30.0 and is rejected at")
+
+
+def test_a_refused_job_can_be_withdrawn() -> None:
+    class Asked(Dbf):
+        def on_job_submitted(self, job: Any, now: float) -> None:
+            super().on_job_submitted(job, now)
+            self.local.planned_start(job, now)
+            if job.id == "w0!b":
+                self.local.withdraw(job, now)
+                self.local.submit(job, now)
+
+    jobs = Workload().job("a", n=4, s=9, walltime=10).job("b", n=1, s=5, at=1, walltime=6, deadline=12)
+    run = run_policy(Asked, jobs, N_PROCS, infeasible="reject")
+    assert {job.id: job.final_state for job in run.jobs.values()} == {
+        "w0!a": e.COMPLETED_SUCCESSFULLY,
+        "w0!b": "REJECTED",
+    }

@@ -7,7 +7,7 @@ every waiting job every time and count free processors instant by instant.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pybatsched.cluster import Cluster
 from pybatsched.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Requeue
@@ -136,7 +136,17 @@ class SlowConservative(Twin):
         return sum(n for start, end, n in booked if start <= at < end)
 
 
+RANKS: dict[str, Callable[[Job], float]] = {
+    "fcfs": lambda _job: 0.0,
+    "sjf": lambda job: job.estimate or 0.0,
+    "ljf": lambda job: -(job.estimate or 0.0),
+    "narrowest": lambda job: job.n_procs,
+    "widest": lambda job: -job.n_procs,
+}
+
+
 class SlowDbfOptions(SlowConservativeOptions):
+    order: str = "fcfs"
     fixpoint: bool = True
     promote: str = "max"
     infeasible: str = "regular"
@@ -155,6 +165,10 @@ class SlowDbf(SlowConservative):
         self.promised: dict[str, float] = {}  # the first final place of each job
         self.n_fallbacks = 0
 
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        super().on_job_submitted(job, now)
+        self.queue.sort(key=RANKS[self.options.order])
+
     def starts(self, now: float) -> Iterator[Decision]:
         if self.ended and self.options.compression:
             self.compress(now)
@@ -162,7 +176,7 @@ class SlowDbf(SlowConservative):
         for job in list(self.queue):
             if job.id not in self.places and job.id not in self.provisional:
                 yield from self.welcome(job, now)
-        for job in sorted(self.queue, key=lambda job: {**self.places, **self.provisional}[job.id]):
+        for job in sorted(self.queue, key=lambda job: ({**self.places, **self.provisional}[job.id], job.seq)):
             if {**self.places, **self.provisional}[job.id] <= now and job.n_procs <= self.partition.n_free:
                 self.places.pop(job.id, None)
                 self.provisional.pop(job.id, None)
@@ -196,10 +210,11 @@ class SlowDbf(SlowConservative):
 
     def planned(self, newcomer: Job, now: float) -> tuple[dict[str, float], dict[str, float]] | None:
         promoted: set[str] = set()
+        lost = self.lost()
         while True:
             final, provisional = self.tried(promoted, newcomer, now)
-            late_promoted = [job for job in self.in_order(promoted) if not self.meets(job, final[job.id])]
-            late = [job for job in self.in_order(provisional) if not self.meets(job, provisional[job.id])]
+            late_promoted = [job for job in self.in_order(promoted - lost) if not self.meets(job, final[job.id])]
+            late = [job for job in self.in_order(provisional.keys() - lost) if not self.meets(job, provisional[job.id])]
             if not late and not late_promoted:
                 return final, provisional
             grown = promoted | {job.id for job in late}
@@ -247,8 +262,12 @@ class SlowDbf(SlowConservative):
         provisional: dict[str, float] = {}
         for job in self.in_order(self.provisional):
             provisional[job.id] = self.place(job, now, {**final, **provisional})
-        if all(self.meets(job, provisional[job.id]) for job in self.in_order(provisional)):
+        if all(self.meets(job, provisional[job.id]) for job in self.in_order(provisional.keys() - self.lost())):
             self.places, self.provisional = final, provisional
+
+    def lost(self) -> set[str]:
+        """Give the accepted jobs that are late by the present plan: one pass may lose some."""
+        return {job.id for job in self.in_order(self.provisional) if not self.meets(job, self.provisional[job.id])}
 
     def place(self, job: Job, now: float, others: dict[str, float]) -> float:
         kept, self.places = self.places, others
