@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pybatsched.campaign.cells import Cell, effective_seed
-from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.cells import Cell, cells_of, effective_seed
+from pybatsched.campaign.prepare import Prepared, Preparer
 from pybatsched.campaign.running import points_of
 from pybatsched.campaign.spec import PolicySpec, Spec, WorkloadSpec, read_spec, spec_of
 from pybatsched.campaign.store import Store
@@ -378,3 +378,24 @@ def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
 def test_infinity_is_a_text_in_json() -> None:
     policy = PolicySpec(name="redirection", options={"theta": [1, float("inf")]})
     assert list(policy.settings()) == [{"theta": 1}, {"theta": "inf"}]
+
+
+def test_a_policy_may_be_tried_on_some_platforms_only() -> None:
+    spec = spec_of(
+        content(
+            platform=[{"name": "small", "procs": 4}, {"name": "large", "procs": 8}],
+            policy=[{"name": "easy"}, {"name": "fcfs", "platforms": ["large"]}],
+        ),
+        "s.toml",
+    )
+    prepared = {seed: [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
+    found = [(platform.name, cell.policy) for platform, cell in cells_of(spec, prepared)]
+    assert found == [("small", "easy"), ("large", "easy"), ("large", "fcfs")] * len(spec.seeds)
+
+
+def test_an_optional_workload_is_left_out_where_it_is_not(tmp_path: Path) -> None:
+    missing = WorkloadSpec(name="log", file="log.swf")
+    preparer = Preparer(tmp_path / "prepared", [tmp_path])
+    with pytest.raises(InputError, match=r"workload file log\.swf: not found"):
+        preparer.prepare(missing, 0)
+    assert preparer.prepare(missing.model_copy(update={"optional": True}), 0) == []
