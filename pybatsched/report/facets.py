@@ -115,7 +115,7 @@ def _panel(panel: Any, chart: Chart, row: str, column: str) -> None:
     if chart.is_log:
         ticker: Any = importlib.import_module("matplotlib.ticker")
         panel.set_yscale("log")
-        panel.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+        panel.yaxis.set_major_locator(ticker.FixedLocator(samples.log_ticks(low, high)))
         panel.yaxis.set_major_formatter("{x:,.10g}")
         panel.yaxis.set_minor_formatter(ticker.NullFormatter())
     panel.set_ylim(low, high)

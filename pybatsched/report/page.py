@@ -28,7 +28,7 @@ body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; 
 h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; } h3 { font-size: 1em; }
 table { border-collapse: collapse; font-size: 0.92em; } th, td { padding: 0.25em 0.8em; text-align: right; }
 th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid #888; }
-td.text, th.text { text-align: left; } .wide { overflow-x: auto; }
+td.text, th.text { text-align: left; } td.text { white-space: nowrap; } .wide { overflow-x: auto; }
 tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size: 0.9em; }
 .gantt { position: relative; }
 .gantt-tip { display: none; position: absolute; background: #fffffff0; border: 1px solid #888; padding: 0.4em 0.7em;
@@ -83,15 +83,15 @@ def of_campaign(store: Store, baseline: str = "") -> str:
     manifest = store.manifest()
     if rows.is_empty():
         raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
-    means = table.grouped(rows, ("platform", "policy", "options"), table.SHOWN)
-    head = [samples.figure_title(name) for name in means.columns]
-    body = [[_number(value) for value in row] for row in means.iter_rows()]
-    script, pictures = _pictures(samples.points_of(store), baseline)
+    points = samples.points_of(store)
+    head, means = samples.means_of(points, table.SHOWN)
+    body = [[_number(value) for value in row] for row in means]
+    script, pictures = _pictures(points, baseline)
     sections = [
         f'<p class="note">{rows.height:,} of {len(manifest["points"]):,} points are done.</p>',
+        *pictures,
         "<h2>Means</h2>",
         _table(head, body),
-        *pictures,
     ]
     return _page(str(manifest["name"]), sections, script)
 

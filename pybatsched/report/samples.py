@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,6 +158,39 @@ def span_of_values(chart: Chart, row: str) -> tuple[float, float]:
         return low / margin, high * margin
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
     return low - margin, high + margin
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Give round numbers for an axis by powers of ten: 1, 2 and 5 of each, or just the powers where there are many.
+
+    >>> log_ticks(0.9, 12.0), log_ticks(3.0, 5000.0)
+    ([1.0, 2.0, 5.0, 10.0], [10.0, 100.0, 1000.0])
+    """
+    steps = (1, 2, 5) if high < 300 * low else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+    return [tick for tick in ticks if low <= tick <= high]
+
+
+def means_of(points: Sequence[Point], figures: Sequence[str]) -> tuple[list[str], list[list[Any]]]:
+    """Give a table of means by family, platform and setting: its head, and its rows in the order of the campaign.
+
+    Families and platforms are told where there are several. Points with one address count once.
+    """
+    several = [name for name in ("family", "platform") if len({getattr(point, name) for point in points}) > 1]
+    groups: dict[tuple[str, ...], dict[str, Point]] = {}
+    for point in points:
+        if point.figures is not None:
+            key = (*(getattr(point, name) for name in several), point.setting)
+            groups.setdefault(key, {})[point.address] = point
+    rows: list[list[Any]] = []
+    for key, members in groups.items():
+        found = [
+            [value for point in members.values() if (value := point.value(figure)) is not None] for figure in figures
+        ]
+        rows.append([*key, len(members), *(sum(values) / len(values) if values else None for values in found)])
+    titles = {"family": "workload", "platform": "platform"}
+    return [*(titles[name] for name in several), "policy", "runs", *map(figure_title, figures)], rows
 
 
 def dodge(k: int) -> float:

@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bokeh.models import ColumnDataSource, FactorRange, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import ColumnDataSource, FactorRange, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
 from pybatsched.report.charts import WIDTH
-from pybatsched.report.samples import Box, Chart, dodge, span_of_values
+from pybatsched.report.samples import Box, Chart, dodge, log_ticks, span_of_values
 
 _HALF: Final = WIDTH // 2
 _SLOT: Final = 42  # pixels that a box likes to have
@@ -50,6 +50,10 @@ def _line(chart: Chart, row: str, columns: Sequence[str], slot: float) -> figure
         name=f"{'ratios' if chart.is_ratio else 'boxes'}-{chart.figure}",
     )
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[000]")
+    if chart.is_log:
+        ticks = log_ticks(low, high)
+        plot.yaxis.ticker = plot.ygrid.ticker = FixedTicker(ticks=ticks)
+        plot.yaxis.minor_tick_line_color = None
     plot.toolbar.logo = None
     plot.toolbar.autohide = True
     plot.xgrid.grid_line_color = None

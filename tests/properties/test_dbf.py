@@ -75,7 +75,7 @@ class Run:
         return ended_at
 
 
-@examples(800)
+@examples(600)
 @given(workloads() | workloads(exact=True) | workloads(unit=0.1), option_sets())
 def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     fast, slow = Run("dbf", workload, **options), Run(SlowDbf, workload, **options)
@@ -91,7 +91,7 @@ def test_without_compression_as_its_slow_twin(workload: Workload, options: dict[
     assert fast.spans == Run(SlowDbf, workload, compression=False, **options).spans
 
 
-@examples(800)
+@examples(600)
 @given(workloads() | workloads(exact=True) | workloads(unit=0.1), option_sets())
 def test_no_accepted_deadline_is_missed(workload: Workload, options: dict[str, Any]) -> None:
     """Nor is a regular job later than the place it was given when it came. For jobs that end by their estimates."""

@@ -57,7 +57,7 @@ def redirect(workload: Workload, **options: Any) -> FakeBatsim:
     return run_policy("redirection", workload, N_PROCS, config=DYNAMIC, **options)
 
 
-@examples(600)
+@examples(400)
 @given(workloads(), option_sets())
 def test_as_its_slow_twin(workload: Workload, options: dict[str, Any]) -> None:
     slow = run_policy(SlowRedirection, workload, N_PROCS, config=DYNAMIC, **options)
@@ -85,7 +85,7 @@ class Watched(Redirection):
             yield decision
 
 
-@examples(500)
+@examples(300)
 @given(workloads(), option_sets())
 def test_what_always_holds(workload: Workload, options: dict[str, Any]) -> None:
     seen: list[tuple[int, str, int]] = []
@@ -137,7 +137,7 @@ def work_s(workload: Workload, job: FakeJob) -> float:
     return delay
 
 
-@examples(200)
+@examples(100)
 @given(workloads(widest=5), st.integers(0, 3), st.sampled_from(["q", "w", "none", "w_paper"]))
 def test_without_a_threshold_it_is_easy_on_the_principal_group(workload: Workload, size: int, rule: str) -> None:
     """I6, to the last processor: by theta, by option or as text."""
@@ -146,7 +146,7 @@ def test_without_a_threshold_it_is_easy_on_the_principal_group(workload: Workloa
         assert told(redirect(workload, group_size=size, theta=theta, filter=rule)) == easy
 
 
-@examples(200)
+@examples(100)
 @given(workloads(widest=5), st.integers(1, 2))
 def test_nobody_is_redirected_to_a_group_too_small(workload: Workload, size: int) -> None:
     """I7: no group, or one that is smaller than all jobs."""
@@ -157,7 +157,7 @@ def test_nobody_is_redirected_to_a_group_too_small(workload: Workload, size: int
     assert told(redirect(workload, alpha=0, theta=0)) == told(run_policy("easy", workload, N_PROCS))
 
 
-@examples(150)
+@examples(120)
 @given(workloads(exact=True), st.sampled_from(LOCAL), st.sampled_from(LOCAL), st.booleans())
 def test_any_local_scheduler_will_do(workload: Workload, principal: str, redirected: str, compression: bool) -> None:
     options: dict[str, Any] = {"group_size": 2, "theta": 1, "principal": principal, "redirected": redirected}
@@ -215,6 +215,7 @@ def test_no_backfilled_job_delays_the_head(workload: Workload) -> None:
         assert started_at <= shadow_at
 
 
+@examples(40)
 @given(workloads(), option_sets())
 def test_the_same_bytes_each_time(workload: Workload, options: dict[str, Any]) -> None:
     def transcript() -> list[bytes]:
@@ -232,7 +233,7 @@ def test_the_same_bytes_each_time(workload: Workload, options: dict[str, Any]) -
     assert transcript() == transcript()
 
 
-@examples(300)
+@examples(200)
 @given(
     workloads(widest=5),
     outages(N_PROCS, 4),

@@ -9,6 +9,7 @@ from support.campaigns import Row, keep, scanned
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
+from pybatsched.report import samples
 from pybatsched.report.samples import Chart, Point, baseline_of, charts_of, family_of, points_of, span_of_values
 
 FIGURE = "wait_s_mean"
@@ -193,3 +194,27 @@ def test_many_columns_go_below_each_other(tmp_path: Path) -> None:
     assert [columns for _, columns in chart.lines(3 * 8)] == [("0", "1", "2"), ("3", "4", "5"), ("6",)]
     assert [columns for _, columns in chart.lines(5 * 8)] == [("0", "1", "2", "3"), ("4", "5", "6")]
     assert len(chart.lines(1)) == 7
+
+
+def test_means_are_by_family_platform_and_setting(tmp_path: Path) -> None:
+    rows = [
+        row("log-week01", "easy", 2.0),
+        row("log-week02", "easy", 4.0),
+        row("other", "easy", 7.0),
+        row("log-week01", "r", 1.0, options={"theta": 5}),
+    ]
+    head, means = samples.means_of(points(tmp_path, rows, ("log", "other")), (FIGURE,))
+    assert head == ["workload", "policy", "runs", "mean wait (s)"]
+    assert means == [["log", "easy", 2, 3.0], ["other", "easy", 1, 7.0], ["log", "r (theta=5)", 1, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.07, 1.2, [0.1, 0.2, 0.5, 1.0]),
+        (1.0, 20.0, [1.0, 2.0, 5.0, 10.0, 20.0]),
+        (3.0, 5000.0, [10.0, 100.0, 1000.0]),
+    ],
+)
+def test_ticks_by_powers_of_ten_are_round(low: float, high: float, ticks: list[float]) -> None:
+    assert samples.log_ticks(low, high) == ticks
