@@ -282,7 +282,9 @@ def deadline_of(job_id: str, fields: Mapping[str, Any], submitted_at: float) -> 
         value = _seconds(fields[name])
     except ValueError as error:
         raise InputError(f"job {job_id}, field {name}: {error}") from None
-    if value is None or value < 0:
+    if value is None:
+        raise InputError(f"job {job_id}, field {name}: expected a number of seconds, got nothing")
+    if value < 0:
         raise InputError(f"job {job_id}, field {name}: expected at least 0 seconds, got {fields[name]}")
     return value if name == "deadline" else instant(submitted_at, value)
 

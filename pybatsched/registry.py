@@ -61,6 +61,7 @@ class PolicyPlan:
     given: Mapping[str, Any] = field(default_factory=dict)
     from_file: Mapping[str, Any] = field(default_factory=dict)
     file_name: str = "the configuration file"
+    given_by: str = "-o"
 
     def options_for(self, begins: SimulationBegins | None) -> BaseModel:
         """Merge and check the options: ``-o`` over Batsim's sched-config over the file over the defaults."""
@@ -69,7 +70,7 @@ class PolicyPlan:
         known = self.source.option_fields
         origin = dict.fromkeys(self.from_file, self.file_name)
         origin.update(dict.fromkeys(said, "Batsim's --sched-cfg"))
-        origin.update(dict.fromkeys(self.given, "-o"))
+        origin.update(dict.fromkeys(self.given, self.given_by))
         if self.source.cls.Options.model_config.get("extra") != "allow":
             for key in merged:
                 if key not in known:
@@ -145,7 +146,7 @@ def local_scheduler(name: str, options: Mapping[str, Any], partition: Partition)
     made_by = getattr(source.cls, "scheduler", None)
     if not issubclass(source.cls, LocalPolicy) or made_by is None:
         raise InputError(f"policy {name!r} is no policy with one queue; expected one such as fcfs or easy")
-    checked: Any = PolicyPlan(source, options).options_for(None)
+    checked: Any = PolicyPlan(source, options, given_by="its options").options_for(None)
     return source.cls.scheduler(partition, checked)
 
 
@@ -204,7 +205,10 @@ def _checked(found: object, name: str) -> type[Policy]:
 def _explained(error: ValidationError, name: str, origin: Mapping[str, str]) -> str:
     lines = []
     for problem in error.errors(include_url=False):
-        option = ".".join(map(str, problem["loc"])) or "options"
-        source = origin.get(str(problem["loc"][0]) if problem["loc"] else "", "defaults")
+        if not problem["loc"]:  # about several options
+            lines.append(f"policy {name}: {problem['msg'].removeprefix('Value error, ')}")
+            continue
+        option = ".".join(map(str, problem["loc"]))
+        source = origin.get(str(problem["loc"][0]), "defaults")
         lines.append(f"policy {name}: option {option} (from {source}): {problem['msg']}, got {problem['input']!r:.80}")
     return "\n".join(lines)

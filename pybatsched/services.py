@@ -248,7 +248,7 @@ class Services:
         job.n_derived += 1
         note = self._notes[wire_id] = derive.lineage(job, job.n_derived, how)
         self._actions.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
-        self._actions.send(d.SetJobMetadata(wire_id, note, reason="lineage"))
+        self._actions.send(d.SetJobMetadata(wire_id, note, reason="so that its parts can be put together again"))
 
     def _new_id(self, job: Job, workload: str, *, prefix: str) -> str:
         name = job.id.partition("!")[2] or job.id

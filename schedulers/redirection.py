@@ -37,7 +37,7 @@ class RedirectionOptions(Options):
         None, ge=0, description="the redirection group as a number of processors, instead of alpha"
     )
     theta: float = Field(
-        10,
+        10.0,
         ge=0,
         description="a job is redirected when more jobs than this have come and waited since it began (or inf)",
     )
@@ -71,7 +71,7 @@ class RedirectionOptions(Options):
         return self
 
     @field_serializer("theta", when_used="json")
-    def _finite(self, theta: float) -> float | str:
+    def _finite(self, theta: float) -> Any:
         return theta if math.isfinite(theta) else "inf"  # JSON has no infinity
 
 

@@ -25,7 +25,7 @@ def test_version_and_help() -> None:
 
 def test_policies() -> None:
     listed = run_cli("policies").stdout
-    assert [line.split()[0] for line in listed.splitlines()] == ["conservative", "easy", "fcfs"]
+    assert [line.split()[0] for line in listed.splitlines()] == ["conservative", "dbf", "easy", "fcfs", "redirection"]
     shown = run_cli("policies", "conservative").stdout
     assert "compression = true" in shown
     assert 'order = "fcfs"' in shown
@@ -34,7 +34,7 @@ def test_policies() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "esay"], "there is no policy 'esay'; installed: conservative, easy, fcfs"),
+        (["--policy", "esay"], "there is no policy 'esay'; installed: conservative, dbf, easy, fcfs, redirection"),
         (["--policy", "easy", "-o", "order"], "-o 'order': expected KEY=VALUE"),
         (["--policy", "easy", "-o", "order=random"], "option order (from -o)"),
         (["--policy", "easy", "-o", "ordre=sjf"], "has no option 'ordre'"),

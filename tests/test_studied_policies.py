@@ -119,7 +119,7 @@ def test_bad_options(policy: str, given: list[str], said: str, tmp_path: Path) -
         ({"deadline": 9, "max_stay": 9}, "job w0!a has both deadline and max_stay; expected one of them"),
         ({"deadline": "soon"}, "job w0!a, field deadline: expected a number of seconds, got soon"),
         ({"max_stay": -1}, "job w0!a, field max_stay: expected at least 0 seconds, got -1"),
-        ({"max_stay": None}, "job w0!a, field max_stay: expected at least 0 seconds, got None"),
+        ({"max_stay": None}, "job w0!a, field max_stay: expected a number of seconds, got nothing"),
         ({"deadline": [1]}, "job w0!a, field deadline: expected a number of seconds, got [1]"),
     ],
 )
@@ -135,6 +135,16 @@ def simulate(workload: Workload, folder: Path, policy: str, *given: str) -> Any:
     options = [word for text in given for word in ("-o", text)]
     args = ["--procs", str(N_PROCS), "-w", str(folder / "w.json"), "--policy", policy, "-e", str(folder / "run")]
     return run_cli("simulate", *args, *options)
+
+
+def test_the_defaults_are_written_down_without_a_word(tmp_path: Path) -> None:
+    """No warning of a library's own, and a summary that is JSON, with a threshold of infinity too."""
+    jobs = Workload().job("a", n=1, s=1, walltime=2)
+    for given, theta in (([], 10), (["theta=inf"], "inf"), (["theta=3"], 3)):
+        done = simulate(jobs, tmp_path, "redirection", *given)
+        assert (done.returncode, done.stderr) == (0, "")
+        summary = json.loads((tmp_path / "run_summary.json").read_text(), parse_constant=pytest.fail)
+        assert summary["policy"]["options"]["theta"] == theta
 
 
 def overrun() -> Workload:

@@ -115,7 +115,7 @@ def cells_of(
 
 def _check_options(source: registry.PolicySource, given: Mapping[str, Any]) -> None:
     """Raise InputError for options that the policy does not have, before anything runs."""
-    registry.PolicyPlan(source, given).options_for(None)
+    registry.PolicyPlan(source, given, given_by="the campaign").options_for(None)
 
 
 def effective_seed(seed: int, repeat: int) -> int:

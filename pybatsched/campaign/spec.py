@@ -22,6 +22,8 @@ from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent
 from pybatsched.workload.walltimes import Walltimes
 
 FORMAT_VERSION: Final = 1
+MAX_POINTS: Final = 1_000_000
+MAX_PROCS: Final = 10_000_000
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=80)]
 Positive = Annotated[int, Field(gt=0)]
@@ -109,10 +111,10 @@ class PlatformSpec(_Part):
     """A machine: a number of equal processors, a name or file as -p takes it, or the one the workload was made for."""
 
     name: Name
-    procs: Positive | None = None
+    procs: Annotated[int, Field(gt=0, le=MAX_PROCS)] | None = None
     platform: str | None = None
     of_workload: bool = False
-    alpha: float = Field(default=0.0, ge=0, lt=1)
+    alpha: float = Field(default=0.0, ge=0, le=0.99)
 
     @model_validator(mode="after")
     def _one_source(self) -> PlatformSpec:
@@ -154,6 +156,10 @@ class PolicySpec(_Part):
             yield dict(zip(self.options, values, strict=True))
 
 
+def _n_values(value: Any) -> int:
+    return len(value) if isinstance(value, list) else 1
+
+
 def _as_json(key: str, value: Any) -> Any:
     """Give an option as JSON can hold it: infinity as a text, which policies read as well."""
     if isinstance(value, float) and not math.isfinite(value):
@@ -179,7 +185,7 @@ class Spec(_Part):
     policy: tuple[PolicySpec, ...] = Field(min_length=1)
     seeds: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = Field(default=(0,), min_length=1)
     repeats: Positive = 1
-    tau_s: float = Field(default=DEFAULT_TAU_S, ge=0)
+    tau_s: float = Field(default=DEFAULT_TAU_S, ge=0, allow_inf_nan=False)
     keep: Literal["figures", "jobs", "files"] = "figures"
     timeout_s: float = Field(default=0.0, ge=0)
 
@@ -195,6 +201,10 @@ class Spec(_Part):
             for name in policy.platforms:
                 if name not in platforms:
                     raise ValueError(f"policy {policy.title}: no platform is named {name!r}")
+        n_settings = sum(math.prod(map(_n_values, policy.options.values())) for policy in self.policy)
+        n_points = len(self.workload) * len(self.platform) * n_settings * len(self.seeds) * self.repeats
+        if n_points > MAX_POINTS:
+            raise ValueError(f"it may have {n_points:,} points; expected at most {MAX_POINTS:,}")
         seen = set()
         for policy in self.policy:
             for setting, platform in itertools.product(policy.settings(), policy.platforms or platforms):
@@ -224,8 +234,10 @@ def spec_of(content: dict[str, Any], source: str) -> Spec:
     try:
         return Spec.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
+        first, *others = error.errors()
         where = ".".join(str(part) for part in first["loc"])
-        more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        # A list with a bad member is empty to pydantic, and so "too short" as well: no mistake of its own.
+        n_more = sum(other["type"] != "too_short" for other in others)
+        more = f" (and {n_more} more)" if n_more else ""
         text = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{source}: {where + ': ' if where else ''}{text}{more}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.campaign.store import Store
@@ -24,6 +24,16 @@ SHOWN: Final = (
     "utilisation",
     "makespan_s",
 )
+
+
+#: Counts that are shown besides where one of them is not 0: figures of the others alone would flatter.
+TELLING: Final = ("n_rejected", "n_broken_promises")
+
+
+def shown(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Give the figures that are shown of such points."""
+    found = list(rows)
+    return [*SHOWN[:1], *(name for name in TELLING if any(row.get(name) for row in found)), *SHOWN[1:]]
 
 
 def frame(store: Store) -> pl.DataFrame:

@@ -218,11 +218,20 @@ def raise_on_signals() -> None:
 
 
 def positive(text: str) -> int:
-    """Read a whole number from 1 on; argparse turns anything else into a usage error."""
-    number = int(text)
-    if number < 1:
-        raise ValueError
+    """Read a whole number from 1 on."""
+    return _whole(text, 1)
+
+
+def natural(text: str) -> int:
+    """Read a whole number from 0 on."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, got {text!r:.40}")
     return number
-
-
-positive.__name__ = "a whole number from 1 on"  # what argparse calls it in its message: "invalid ... value"

@@ -112,17 +112,24 @@ def _table_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("folder", metavar="DIR", help="the campaign's directory")
     add("--by", default="", metavar="COLUMNS", help=f"means over groups of points, by some of {', '.join(table.POINT)}")
-    add("--figures", default=",".join(table.SHOWN), metavar="NAMES", help="which figures (default: %(default)s; all)")
+    usual = ", ".join(table.SHOWN)
+    add("--figures", metavar="NAMES", help=f"which figures, or all (default: {usual}; and what was rejected or broken)")
     add("--format", choices=("text", "csv", "markdown", "latex"), default="text", help="(default %(default)s)")
 
 
 def _table(args: argparse.Namespace) -> int:
-    everything = table.frame(Store(args.folder))
-    figures = [name for name in args.figures.split(",") if name]
+    store = Store(args.folder)
+    everything = table.frame(store)
+    figures = table.shown(everything.iter_rows(named=True))
+    if args.figures is not None:
+        figures = [name for name in args.figures.split(",") if name]
     if figures == ["all"]:
         figures = [name for name in everything.columns if name not in table.POINT]
     by = [name for name in args.by.split(",") if name]
     if everything.is_empty():
         raise InputError(f"{args.folder}: no cell is done yet")
     print(table.written(table.grouped(everything, by, figures), args.format), end="")
+    n_missing = len(store.manifest()["points"]) - everything.height
+    if n_missing:
+        arguments.say(f"{n_missing:,} points are not in it: pybatsched campaign status {args.folder} tells why")
     return 0

@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for kind in kinds:
         sub = below.add_parser(kind.name, help=kind.summary, description=kind.summary)
         kind.add_options(sub)
-        sub.add_argument("--seed", type=_seed, default=0, metavar="S", help="where random numbers begin (default: 0)")
+        sub.add_argument(
+            "--seed", type=arguments.natural, default=0, metavar="S", help="where random numbers begin (default: 0)"
+        )
         sub.add_argument("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
         sub.set_defaults(run_kind=kind.run)
 
@@ -72,17 +74,7 @@ def _told(workload: Workload) -> str:
     n_urgent = sum(job.get("urgent") is True for job in workload.jobs)
     n_moldable = sum("moldable" in job for job in workload.jobs)
     counts = ((n_late, "with deadlines"), (n_urgent, "urgent"), (n_moldable, "moldable"))
-    return ", ".join(f"{n:,} jobs {what}" for n, what in counts if n) or "no job is any of it"
-
-
-def _seed(text: str) -> int:
-    seed = int(text)
-    if seed < 0:
-        raise ValueError
-    return seed
-
-
-_seed.__name__ = "a whole number from 0 on"
+    return ", ".join(f"{n:,} jobs {what}" for n, what in counts if n) or "no job was chosen"
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pybatsched.cli import arguments
 from pybatsched.errors import InputError
 from pybatsched.explain import stories
 from pybatsched.journal import JournalReader
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.runs import Run, read_run
 from pybatsched.workload.files import write_text
 
 EPILOG: Final = """\
@@ -70,7 +70,8 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
         if len(args.journal) > len(args.runs):
             raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
         runs = [read_run(prefix, args.workload, args.procs) for prefix in args.runs]
-        text = of_runs(runs, [stories(JournalReader(path)) for path in args.journal], args.tau)
+        told = [_stories(path, run) for path, run in zip(args.journal, runs, strict=False)]
+        text = of_runs(runs, told, args.tau)
     try:
         Path(args.output).parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -78,6 +79,20 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
     write_text(args.output, [text])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
     return 0
+
+
+def _stories(path: str, run: Run) -> Mapping[str, Any]:
+    """Give the stories of a journal, which must be that of the run, by what is known of both."""
+    reader = JournalReader(path)
+    policy = run.summary.get("policy")
+    if isinstance(policy, dict):
+        for what, of_run in (("policy", policy.get("name")), ("options", policy.get("options"))):
+            if reader.header[what] != of_run:
+                raise InputError(
+                    f"--journal {path}: {what} {reader.header[what]}, but {run.prefix} has {of_run}; "
+                    "expected the journals of the runs, in their order"
+                )
+    return stories(reader)
 
 
 def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:

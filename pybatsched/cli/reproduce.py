@@ -14,7 +14,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments, crew
 from pybatsched.cli.traces import TRACES
 from pybatsched.columns import aligned
-from pybatsched.errors import InputError
+from pybatsched.errors import BrokenPromiseError, InputError
 from pybatsched.workload import archive
 from pybatsched.workload.files import write_text
 
@@ -86,11 +86,17 @@ def _refuse_another(store: Store, spec: Spec) -> None:
 
 def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> None:
     """Say which logs are missing and how to get them, before anything runs."""
-    wanted = () if quick else [part.file for part in study.campaign.workload if part.file and not part.optional]
-    for file in wanted:
-        for place in places:
+    logs = () if quick else [part.file for part in study.campaign.workload if part.file and not part.optional]
+    wanted = dict.fromkeys(logs)
+    for place in places if wanted else ():
+        if not place.is_dir():
+            raise InputError(f"--traces {place}: there is no such directory")
+        for file in wanted:
             if (place / file).is_file():
-                archive.check(place / file)
+                try:
+                    archive.check(place / file)
+                except BrokenPromiseError as error:
+                    raise InputError(str(error)) from None
     missing = [file for file in wanted if not any((place / file).is_file() for place in places)]
     if missing:
         names = " ".join(missing)

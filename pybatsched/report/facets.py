@@ -44,7 +44,8 @@ def draw(
         raise InputError("ratios: expected a campaign with several policies or settings")
     charts = samples.charts_of(points, name, chosen, ratios=KINDS[kind], only=policy)
     if not charts:
-        raise InputError(f"{kind}: no points to show, of {policy or 'any policy'}")
+        pair = f" beside one of {chosen} on the same workload, platform and seed" if KINDS[kind] else ""
+        raise InputError(f"{kind}: no points to show, of {policy or 'any policy'}{pair}")
     sizes = [_size(chart) for chart in charts]
     size = max(width for width, _ in sizes), sum(height for _, height in sizes)
     with figures.canvas(path, size) as whole:

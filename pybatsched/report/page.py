@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bokeh.document import Document
@@ -53,6 +53,7 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
         "waits": charts.cumulated(runs, "wait_s", tau_s),
         "slowdowns": charts.cumulated(runs, "bounded_slowdown", tau_s),
     }
+    drawn["queue"].x_range = drawn["utilisation"].x_range  # one time for both, also when somebody zooms
     script, divs = components(drawn)
     sections = [
         "<h2>Summary</h2>",
@@ -84,16 +85,31 @@ def of_campaign(store: Store, baseline: str = "") -> str:
     if rows.is_empty():
         raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
     points = samples.points_of(store)
-    head, means = samples.means_of(points, table.SHOWN)
+    head, means = samples.means_of(points, table.shown(rows.iter_rows(named=True)))
     body = [[_number(value) for value in row] for row in means]
     script, pictures = _pictures(points, baseline)
     sections = [
         f'<p class="note">{rows.height:,} of {len(manifest["points"]):,} points are done.</p>',
+        *_failures(store, manifest["points"]),
         *pictures,
         "<h2>Means</h2>",
         _table(head, body),
     ]
     return _page(str(manifest["name"]), sections, script)
+
+
+def _failures(store: Store, points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Tell which points failed, by policy, with the first error of each."""
+    results = store.results(point["address"] for point in points)
+    errors: dict[str, list[str]] = {}
+    for point in points:
+        error = results.get(point["address"], {}).get("error")
+        if error is not None:
+            errors.setdefault(point["policy"], []).append(error)
+    if not errors:
+        return []
+    rows = [[name, _number(len(found)), (found[0].splitlines() or ["-"])[0]] for name, found in errors.items()]
+    return ["<h2>Failed</h2>", _table(["policy", "points", "the first error"], rows)]
 
 
 def _pictures(points: Sequence[samples.Point], named: str) -> tuple[str, list[str]]:
@@ -123,6 +139,9 @@ def _pictures(points: Sequence[samples.Point], named: str) -> tuple[str, list[st
             note = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
             own = "\n".join(itertools.islice(elements, len(plots[chart])))
             parts.append(f'<div class="wide"><h3>{html.escape(chart.title)}{note}</h3>{own}</div>')
+        if baseline and not any(chart.is_ratio for chart in found):
+            why = f"No ratios: {baseline} was not tried on the same platforms, workloads and seeds."
+            parts.append(f'<p class="note">{html.escape(why)}</p>')
         sections.append(f'<div class="row">{"".join(parts)}</div>')
     return script, sections
 

@@ -170,7 +170,11 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
     load(browser, tmp_path / "c.html")
     assert browser.find_element(By.TAG_NAME, "h1").text == "small"
     assert "12 of 12 points are done" in browser.find_element(By.TAG_NAME, "body").text
-    assert [one.text for one in browser.find_elements(By.TAG_NAME, "h2")][1:] == ["easy: by order", "By policy", "Means"]
+    assert [one.text for one in browser.find_elements(By.TAG_NAME, "h2")][1:] == [
+        "easy: by order",
+        "By policy",
+        "Means",
+    ]
     drawn = browser.execute_script(DRAWN)
     assert len(drawn) == 2 * 2 * 4  # two sections, values and ratios, four figures
     assert drawn[0] == ["boxes-bounded_slowdown_mean", "d", ["conservative", "fcfs", "sjf"], 3, 9]

@@ -58,6 +58,16 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "max_jobs": 5}]},
             "max_jobs: expected with a file",
         ),
+        ({"repeats": 10**9}, "it may have 1,000,000,000 points; expected at most 1,000,000"),
+        (
+            {"platform": [{"name": "p", "procs": 10**11}]},
+            "platform.0.procs: Input should be less than or equal to 10000000",
+        ),
+        (
+            {"platform": [{"name": "p", "of_workload": True, "alpha": 0.999}]},
+            "platform.0.alpha: Input should be less than",
+        ),
+        ({"tau_s": float("inf")}, "tau_s: Input should be a finite number"),
         ({"policy": [{"name": "easy"}, {"name": "easy"}]}, "policy easy: two have the same label and options on"),
         ({"seeds": [1, 1]}, "seeds: one is given twice"),
         ({"seeds": [-1]}, "seeds.0: Input should be greater than or equal to 0"),
@@ -399,3 +409,16 @@ def test_an_optional_workload_is_left_out_where_it_is_not(tmp_path: Path) -> Non
     with pytest.raises(InputError, match=r"workload file log\.swf: not found"):
         preparer.prepare(missing, 0)
     assert preparer.prepare(missing.model_copy(update={"optional": True}), 0) == []
+
+
+def test_one_mistake_is_told_as_one() -> None:
+    with pytest.raises(InputError) as raised:
+        spec_of(content(workload=[{"name": "w", "file": "w.json", "zork": 1}]), "s.toml")
+    assert str(raised.value) == "s.toml: workload.0.zork: Extra inputs are not permitted"
+
+
+def test_bad_options_are_those_of_the_campaign(tmp_path: Path) -> None:
+    spec = spec_of(content(policy=[{"name": "easy", "options": {"zz": 1}}]), "s.toml")
+    prepared = {seed: [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
+    with pytest.raises(InputError, match=r"policy easy has no option 'zz' \(from the campaign\)"):
+        list(cells_of(spec, prepared))

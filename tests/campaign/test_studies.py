@@ -328,3 +328,16 @@ def test_logs_at_hand_are_those_we_know(file: str) -> None:
     if not (TRACES / file).exists():
         pytest.skip(f"no {file} in {TRACES} (set PYBATSCHED_TRACES)")
     archive.check(TRACES / file)
+
+
+def test_a_log_that_is_damaged_or_nowhere_is_an_error_of_input(tmp_path: Path) -> None:
+    nowhere = run_cli("reproduce", "dbf", "--traces", str(tmp_path / "nowhere"), "--output", str(tmp_path / "out"))
+    assert nowhere.returncode == 2
+    assert "there is no such directory" in nowhere.stderr
+    missing = run_cli("reproduce", "dbf", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
+    assert missing.returncode == 2
+    assert "3 logs are missing" in missing.stderr
+    (tmp_path / "HPC2N-2002-2.2-cln.swf.gz").write_bytes(gzip.compress(b"; not it\n")[:-3])
+    damaged = run_cli("reproduce", "dbf", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
+    assert damaged.returncode == 2
+    assert "HPC2N-2002-2.2-cln.swf.gz: the gzip data is damaged" in damaged.stderr

@@ -187,3 +187,10 @@ def test_more_journals_than_runs(place: Path) -> None:
     done = run_cli("report", "easy", "--journal", "easy.pbj", "--journal", "pushy.pbj", cwd=place)
     assert done.returncode == 2
     assert "--journal: 2 journals for 1 runs" in done.stderr
+
+
+def test_a_journal_of_another_run_is_refused(place: Path) -> None:
+    done = run_cli("report", "easy", "--journal", "pushy.pbj", "--output", "wrong.html", cwd=place)
+    assert done.returncode == 2
+    assert "--journal pushy.pbj: policy" in done.stderr
+    assert not (place / "wrong.html").exists()
