@@ -238,7 +238,7 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
         "4 kill asked for",
         "4 ended: COMPLETED_KILLED, return code -1",
         "4 kill took effect",
-        "4 requeued, goes on as dyn!w0.a.1: lineage",
+        "4 requeued, goes on as dyn!w0.a.1: so that its parts can be put together again",
         "9 started on 0-1: head of the queue",
         "15.5 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "15.5 (the journal has no end: the run was killed, or goes on)",
