@@ -230,8 +230,8 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
     journal.close()
     assert told(tmp_path / "run.pbj", "w0!a") == [
         (
-            "0 (why it waited is not known: there is no policy 'Gentle'; installed: conservative, easy, fcfs "
-            "(or give path/to/file.py:Class))"
+            "0 (why it waited is not known: there is no policy 'Gentle'; "
+            "installed: conservative, dbf, easy, fcfs, redirection (or give path/to/file.py:Class))"
         ),
         "0 submitted: 2 processors, walltime 20",
         "0 started on 0-1: head of the queue",
