@@ -422,3 +422,10 @@ def test_bad_options_are_those_of_the_campaign(tmp_path: Path) -> None:
     prepared = {seed: [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
     with pytest.raises(InputError, match=r"policy easy has no option 'zz' \(from the campaign\)"):
         list(cells_of(spec, prepared))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda path: path.stem)
+def test_the_examples_read_well(path: Path) -> None:
+    spec = read_spec(path)
+    prepared = {seed: [Prepared("w", "w.json", "digest", 93_312)] for seed in spec.seeds}
+    assert list(cells_of(spec, prepared))  # options checked, too
