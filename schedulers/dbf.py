@@ -127,7 +127,7 @@ class DbfScheduler(ConservativeScheduler):
         while self._refused:
             job = self._refused[0]
             reason = ("cannot meet its deadline {}", self._wanted[job.id])
-            self.withdraw(job, now)
+            self.refuse(job, now)  # one that was requeued may have a promise
             yield RejectJob(job.id, reason=reason)
 
     def _due(self, now: float) -> list[Entry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from bokeh.document import Document
@@ -80,32 +80,29 @@ def of_campaign(store: Store, baseline: str = "") -> str:
 
     The baseline is a policy by its label, or with its options; without one it is the first of the campaign.
     """
-    rows = table.frame(store)
-    manifest = store.manifest()
-    if rows.is_empty():
-        raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
     points = samples.points_of(store)
-    head, means = samples.means_of(points, table.shown(rows.iter_rows(named=True)))
+    done = [point.figures for point in points if point.figures is not None]
+    if not done:
+        raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
+    head, means = samples.means_of(points, table.shown(done))
     body = [[_number(value) for value in row] for row in means]
     script, pictures = _pictures(points, baseline)
     sections = [
-        f'<p class="note">{rows.height:,} of {len(manifest["points"]):,} points are done.</p>',
-        *_failures(store, manifest["points"]),
+        f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
+        *_failures(points),
         *pictures,
         "<h2>Means</h2>",
         _table(head, body),
     ]
-    return _page(str(manifest["name"]), sections, script)
+    return _page(str(store.manifest()["name"]), sections, script)
 
 
-def _failures(store: Store, points: Sequence[Mapping[str, Any]]) -> list[str]:
+def _failures(points: Sequence[samples.Point]) -> list[str]:
     """Tell which points failed, by policy, with the first error of each."""
-    results = store.results(point["address"] for point in points)
     errors: dict[str, list[str]] = {}
     for point in points:
-        error = results.get(point["address"], {}).get("error")
-        if error is not None:
-            errors.setdefault(point["policy"], []).append(error)
+        if point.error is not None:
+            errors.setdefault(point.policy, []).append(point.error)
     if not errors:
         return []
     rows = [[name, _number(len(found)), (found[0].splitlines() or ["-"])[0]] for name, found in errors.items()]

@@ -30,7 +30,10 @@ _UNSET: Final = "not set"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a campaign. Points with one address are one run. `figures` is None while it is not done."""
+    """A point of a campaign. Points with one address are one run.
+
+    `figures` is None while it is not done; if it failed, `error` says why.
+    """
 
     workload: str
     family: str
@@ -41,6 +44,7 @@ class Point:
     repeat: int
     address: str
     figures: Mapping[str, Any] | None
+    error: str | None = None
 
     @property
     def setting(self) -> str:
@@ -209,9 +213,16 @@ def points_of(store: Store) -> list[Point]:
     results = store.results(point["address"] for point in manifest["points"])
     points = []
     for row in manifest["points"]:
-        figures = results.get(row["address"], {}).get("figures")
+        result = results.get(row["address"], {})
         own = {name: row[name] for name in ("workload", "platform", "policy", "options", "seed", "repeat", "address")}
-        points.append(Point(family=family_of(row["workload"], names), figures=figures, **own))
+        points.append(
+            Point(
+                family=family_of(row["workload"], names),
+                figures=result.get("figures"),
+                error=result.get("error"),
+                **own,
+            )
+        )
     return points
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pybatsched.campaign.cells import Cell, cells_of, effective_seed
-from pybatsched.campaign.prepare import Prepared, Preparer
+from pybatsched.campaign.prepare import Prepared
 from pybatsched.campaign.running import points_of
-from pybatsched.campaign.spec import PolicySpec, Spec, WorkloadSpec, read_spec, spec_of
+from pybatsched.campaign.spec import PolicySpec, Spec, read_spec, spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 
@@ -258,131 +257,9 @@ def test_a_file_beside_a_policys_is_in_the_address(tmp_path: Path) -> None:
     assert found[0] != found[1]
 
 
-def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
-    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json"})
-    before = Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
-    (index,) = tmp_path.glob("*.index.json")
-    index.write_text("[[")
-    assert Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0) == before
-
-
 def test_a_missing_log_says_where_it_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"workload file log\.swf: not found in .*PYBATSCHED_TRACES"):
         points(spec_of(content(workload=[{"name": "w", "file": "log.swf"}]), "s"), tmp_path)
-
-
-# --- preparation ---
-
-
-def log(path: Path, n_weeks: int) -> Path:
-    """Write a log with a job of three quarters of the machine in each week, and a small one."""
-    week = 7 * 24 * 3600
-    lines = ["; MaxProcs: 4"]
-    for number in range(n_weeks):
-        at = number * week
-        lines.append(f"{2 * number + 1} {at} 0 {week} 3 -1 -1 3 {2 * week} -1 1 1 1 1 1 1 -1 -1")
-        lines.append(f"{2 * number + 2} {at + 60} 0 60 1 -1 -1 1 120 -1 1 2 1 1 1 1 -1 -1")
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def test_weeks_of_a_log_are_workloads_of_their_own(tmp_path: Path) -> None:
-    log(tmp_path / "log.swf", 5)
-    spec = WorkloadSpec.model_validate(
-        {"name": "log", "file": "log.swf", "weeks": {"max_weeks": 2}, "walltimes": "exact"}
-    )
-    preparer = Preparer(tmp_path, [tmp_path])
-    found = preparer.prepare(spec, seed=1)
-    assert [one.name for one in found] == ["log-week02", "log-week03"]
-    jobs = json.loads(Path(found[0].path).read_text())["jobs"]
-    assert [(job["subtime"], job["walltime"]) for job in jobs] == [(0, 604801), (60, 61)]
-    stamps = [Path(one.path).stat().st_mtime_ns for one in found]
-    assert preparer.prepare(spec, seed=2) == found  # no seed is in it, and it is not made again
-    assert [Path(one.path).stat().st_mtime_ns for one in found] == stamps
-    Path(found[1].path).unlink()
-    assert preparer.prepare(spec, seed=1) == found
-    assert Path(found[1].path).exists()
-
-
-def test_a_log_that_changes_is_another_workload(tmp_path: Path) -> None:
-    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf"})
-    log(tmp_path / "log.swf", 2)
-    before = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
-    log(tmp_path / "log.swf", 3)
-    assert Preparer(tmp_path, [tmp_path]).prepare(spec, 0)[0].digest != before[0].digest
-
-
-@pytest.mark.parametrize(
-    ("how", "places"), [({"every": 3}, range(0, 30, 3)), ({"every": 3, "first": 2}, range(2, 30, 3))]
-)
-def test_deadlines(how: dict[str, Any], places: range, tmp_path: Path) -> None:
-    given = {
-        "name": "w",
-        "file": "workload.json",
-        "walltimes": "exact",
-        "deadlines": how | {"least_s": 500, "factor": 2},
-    }
-    (one,) = Preparer(tmp_path, [ROOT / "examples"]).prepare(WorkloadSpec.model_validate(given), 0)
-    jobs = json.loads(Path(one.path).read_text())["jobs"]
-    assert [place for place, job in enumerate(jobs) if "max_stay" in job] == list(places)
-    for job in jobs:
-        if "max_stay" in job:
-            assert job["max_stay"] == pytest.approx(max(500, 2 * job["estimate"]))
-
-
-def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
-    given = {"name": "w", "file": "workload.json", "deadlines": {"share": 0.5}}
-    preparer = Preparer(tmp_path, [ROOT / "examples"])
-    spec = WorkloadSpec.model_validate(given)
-    digests = [preparer.prepare(spec, seed)[0].digest for seed in (1, 2, 1)]
-    assert digests[0] == digests[2] != digests[1]
-
-
-@pytest.mark.parametrize(
-    ("how", "draws"),
-    [
-        ({"deadlines": {"every": 3}}, False),
-        ({"urgent": {"queues": ["a"]}}, False),
-        ({"urgent": {"queues": ["a"], "share": 0.5}}, True),
-        ({"urgent": {"probability": 0.5, "kinds": [[2, 60], [3, 61]]}}, True),
-        ({"moldable": {}}, True),
-        ({"deadlines": {"every": 3}, "moldable": {}}, True),
-    ],
-)
-def test_what_is_drawn_is_kept_by_its_seed(how: dict[str, Any], draws: bool, tmp_path: Path) -> None:
-    jobs = [{"id": i, "subtime": i, "res": 2, "profile": "p", "walltime": 9, "queue": "a"} for i in range(40)]
-    (tmp_path / "w.json").write_text(
-        json.dumps({"nb_res": 8, "jobs": jobs, "profiles": {"p": {"type": "delay", "delay": 5}}})
-    )
-    spec = WorkloadSpec.model_validate({"name": "w", "file": "w.json"} | how)
-    preparer = Preparer(tmp_path / "prepared", [tmp_path])
-    (tmp_path / "prepared").mkdir()
-    first, second, again = (preparer.prepare(spec, seed)[0] for seed in (1, 2, 1))
-    assert first == again
-    assert (first.digest != second.digest, first.path != second.path) == (draws, draws)
-
-
-def test_injections_come_one_after_the_other(tmp_path: Path) -> None:
-    """Urgent jobs come last: no deadline and no type falls on them, and they move no other job's turn."""
-    steps = {
-        "deadlines": {"every": 2},
-        "moldable": {"types": [{"fraction": 0.9, "limit": 8, "share": 1}]},
-        "urgent": {"probability": 1, "kinds": [[4, 60]]},
-    }
-    given = {"name": "d", "generate": {"procs": 16, "jobs": 20}} | steps
-    (one,) = Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
-    jobs = json.loads(Path(one.path).read_text())["jobs"]
-    own, injected = ([job for job in jobs if ("urgent" in job) is is_urgent] for is_urgent in (False, True))
-    assert (len(own), len(injected)) == (20, 20)
-    assert [place for place, job in enumerate(own) if "max_stay" in job] == list(range(0, 20, 2))
-    assert all(("moldable" in job) == (job["res"] > 1) for job in own)
-    assert not any("max_stay" in job or "moldable" in job for job in injected)
-
-
-def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
-    given = {"name": "small", "generate": {"procs": 16, "jobs": 20}, "urgent": {"every_s": 60}}
-    with pytest.raises(InputError, match=r"^workload small: urgent jobs of 128 processors: expected at most 16"):
-        Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
 
 
 def test_infinity_is_a_text_in_json() -> None:
@@ -401,14 +278,6 @@ def test_a_policy_may_be_tried_on_some_platforms_only() -> None:
     prepared = {seed: [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
     found = [(platform.name, cell.policy) for platform, cell in cells_of(spec, prepared)]
     assert found == [("small", "easy"), ("large", "easy"), ("large", "fcfs")] * len(spec.seeds)
-
-
-def test_an_optional_workload_is_left_out_where_it_is_not(tmp_path: Path) -> None:
-    missing = WorkloadSpec(name="log", file="log.swf")
-    preparer = Preparer(tmp_path / "prepared", [tmp_path])
-    with pytest.raises(InputError, match=r"workload file log\.swf: not found"):
-        preparer.prepare(missing, 0)
-    assert preparer.prepare(missing.model_copy(update={"optional": True}), 0) == []
 
 
 def test_one_mistake_is_told_as_one() -> None:

@@ -13,8 +13,8 @@ from support.outages import outages
 from support.twins import SlowDbf
 
 from pybatsched import events as e
-from pybatsched.decisions import Decision
-from pybatsched.policy import Policy
+from pybatsched.decisions import Decision, Requeue
+from pybatsched.policy import Need, Policy
 from pybatsched.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.dbf import Dbf, DbfScheduler
@@ -305,3 +305,28 @@ def test_a_refused_job_can_be_withdrawn() -> None:
         "w0!a": e.COMPLETED_SUCCESSFULLY,
         "w0!b": "REJECTED",
     }
+
+
+def test_a_promise_to_a_job_that_is_requeued_and_then_rejected_is_broken() -> None:
+    """It is killed at 1 and comes back too late for its deadline: rejected, as was asked for, but told."""
+
+    class Pushes(Dbf):
+        needs = frozenset({Need.DYNAMIC_JOBS})
+        pushed = False
+
+        def on_job_killed(self, job: Any, now: float) -> None:
+            super().on_job_killed(job, now)
+            self.local.submit(job, now)
+
+        def decide(self, now: float) -> Iterator[Decision]:
+            if now >= 1 and not self.pushed:
+                self.pushed = True
+                yield Requeue("w0!d")
+            yield from super().decide(now)
+
+    jobs = Workload().job("d", n=4, s=5, walltime=6, estimate=5, deadline=5).job("a", n=4, s=1, at=1, walltime=2)
+    session = Session(plan_for(Pushes, infeasible="reject"), checked=True)
+    run = FakeBatsim(jobs, N_PROCS, config={"dynamic-jobs-enabled": True}).run(session.handle)
+    assert run.jobs["dyn!w0.d.1"].final_state == "REJECTED"
+    (said,) = session.engine.broken_promises
+    assert said == "job w0!d was accepted with the deadline 5.0 and is rejected at 1.0"

@@ -10,7 +10,7 @@ from pybatsched.campaign.store import Store
 
 
 class Row(NamedTuple):
-    """A point and its figures; None if it was not done."""
+    """A point and its figures; None if it was not done, or failed with an error."""
 
     workload: str
     policy: str
@@ -20,6 +20,7 @@ class Row(NamedTuple):
     seed: int = 0
     repeat: int = 0
     address: str = ""
+    error: str = ""
 
 
 def keep(folder: Path, rows: Sequence[Row], families: Sequence[str]) -> Path:
@@ -30,6 +31,8 @@ def keep(folder: Path, rows: Sequence[Row], families: Sequence[str]) -> Path:
             address = row.address or f"{number:064x}"
             if row.figures is not None:
                 store.save({"address": address, "figures": dict(row.figures)})
+            elif row.error:
+                store.save({"address": address, "error": row.error})
             own = {"workload": row.workload, "platform": row.platform, "policy": row.policy}
             points.append(own | {"options": row.options, "seed": row.seed, "repeat": row.repeat, "address": address})
         spec = {"workload": [{"name": name} for name in families]}

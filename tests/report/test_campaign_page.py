@@ -1,0 +1,61 @@
+"""The page and the table of a campaign say what is missing and what flatters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.campaigns import Row, keep
+from support.process import run_cli
+
+from pybatsched.campaign import table
+from pybatsched.campaign.store import Store
+from pybatsched.report import page
+
+
+def figures(n_rejected: int = 0) -> dict[str, float | None]:
+    return {**dict.fromkeys(table.SHOWN, 2.0), "n_rejected": n_rejected, "n_broken_promises": 0}
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    rows = [
+        Row("w", "easy", figures()),
+        Row("w", "dbf", figures(n_rejected=45)),
+        Row("w", "bad", None, error="PolicyError: it <raised>\nsomewhere"),
+        Row("w", "bad", None, {"again": 1}, error="PolicyError: twice"),
+        Row("w", "late", None),
+    ]
+    return keep(tmp_path / "study", rows, ["w"])
+
+
+def test_the_page_tells_what_failed(study: Path) -> None:
+    text = page.of_campaign(Store(study))
+    assert "2 of 5 points are done." in text
+    assert "<h2>Failed</h2>" in text
+    assert '<td class="text">bad</td><td>2</td><td class="text">PolicyError: it &lt;raised&gt;</td>' in text
+    assert "somewhere" not in text
+
+
+def test_without_failures_nothing_is_said_of_them(tmp_path: Path) -> None:
+    folder = keep(tmp_path / "study", [Row("w", "easy", figures()), Row("w", "fcfs", figures())], ["w"])
+    text = page.of_campaign(Store(folder))
+    assert "<h2>Failed</h2>" not in text
+    assert "n rejected" not in text
+
+
+def test_a_policy_without_the_baseline_beside_it_has_no_ratios_and_it_is_said(tmp_path: Path) -> None:
+    rows = [Row("w", "easy", figures())]
+    rows += [Row("w", "r", figures(), {"theta": theta}, platform="wider") for theta in (1, 2)]
+    text = page.of_campaign(Store(keep(tmp_path / "study", rows, ["w"])))
+    assert "No ratios: easy was not tried on the same platforms, workloads and seeds." in text
+
+
+def test_counts_that_flatter_are_shown_and_missing_points_are_told(study: Path) -> None:
+    done = run_cli("campaign", "table", str(study))
+    head = done.stdout.splitlines()[0].split()
+    assert "n_rejected" in head
+    assert "n_broken_promises" not in head  # there are none
+    assert "3 points are not in it" in done.stderr
+    chosen = run_cli("campaign", "table", str(study), "--figures", "utilisation").stdout.splitlines()[0].split()
+    assert "n_rejected" not in chosen
