@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pybatsched import decisions as d
-from pybatsched import events as e
-from pybatsched import registry
-from pybatsched.columns import aligned
-from pybatsched.engine import Engine
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.engine import Engine
+from pybatsched.metrics.columns import aligned
 from pybatsched.platform.model import uniform
+from pybatsched.policies import registry
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.run import with_needs

@@ -22,8 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pybatsched import registry
 from pybatsched.platform.model import uniform
+from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.run import run_policy

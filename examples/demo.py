@@ -11,12 +11,12 @@ import argparse
 import csv
 from pathlib import Path
 
-from pybatsched import registry
-from pybatsched.explain import explain, stories
-from pybatsched.journal import JournalReader, JournalWriter
 from pybatsched.metrics import Figures
 from pybatsched.metrics.runs import read_run
 from pybatsched.platform.model import uniform
+from pybatsched.policies import registry
+from pybatsched.session.explain import explain, stories
+from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.run import run_policy

@@ -3,8 +3,8 @@
 Authors of policies find what they need here; see docs/write-a-policy.md.
 """
 
-from pybatsched.cluster import Cluster, Partition
-from pybatsched.decisions import (
+from pybatsched.core.cluster import Cluster, Partition
+from pybatsched.core.decisions import (
     CallMeLater,
     Decision,
     ExecuteJob,
@@ -14,10 +14,10 @@ from pybatsched.decisions import (
     Replace,
     Requeue,
 )
-from pybatsched.intervals import IntervalSet
-from pybatsched.jobs import Job, JobState
-from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions, QueuePolicy
-from pybatsched.policy import API_VERSION, Need, Options, Policy
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.policy import API_VERSION, Need, Options, Policy
+from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions, QueuePolicy
 
 __version__ = "0.1.0"
 

@@ -79,7 +79,7 @@ class UnfinishedError(PybatschedError):
 class PolicyError(PybatschedError):
     """A policy broke a rule or raised an exception.
 
-    `rule` is a short name of the broken rule (see `pybatsched.rules`), `job_id` and `story` tell about the job
+    `rule` is a short name of the broken rule (see `pybatsched.core.rules`), `job_id` and `story` tell about the job
     the decision was for, where there is one.
     """
 

@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pybatsched import decisions as d
-from pybatsched import events as e
-from pybatsched import registry
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.policy import Policy
 from pybatsched.errors import RemoteProtocolError
-from pybatsched.intervals import IntervalSet
 from pybatsched.platform.model import uniform
-from pybatsched.policy import Policy
+from pybatsched.policies import registry
 from pybatsched.protocol import Message, v4
-from pybatsched.session import Session
+from pybatsched.session.session import Session
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.options import Options, Scenario

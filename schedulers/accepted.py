@@ -11,12 +11,12 @@ from bisect import insort
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from pybatsched.instants import HALF_TICK, instant
-from pybatsched.ordered import take_out
+from pybatsched.core.instants import HALF_TICK, instant
+from pybatsched.core.ordered import take_out
 
 if TYPE_CHECKING:
-    from pybatsched.jobs import Job
-    from pybatsched.profile import Profile
+    from pybatsched.core.jobs import Job
+    from pybatsched.policies.profile import Profile
 
 Entry: TypeAlias = "tuple[float, int, Job]"
 Promote: TypeAlias = Literal["max", "each"]

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
-from pybatsched.decisions import CallMeLater, Decision, Reason
-from pybatsched.instants import TICK, instant
-from pybatsched.intervals import EMPTY, IntervalSet
-from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
-from pybatsched.ordered import take_out
-from pybatsched.profile import Profile
+from pybatsched.core.decisions import CallMeLater, Decision, Reason
+from pybatsched.core.instants import TICK, instant
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.ordered import take_out
+from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policies.profile import Profile
 
 if TYPE_CHECKING:
-    from pybatsched.cluster import Partition
-    from pybatsched.jobs import Job
+    from pybatsched.core.cluster import Partition
+    from pybatsched.core.jobs import Job
 
 
 # Real networks make jobs start and end a few microseconds late; a plan that is off by less than this stands.

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from pybatsched.decisions import Decision, Reason, RejectJob
-from pybatsched.instants import instant
-from pybatsched.jobs import JobState
-from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.core.decisions import Decision, Reason, RejectJob
+from pybatsched.core.instants import instant
+from pybatsched.core.jobs import JobState
+from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions
 from pybatsched_schedulers.accepted import NOBODY, Accepted, Draft, Entry, Newcomer, Promote, meets
 from pybatsched_schedulers.conservative import TOLERANCE, ConservativeOptions, ConservativeScheduler, next_after
 
 if TYPE_CHECKING:
-    from pybatsched.cluster import Partition
-    from pybatsched.jobs import Job
-    from pybatsched.profile import Profile
+    from pybatsched.core.cluster import Partition
+    from pybatsched.core.jobs import Job
+    from pybatsched.policies.profile import Profile
 
 
 class DbfOptions(ConservativeOptions):

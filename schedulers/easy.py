@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sortedcontainers import SortedList
 
-from pybatsched.decisions import Decision, ExecuteJob, Reason
-from pybatsched.instants import HALF_TICK, TICK
-from pybatsched.local import HEAD, LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.core.decisions import Decision, ExecuteJob, Reason
+from pybatsched.core.instants import HALF_TICK, TICK
+from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler, QueueOptions
 
 if TYPE_CHECKING:
-    from pybatsched.cluster import Partition
-    from pybatsched.jobs import Job
-    from pybatsched.profile import Profile
+    from pybatsched.core.cluster import Partition
+    from pybatsched.core.jobs import Job
+    from pybatsched.policies.profile import Profile
 
 
 Entry: TypeAlias = "tuple[float, int, Job]"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pybatsched.decisions import Decision
-from pybatsched.local import HEAD, LocalPolicy, LocalScheduler
+from pybatsched.core.decisions import Decision
+from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler
 
 
 class FcfsScheduler(LocalScheduler):

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, field_serializer, model_validator
 
-from pybatsched import registry
-from pybatsched.decisions import Decision, Reason, Requeue
+from pybatsched.core.decisions import Decision, Reason, Requeue
+from pybatsched.core.jobs import JobState
+from pybatsched.core.policy import Need, Options
 from pybatsched.errors import InputError
-from pybatsched.jobs import JobState
-from pybatsched.local import LocalScheduler, QueuePolicy
-from pybatsched.policy import Need, Options
+from pybatsched.policies import registry
+from pybatsched.policies.local import LocalScheduler, QueuePolicy
 
 if TYPE_CHECKING:
-    from pybatsched.cluster import Cluster, Partition
-    from pybatsched.jobs import Job
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.jobs import Job
 
 Filter = Literal["q", "w", "none", "w_paper"]
 Conflict = Literal["greatest_walltime", "greatest_count", "latest_start", "widest"]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import yaml
+from support.places import ROOT
 
 from pybatsched import __version__
 
-ROOT = Path(__file__).parents[1]
 CI = ROOT / "examples" / "ci"
 
 

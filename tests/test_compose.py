@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import yaml
+from support.places import ROOT
 from support.process import Server, run_cli
 from support.simulated import rows
 
-from pybatsched import registry
-from pybatsched.policy import Need
+from pybatsched.core.policy import Need
+from pybatsched.policies import registry
 
-ROOT = Path(__file__).parents[1]
 _VARIABLE = re.compile(r"\$\{(\w+)(?:(:?-)([^}]*))?\}")
 
 

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 from support.process import Peer, Server, run_cli
 
 from pybatsched import testing
 from pybatsched.testing import FakeBatsim, Workload
 
-ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
 

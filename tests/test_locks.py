@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched import locks
 from pybatsched.errors import InputError
-from pybatsched.journal import JournalWriter
+from pybatsched.session.journal import JournalWriter
 
 JOBS, LOG = locks.OF_SIMULATION, locks.OF_BATSIM
-ROOT = Path(__file__).parents[1]
 WAITS = '''
 import pathlib, time
-from pybatsched.policy import Policy
+from pybatsched.core.policy import Policy
 
 
 class Waits(Policy):

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pybatsched
-from pybatsched import registry
 from pybatsched.campaign.digests import digest_of, digest_of_files
 from pybatsched.campaign.places import places_of, platform_at, policy_at
 from pybatsched.campaign.prepare import Prepared
 from pybatsched.campaign.spec import PlatformSpec, Spec
 from pybatsched.machines import names
 from pybatsched.machines.write import n_extra
+from pybatsched.policies import registry
 
 #: A change of what is computed of a run makes other cells of the same spec.
 FIGURES_VERSION: Final = 1

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched import jobs_csv, registry
+from pybatsched.core.events import FINAL_STATES
 from pybatsched.errors import PybatschedError, UnfinishedError
-from pybatsched.events import FINAL_STATES
 from pybatsched.machines import names
-from pybatsched.metrics import joined
+from pybatsched.metrics import jobs_csv, joined
 from pybatsched.metrics.classes import MEASURES, by_class, measured
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.series import queue_length, span_of
 from pybatsched.platform import model
+from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs

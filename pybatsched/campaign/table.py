@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.campaign.store import Store
-from pybatsched.columns import aligned
 from pybatsched.errors import InputError
+from pybatsched.metrics.columns import aligned
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pybatsched.campaign.cells import Cell
-from pybatsched.processes import DIE_WITH_PARENT
+from pybatsched.live.processes import DIE_WITH_PARENT
 
 _LOOK_S: Final = 0.2
 #: A worker that dies takes its cell with it, which may be a bad one; so often is it given to another worker.

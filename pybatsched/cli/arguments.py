@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
-from pybatsched import __version__, registry
+from pybatsched import __version__
 from pybatsched.errors import InputError, Interrupted
 from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.policies import registry
 
 
 class Group(Protocol):

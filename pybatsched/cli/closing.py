@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from pybatsched import summary
 from pybatsched.cli import arguments
 from pybatsched.errors import BrokenPromiseError, UnfinishedError
+from pybatsched.metrics import summary
 
 _N_SHOWN: Final = 20
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from pybatsched import comparison
 from pybatsched.cli import arguments
 from pybatsched.errors import BrokenPromiseError
+from pybatsched.metrics import comparison
 
 EPILOG: Final = """\
 examples:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from pybatsched.explain import explain
-from pybatsched.journal import JournalReader
+from pybatsched.session.explain import explain
+from pybatsched.session.journal import JournalReader
 
 EPILOG: Final = "example: pybatsched explain run.pbj 'w0!42'\n"
 

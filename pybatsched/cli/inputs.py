@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched import registry, summary
 from pybatsched.cli import arguments
 from pybatsched.errors import InputError
 from pybatsched.machines import names
+from pybatsched.metrics import summary
+from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.workload import Workload, files, load

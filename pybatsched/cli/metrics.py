@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pybatsched.cli import arguments
-from pybatsched.columns import aligned
 from pybatsched.metrics.classes import MEASURES, by_class, measured
+from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run, read_run
 from pybatsched.metrics.series import queue_length, span_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from pybatsched import decisions as d
-from pybatsched import events as e
-from pybatsched.engine import Reply
-from pybatsched.intervals import IntervalSet
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.engine import Reply
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol import Message
 
 

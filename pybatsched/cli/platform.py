@@ -9,11 +9,11 @@ from typing import Final
 
 from pybatsched.cli import arguments
 from pybatsched.cli.arguments import Command
-from pybatsched.columns import aligned
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.machines.catalogue import MACHINES
 from pybatsched.machines.write import NEW_SPELLING, OLD_SPELLING, Variant, platform_xml
+from pybatsched.metrics.columns import aligned
 from pybatsched.platform import check, describe
 from pybatsched.platform.model import DEFAULT_MASTER
 from pybatsched.platform.roles import read_roles

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic_core import PydanticUndefined
 
-from pybatsched import registry
 from pybatsched.errors import InputError
+from pybatsched.policies import registry
 
 EPILOG: Final = ""
 

@@ -6,8 +6,8 @@ import argparse
 from typing import Final
 
 from pybatsched.errors import BrokenPromiseError
-from pybatsched.journal import JournalReader
-from pybatsched.replay import replay
+from pybatsched.session.journal import JournalReader
+from pybatsched.session.replay import replay
 
 EPILOG: Final = "exit code 0: identical; 7: the policy answers otherwise.\n"
 

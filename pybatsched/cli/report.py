@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from pybatsched.cli import arguments
 from pybatsched.errors import InputError
-from pybatsched.explain import stories
-from pybatsched.journal import JournalReader
 from pybatsched.metrics.runs import Run, read_run
+from pybatsched.session.explain import stories
+from pybatsched.session.journal import JournalReader
 from pybatsched.workload.files import write_text
 
 EPILOG: Final = """\

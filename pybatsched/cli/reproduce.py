@@ -13,8 +13,8 @@ from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments, crew
 from pybatsched.cli.traces import TRACES
-from pybatsched.columns import aligned
 from pybatsched.errors import BrokenPromiseError, InputError
+from pybatsched.metrics.columns import aligned
 from pybatsched.workload import archive
 from pybatsched.workload.files import write_text
 

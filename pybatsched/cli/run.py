@@ -9,21 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched import batsim, locks, registry, summary
-from pybatsched import events as e
+from pybatsched import locks
 from pybatsched.cli import arguments, closing, inputs
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
-from pybatsched.engine import Engine, Reply
+from pybatsched.core import events as e
+from pybatsched.core.engine import Engine, Reply
 from pybatsched.errors import InputError
-from pybatsched.journal import JournalWriter
+from pybatsched.live import batsim
+from pybatsched.live.server import DEFAULT_TIMEOUT_S
+from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
+from pybatsched.metrics import summary
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
 from pybatsched.platform.roles import read_roles
+from pybatsched.policies import registry
 from pybatsched.protocol import Message
-from pybatsched.server import DEFAULT_TIMEOUT_S
-from pybatsched.session import Session
-from pybatsched.supervision import Supervisor, result_of
+from pybatsched.session.journal import JournalWriter
+from pybatsched.session.session import Session
 from pybatsched.workload import Workload, batsim_json, files
 from pybatsched.workload.ids import full_id
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from pybatsched import decisions as d
 from pybatsched.cli import arguments, closing
 from pybatsched.cli.narration import narrate
+from pybatsched.core import decisions as d
 from pybatsched.errors import BrokenPromiseError, Interrupted
-from pybatsched.journal import JournalWriter
-from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
-from pybatsched.session import MAX_MESSAGE_BYTES, Session
+from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
+from pybatsched.session.journal import JournalWriter
+from pybatsched.session.session import MAX_MESSAGE_BYTES, Session
 
 EPILOG: Final = """\
 options of a policy, strongest first: -o KEY=VALUE, Batsim's --sched-cfg (a JSON object), [policy.NAME] in --config.

@@ -6,16 +6,18 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from pybatsched import locks, registry, summary
+from pybatsched import locks
 from pybatsched.cli import arguments, closing, inputs
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.errors import InputError
-from pybatsched.journal import JournalWriter
+from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.machines import names
+from pybatsched.metrics import summary
 from pybatsched.platform import model, roles
 from pybatsched.platform.model import Platform
-from pybatsched.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
+from pybatsched.policies import registry
+from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import external_events
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario

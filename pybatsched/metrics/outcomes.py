@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from pybatsched.events import COMPLETED_KILLED, NOTHING, REJECTED
-from pybatsched.intervals import EMPTY, IntervalSet
-from pybatsched.jobs import deadline_of
+from pybatsched.core.events import COMPLETED_KILLED, NOTHING, REJECTED
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.jobs import deadline_of
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
 DEFAULT_TAU_S: Final = 60.0

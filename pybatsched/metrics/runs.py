@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pybatsched import jobs_csv
 from pybatsched.errors import InputError
+from pybatsched.metrics import jobs_csv
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.series import procs_in_use, span_of
 from pybatsched.workload import load

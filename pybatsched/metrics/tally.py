@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pybatsched.events import REJECTED
+from pybatsched.core.events import REJECTED
 from pybatsched.metrics.outcomes import (
     DEFAULT_TAU_S,
     MAY_GO_ON,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from pybatsched.columns import aligned
-from pybatsched.intervals import IntervalSet
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.metrics.columns import aligned
 from pybatsched.platform.model import Host, Platform
 
 #: Properties that tell neighbours apart, and so are no kind of their own.

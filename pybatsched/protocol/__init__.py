@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from pybatsched.events import NOTHING
+from pybatsched.core.events import NOTHING
 
 Item = TypeVar("Item")
 

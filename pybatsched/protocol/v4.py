@@ -4,7 +4,7 @@
 not know: events of unknown type, unknown members, members that are null. `encode_*` puts everything back. Floats
 are written with the shortest text that reads back as the same double.
 
-Whether a decision is *allowed* is not asked here but in `pybatsched.rules`.
+Whether a decision is *allowed* is not asked here but in `pybatsched.core.rules`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from pybatsched import decisions as d
-from pybatsched import events as e
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.v4_shapes import (

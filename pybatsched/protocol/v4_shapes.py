@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pybatsched import decisions as d
-from pybatsched import events as e
-from pybatsched.intervals import IntervalSet
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
 
 # --- kinds of members -------------------------------------------------------------------------------------------
 

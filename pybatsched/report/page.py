@@ -20,8 +20,8 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
+from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report import charts, gantt, samples, spreads
-from pybatsched.summary import STATE_WORDS
 
 _STYLE: Final = """
 body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; color: #222; }

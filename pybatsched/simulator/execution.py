@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pybatsched.intervals import IntervalSet
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator import work as w
 from pybatsched.simulator.loop import SAME_INSTANT_S

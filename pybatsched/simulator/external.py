@@ -9,10 +9,10 @@ from typing import Self
 
 import zmq
 
-from pybatsched import decisions as d
-from pybatsched import events as e
-from pybatsched.connection import GRACE_S, LOOK_AROUND_MS, Watch
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
 from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError
+from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch
 from pybatsched.protocol import Message, v4
 
 

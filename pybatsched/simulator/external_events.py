@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import InputError
-from pybatsched.intervals import EMPTY, IntervalSet
 
 AVAILABLE: Final = "machine_available"
 UNAVAILABLE: Final = "machine_unavailable"

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pybatsched.intervals import EMPTY, IntervalSet
+from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.simulator.loop import Process
 from pybatsched.simulator.work import Frame, Work
 

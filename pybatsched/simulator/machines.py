@@ -13,7 +13,7 @@ import enum
 from collections import Counter
 from typing import Final, Protocol
 
-from pybatsched.intervals import EMPTY, IntervalSet
+from pybatsched.core.intervals import EMPTY, IntervalSet
 
 
 class HostState(enum.Enum):

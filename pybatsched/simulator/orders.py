@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pybatsched import decisions as d
-from pybatsched import events as e
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
 from pybatsched.errors import InputError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator import switching

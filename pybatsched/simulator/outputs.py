@@ -11,13 +11,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from pybatsched.events import COMPLETED_SUCCESSFULLY, REJECTED
+from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.simulator.jobs import NO_TIME_S
 from pybatsched.simulator.machines import SHOWN_STATES, HostState
 
 if TYPE_CHECKING:
-    from pybatsched.intervals import IntervalSet
+    from pybatsched.core.intervals import IntervalSet
     from pybatsched.simulator.jobs import SimJob
 
 JOB_COLUMNS: Final = (

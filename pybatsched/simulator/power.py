@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pybatsched.intervals import IntervalSet
+from pybatsched.core.intervals import IntervalSet
 
 if TYPE_CHECKING:
     from pybatsched.platform.energy import SleepPstate, Wattage

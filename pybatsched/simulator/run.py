@@ -7,22 +7,22 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from pybatsched import decisions as d
-from pybatsched import events as e
-from pybatsched.diagnosis import word_of
-from pybatsched.engine import Engine, Reply
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.engine import Engine, Reply
+from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
-from pybatsched.journal import JournalWriter
-from pybatsched.policy import Need
+from pybatsched.metrics.summary import Result, Stuck
+from pybatsched.policies.registry import PolicyPlan
 from pybatsched.protocol import Message, v4
-from pybatsched.registry import PolicyPlan
-from pybatsched.session import Session
+from pybatsched.session.diagnosis import word_of
+from pybatsched.session.journal import JournalWriter
+from pybatsched.session.session import Session
 from pybatsched.simulator.external import ExternalScheduler
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
-from pybatsched.summary import Result, Stuck
 
 _OPTION_OF: Final[dict[Need, str]] = {
     Need.DYNAMIC_JOBS: "dynamic_jobs",

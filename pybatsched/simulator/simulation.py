@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from pybatsched import decisions as d
-from pybatsched import events as e
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
 from pybatsched.errors import InputError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution

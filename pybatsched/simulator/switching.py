@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pybatsched import events as e
+from pybatsched.core import events as e
 from pybatsched.simulator.loop import SOON
 from pybatsched.simulator.machines import HostState
 from pybatsched.simulator.power import WAY_DOWN, WAY_UP, Power
 from pybatsched.simulator.refusal import Refusal
 
 if TYPE_CHECKING:
-    from pybatsched.intervals import IntervalSet
+    from pybatsched.core.intervals import IntervalSet
     from pybatsched.simulator.loop import Process
     from pybatsched.simulator.simulation import Simulation
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pybatsched.derive import delay_of
+from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, files
 from pybatsched.workload.checks import is_number

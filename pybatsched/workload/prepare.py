@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pybatsched.derive import delay_of
+from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.checks import is_number, shown
 from pybatsched.workload.model import Workload

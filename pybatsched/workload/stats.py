@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from pybatsched.derive import delay_of
+from pybatsched.core.derive import delay_of
 from pybatsched.workload import batsim_json, files
 from pybatsched.workload.checks import is_number
 from pybatsched.workload.model import Workload

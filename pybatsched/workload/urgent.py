@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from pybatsched.derive import delay_of
+from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.model import Workload
 from pybatsched.workload.swf import profile_of

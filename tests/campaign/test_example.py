@@ -6,9 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
+from support.places import ROOT
 from support.process import run_cli
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_the_example_runs_and_says_what_is_known(tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.places import ROOT
 
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.spec import WorkloadSpec
 from pybatsched.errors import InputError
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:

@@ -23,8 +23,6 @@ from support.process import run_cli
 from pybatsched.campaign import table
 from pybatsched.campaign.store import Store
 
-ROOT = Path(__file__).parents[2]
-
 SPEC = """
 name = "trial"
 seeds = {seeds}
@@ -152,7 +150,7 @@ def test_two_at_once_are_refused(tmp_path: Path) -> None:
 
 
 BAD = '''
-from pybatsched.policy import Policy
+from pybatsched.core.policy import Policy
 
 
 class Raises(Policy):

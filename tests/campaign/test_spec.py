@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.places import ROOT
 
 from pybatsched.campaign.cells import Cell, cells_of, effective_seed
 from pybatsched.campaign.prepare import Prepared
@@ -13,8 +14,6 @@ from pybatsched.campaign.running import points_of
 from pybatsched.campaign.spec import PolicySpec, Spec, read_spec, spec_of
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-
-ROOT = Path(__file__).parents[2]
 
 
 def content(**changes: Any) -> dict[str, Any]:
@@ -169,14 +168,12 @@ def test_a_policys_code_is_in_the_address(tmp_path: Path, monkeypatch: pytest.Mo
         ((_, cell),) = points(spec_of(content(policy=[{"name": f"{path}:Mine"}]), "s"), tmp_path / "c")
         return cell.address
 
-    code = (
-        "from pybatsched.policy import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
-    )
+    code = "from pybatsched import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
     assert address(code) != address(code + "# another\n")
     assert address(code) == address(code)
 
 
-MINE = "from pybatsched.policy import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
+MINE = "from pybatsched import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
 
 
 def test_files_are_looked_for_beside_the_campaign_and_then_here(
@@ -246,7 +243,7 @@ def test_a_file_beside_a_policys_is_in_the_address(tmp_path: Path) -> None:
     from pybatsched.campaign import cells
 
     (tmp_path / "mine.py").write_text(
-        "from pybatsched.policy import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
+        "from pybatsched import Policy\n\n\nclass Mine(Policy):\n    def decide(self, now):\n        return ()\n"
     )
     found = []
     for text in ("A = 1\n", "A = 2\n"):

@@ -8,7 +8,6 @@ import gzip
 import hashlib
 import http.server
 import json
-import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 from pydantic import ValidationError
+from support.places import TRACES
 from support.process import run_cli
 
 from pybatsched.campaign import studies
@@ -26,7 +26,6 @@ from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
 from pybatsched.workload import archive
 
 TABLE = pl.DataFrame({"workload": ["a", "a", "b"], "policy": ["x", "y", "x"], "wait": [10.0, 20.0, 40.0]})
-TRACES = Path(os.environ.get("PYBATSCHED_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
 
 
 def claim(**members: Any) -> Claim:

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.recordings import GOLDEN
+from support.places import GOLDEN
 
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 

@@ -11,7 +11,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.recordings import ROOT, Recording, recordings
+from support.places import ROOT
+from support.recordings import Recording, recordings
 from support.simulated import FILES, first_difference, play
 
 from pybatsched.errors import InputError

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.recordings import ROOT
+from support.places import ROOT
 
 ENVIRONMENT = ROOT / "build" / "foreign"
 PYTHON = ENVIRONMENT / "bin" / "python"

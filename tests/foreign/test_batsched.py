@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.recordings import GOLDEN
+from support.places import GOLDEN
 
 from foreign.programs import free_port, our_simulator, run_pair
 

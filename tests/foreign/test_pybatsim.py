@@ -14,7 +14,7 @@ from support.process import run_cli
 
 from foreign.inputs import N_JOBS, N_PROCS, RETURNS, Input, write_input
 from foreign.programs import free_port, needs_environment, our_simulator, pybatsim, real_batsim, rows, run_pair
-from pybatsched.intervals import IntervalSet
+from pybatsched.core.intervals import IntervalSet
 
 pytestmark = needs_environment
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.machines import names
@@ -18,7 +19,7 @@ from pybatsched.machines.write import platform_xml
 from pybatsched.platform.check import check
 from pybatsched.platform.model import Platform
 
-PLATFORMS = Path(__file__).parents[2] / "platforms"
+PLATFORMS = ROOT / "platforms"
 ALL = list(names.all_names())
 
 
@@ -152,7 +153,7 @@ def test_every_number_says_where_it_is_from(machine: Machine) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 def test_a_simulated_run_on_each(machine: Machine, tmp_path: Path) -> None:
-    workload = Path(__file__).parents[2] / "examples" / "workload.json"
+    workload = ROOT / "examples" / "workload.json"
     done = run_cli("simulate", "-p", machine.name, "-w", str(workload), "--policy", "easy", "-e", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
     assert "jobs completed" in done.stdout

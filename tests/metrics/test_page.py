@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+from support.places import ROOT
+
+PAGE = (ROOT / "docs" / "metrics.md").read_text()
 
 
 def test_every_example_holds() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.places import ROOT
 from support.process import run_cli
 
-from pybatsched import jobs_csv
 from pybatsched.errors import InputError
-from pybatsched.metrics import Outcome, Tally, joined
+from pybatsched.metrics import Outcome, Tally, jobs_csv, joined
 from pybatsched.metrics.classes import by_class, measured
 from pybatsched.metrics.distributions import distribution, percentile
 from pybatsched.metrics.outcomes import JobRecord, Lineage, lineage_of
@@ -23,7 +23,6 @@ from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import read_run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of, steps_of
 
-ROOT = Path(__file__).parents[2]
 SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"
 PUSHY = ROOT / "tests" / "support" / "pushy.py"
 

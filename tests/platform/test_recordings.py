@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from support.recordings import GOLDEN, ROOT, Recording, recordings
+from support.places import GOLDEN, ROOT
+from support.recordings import Recording, recordings
 
 from pybatsched.platform import model, xml
 from pybatsched.platform.roles import read_roles

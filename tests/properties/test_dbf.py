@@ -12,10 +12,10 @@ from support.examples import examples
 from support.outages import outages
 from support.twins import SlowDbf
 
-from pybatsched import events as e
-from pybatsched.decisions import Decision, Requeue
-from pybatsched.policy import Need, Policy
-from pybatsched.session import Session
+from pybatsched.core import events as e
+from pybatsched.core.decisions import Decision, Requeue
+from pybatsched.core.policy import Need, Policy
+from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.dbf import Dbf, DbfScheduler
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.pushy import Gentle, Ruthless
 
-from pybatsched import events as e
-from pybatsched.cluster import Cluster
-from pybatsched.decisions import Decision, RejectJob
-from pybatsched.jobs import Job
-from pybatsched.local import LocalPolicy, LocalScheduler
+from pybatsched.core import events as e
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.decisions import Decision, RejectJob
+from pybatsched.core.jobs import Job
+from pybatsched.policies.local import LocalPolicy, LocalScheduler
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler, Gains
 from pybatsched_schedulers.easy import Easy

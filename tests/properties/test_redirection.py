@@ -10,10 +10,10 @@ from support.examples import examples
 from support.outages import outages
 from support.twins import SlowRedirection
 
-from pybatsched import decisions as d
-from pybatsched import events as e
-from pybatsched.intervals import IntervalSet
-from pybatsched.session import Session
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, FakeJob, Workload, plan_for, run_policy
 from pybatsched_schedulers.redirection import Redirection
 

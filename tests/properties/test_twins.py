@@ -11,7 +11,7 @@ from support.examples import examples
 from support.outages import outages
 from support.twins import SlowConservative, SlowEasy, SlowFcfs
 
-from pybatsched.session import Session
+from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 
 N_PROCS = 8

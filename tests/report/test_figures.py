@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 from support import campaigns
+from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.explain import explain, stories
-from pybatsched.journal import JournalReader
 from pybatsched.metrics.runs import read_run
 from pybatsched.report import facets, gantt, page, samples
 from pybatsched.report.figures import KINDS
+from pybatsched.session.explain import explain, stories
+from pybatsched.session.journal import JournalReader
 
-ROOT = Path(__file__).parents[2]
 PUSHY = ROOT / "tests" / "support" / "pushy.py"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.places import RECORDED
 from support.process import run_cli
 from support.simulated import rows
 
@@ -102,8 +103,8 @@ def test_the_summary_has_the_options_that_were_used(tmp_path: Path) -> None:
 def test_a_policy_that_asks_for_what_only_batsim_knows_to_be_wrong(tmp_path: Path) -> None:
     (tmp_path / "nosy.py").write_text(
         "from pybatsched import Policy\n"
-        "from pybatsched.decisions import SetResourceState\n"
-        "from pybatsched.intervals import IntervalSet\n"
+        "from pybatsched.core.decisions import SetResourceState\n"
+        "from pybatsched.core.intervals import IntervalSet\n"
         "class Nosy(Policy):\n"
         "    def decide(self, now):\n"
         "        return [SetResourceState(IntervalSet([0]), '1')]\n"
@@ -147,11 +148,11 @@ def test_inputs_are_not_overwritten(tmp_path: Path) -> None:
 
 def test_delays_on_one_host_with_energy(tmp_path: Path) -> None:
     """Shared processors and energy together: two delays have the same first host."""
-    platform = Path(__file__).parents[1] / "conformance" / "recordings" / "v4" / "energy" / "platform.xml"
+    platform = RECORDED / "energy" / "platform.xml"
     (tmp_path / "platform.xml").write_text(platform.read_text())
     (tmp_path / "all.py").write_text(
         "from pybatsched import Policy\n"
-        "from pybatsched.decisions import ExecuteJob\n"
+        "from pybatsched.core.decisions import ExecuteJob\n"
         "class AtOnce(Policy):\n"
         "    def on_begin(self, cluster):\n"
         "        self.procs, self.jobs = cluster.procs, []\n"

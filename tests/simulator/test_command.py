@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 import zmq
 from support.fuzzer import random_workload
+from support.places import PUSHY, RECORDED
 from support.process import Server, run_cli
 from support.simulated import rows
 
-from pybatsched.journal import JournalReader
-from pybatsched.replay import replay
+from pybatsched.session.journal import JournalReader
+from pybatsched.session.replay import replay
 
-PUSHY = Path(__file__).parents[1] / "support" / "pushy.py"
-FIXTURE = Path(__file__).parents[1] / "conformance" / "recordings" / "v4" / "fuzz-11"
+FIXTURE = RECORDED / "fuzz-11"
 OUTPUTS = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybatsched.intervals import IntervalSet
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import machines
 from pybatsched.simulator.machines import CountingBook, HostBook, HostState
 

@@ -29,7 +29,7 @@ def test_a_mixed_job_beside_others(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
     (tmp_path / "all.py").write_text(
         "from pybatsched import Policy\n"
-        "from pybatsched.decisions import ExecuteJob\n"
+        "from pybatsched.core.decisions import ExecuteJob\n"
         "class AtOnce(Policy):\n"
         "    def on_begin(self, cluster):\n"
         "        self.procs = cluster.procs\n"

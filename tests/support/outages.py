@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pybatsched import events as e
+from pybatsched.core import events as e
 
 
 def outages(n_procs: int, most: int) -> st.SearchStrategy[list[tuple[float, str, str]]]:

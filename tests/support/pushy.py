@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from pybatsched import decisions as d
-from pybatsched.cluster import Cluster
-from pybatsched.intervals import IntervalSet
-from pybatsched.jobs import Job
-from pybatsched.local import LocalPolicy, LocalScheduler, QueueOptions
-from pybatsched.policy import Need, Options, Policy
+from pybatsched.core import decisions as d
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job
+from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions
 from pybatsched_schedulers.easy import EasyScheduler
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,7 @@ from typing import Any
 
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import v4
-
-ROOT = Path(__file__).parents[2]
-FIXTURES = Path(__file__).parents[1] / "conformance" / "recordings"
-GOLDEN = Path(os.environ.get("PYBATSCHED_GOLDEN", ROOT.parent / "shared" / "golden"))
+from support.places import FIXTURES, GOLDEN
 
 
 @dataclass(frozen=True)

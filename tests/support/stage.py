@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pybatsched import decisions as d
-from pybatsched import events as e
-from pybatsched.cluster import Cluster
-from pybatsched.engine import Engine, Reply
-from pybatsched.intervals import IntervalSet
-from pybatsched.jobs import Job
-from pybatsched.policy import Need, Options, Policy
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.engine import Engine, Reply
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job
+from pybatsched.core.policy import Need, Options, Policy
 
 PROFILES: dict[str, Any] = {
     "d10": {"type": "delay", "delay": 10},

@@ -23,6 +23,7 @@ import sys
 import time
 from pathlib import Path
 
+# Run as a program, so it cannot import its neighbours.
 RECORDING = Path(__file__).parents[1] / "conformance" / "recordings" / "v4" / "plain"
 
 

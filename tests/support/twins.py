@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 
-from pybatsched.cluster import Cluster
-from pybatsched.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Requeue
-from pybatsched.jobs import Job
-from pybatsched.policy import Need, Options, Policy
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Requeue
+from pybatsched.core.jobs import Job
+from pybatsched.core.policy import Need, Options, Policy
 
 
 class Twin(Policy):

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.places import GOLDEN, ROOT
 
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json
 from pybatsched.workload.model import Workload
-from workload.logs import GOLDEN, ROOT
 
 GOOD: dict[str, Any] = {
     "nb_res": 4,

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.logs import line, log, real
 
 from pybatsched.cli import workload as command
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, load
 from pybatsched.workload.weeks import WEEK_S
-from workload.logs import line, log, real
 
 Run = Callable[..., tuple[int, str]]
 

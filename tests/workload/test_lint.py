@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.logs import line, log
 
 from pybatsched.errors import InputError
 from pybatsched.workload.lint import Linted, lint
-from workload.logs import line, log
 
 CLEAN = {"requested": 2, "requested_s": 100, "cpu": "5", "used_kb": 1, "requested_kb": 1, "user": 1, "group": 1}
 CLEAN |= {"application": 1, "queue": 1, "partition": 1}

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.logs import line, log
 
 from pybatsched.errors import InputError
 from pybatsched.workload import describe, plot, stats
 from pybatsched.workload.stats import DAY_S, Sample
-from workload.logs import line, log
 
 HOUR_S = 3600
 

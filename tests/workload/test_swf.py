@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.logs import line, log, trace
 
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, load
@@ -29,7 +30,6 @@ from pybatsched.workload.swf import (
 )
 from pybatsched.workload.swf import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
-from workload.logs import line, log, trace
 
 EXACT = Walltimes("exact")
 

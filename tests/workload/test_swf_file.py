@@ -6,10 +6,10 @@ import gzip
 from pathlib import Path
 
 import pytest
+from support.logs import line, log, trace
 
 from pybatsched.errors import InputError
 from pybatsched.workload.swf import SwfJob, read_swf
-from workload.logs import line, log, trace
 
 
 def test_all_fields_of_a_line(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.logs import line, real, trace
 
 from pybatsched.errors import InputError
 from pybatsched.workload.swf import read_swf
 from pybatsched.workload.weeks import WEEK_S, Week, busy_weeks, range_of, weeks_of
-from workload.logs import line, real, trace
 
 HALF = WEEK_S // 2
 

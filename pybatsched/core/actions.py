@@ -1,0 +1,176 @@
+"""Carrying out decisions that have been checked: change the state, and write what Batsim must be told.
+
+A policy names jobs by the ids their users gave them; what leaves here carries the ids that Batsim knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from pybatsched.core import decisions as d
+from pybatsched.core.instants import TICK
+from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.rules import Referee, Violation
+from pybatsched.core.services import Services
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.jobs import JobTable
+
+
+class Actions:
+    """The state as decisions change it, and the reply in the making (`out`)."""
+
+    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, *, may_reopen: bool = True) -> None:
+        self.now = 0.0
+        self.out: list[d.Decision] = []
+        self.latest_stamp = -math.inf  # of those the policy has stamped itself
+        self.n_calls_pending = 0
+        self.registration_finished = False
+        self.rejections: dict[str, tuple[int, d.Reason]] = {}
+        self._jobs = jobs
+        self._cluster = cluster
+        self._job = referee.job
+        self._may_reopen = may_reopen
+        self.services = Services(jobs, cluster, referee, self)
+        self._obey: dict[type[d.Decision], Callable[[Any], None]] = {
+            d.ExecuteJob: self._execute,
+            d.RejectJob: self._reject,
+            d.KillJob: self._kill,
+            d.CallMeLater: self._call_me_later,
+            d.SetResourceState: self._set_resource_state,
+            d.SetJobMetadata: self._set_metadata,
+            d.ChangeJobState: self._change_state,
+            d.RegisterJob: self._register_job,
+            d.RegisterProfile: self._register_profile,
+            d.Notify: self._notify,
+            d.ToJobMsg: self._to_job,
+            d.Requeue: self.services.requeue,
+            d.Replace: self.services.replace,
+        }
+
+    def begin_reply(self, now: float) -> None:
+        """Start an empty reply."""
+        self.now = now
+        self.out = []
+        self.latest_stamp = -math.inf
+
+    def carry_out(self, decision: d.Decision) -> None:
+        """Do what a checked decision says."""
+        obey = self._obey.get(type(decision))
+        if obey is None:
+            self.send(decision)
+        else:
+            obey(decision)
+
+    def send(self, decision: d.Decision, **changes: Any) -> None:
+        """Put a decision into the reply, stamped and with the changes that Batsim needs."""
+        if decision.timestamp is None:
+            changes["timestamp"] = self.now
+        else:
+            self.latest_stamp = max(self.latest_stamp, decision.timestamp)
+        self.out.append(replace(decision, **changes))
+
+    # --- what happens to jobs -----------------------------------------------------------------------------------
+
+    def add_job(
+        self, job_id: str, fields: Mapping[str, Any], profile: Mapping[str, Any] | None = None, *, at: float
+    ) -> Job:
+        """Take a new job into the table, submitted at an instant that may lie in the past."""
+        if profile is None:
+            workload = job_id.partition("!")[0] if "!" in job_id else ""
+            profile = self._cluster.profiles.get(workload, {}).get(str(fields.get("profile")))
+        job = Job.from_fields(job_id, fields, profile=profile, submitted_at=at, seq=self._jobs.n_submitted)
+        self._jobs.add(job)
+        return job
+
+    def stop_job(self, job: Job) -> None:
+        """Take a running job off its processors."""
+        if job.procs is not None:
+            self._cluster.vacate(job)
+        self._jobs.n_running -= 1
+
+    def end_job(self, job: Job, state: JobState, final_state: str, at: float) -> None:
+        """Close the books on a job."""
+        job.ended(at, state, final_state)
+        self._jobs.bury(job)
+        self.services.job_over(job)
+
+    # --- obeying ------------------------------------------------------------------------------------------------
+
+    def _execute(self, decision: d.ExecuteJob) -> None:
+        job = self._job(decision.job_id)
+        stamp = self.now if decision.timestamp is None else decision.timestamp
+        job.partition = self._cluster.partition_at(decision.procs)
+        job.started(max(stamp, self.now), decision.procs, decision.reason)
+        self._jobs.n_running += 1
+        self._cluster.occupy(job)
+        self.send(decision, job_id=job.wire_id)
+
+    def _reject(self, decision: d.RejectJob) -> None:
+        job = self._job(decision.job_id)
+        self.send(decision, job_id=job.wire_id)
+        template = d.reason_template(decision.reason)
+        n, first = self.rejections.get(template, (0, decision.reason))
+        self.rejections[template] = (n + 1, first)
+        self.end_job(job, JobState.REJECTED, "", self.now)
+
+    def _kill(self, decision: d.KillJob) -> None:
+        jobs = [self._job(job_id) for job_id in decision.job_ids]
+        self.services.kill(jobs)
+        self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
+
+    def _call_me_later(self, decision: d.CallMeLater) -> None:
+        # Batsim's clock may be up to half a tick ahead of the time it prints.
+        at = max(decision.at, (decision.timestamp or self.now) + TICK, self.now + TICK)
+        self.n_calls_pending += 1
+        self.send(decision, at=at)
+
+    def _set_resource_state(self, decision: d.SetResourceState) -> None:
+        going = decision.procs & self._cluster.procs
+        if any(decision.state in self._cluster.sleep_pstates(i) for i in going):
+            self._cluster.change_machines(asleep=going)
+        self.send(decision)
+
+    def _set_metadata(self, decision: d.SetJobMetadata) -> None:
+        job = self._job(decision.job_id)
+        note = self.services.note_of(job)
+        self.send(decision, job_id=job.wire_id, metadata=f"{note};{decision.metadata}" if note else decision.metadata)
+
+    def _change_state(self, decision: d.ChangeJobState) -> None:
+        job = self._job(decision.job_id)
+        job.state = JobState.RUNNING
+        job.started_at = self.now
+        self._jobs.n_running += 1
+        self.send(decision, job_id=job.wire_id)
+
+    def _to_job(self, decision: d.ToJobMsg) -> None:
+        self.send(decision, job_id=self._job(decision.job_id).wire_id)
+
+    # --- registration -------------------------------------------------------------------------------------------
+
+    def _register_job(self, decision: d.RegisterJob) -> None:
+        # A job the policy makes itself: it waits from now on, and the policy knows it already.
+        self.open_registration()
+        self.services.registered(self.add_job(decision.job_id, decision.job, at=self.now))
+        self.send(decision)
+
+    def _register_profile(self, decision: d.RegisterProfile) -> None:
+        self.open_registration()
+        self.services.add_profile(decision.workload_name, decision.profile_name, decision.profile)
+        self.send(decision)
+
+    def _notify(self, decision: d.Notify) -> None:
+        self.registration_finished = decision.kind == d.REGISTRATION_FINISHED
+        self.send(decision)
+
+    def open_registration(self) -> None:
+        """Take back an earlier `registration_finished`: something is registered after all."""
+        if self.registration_finished:
+            if not self._may_reopen:
+                raise Violation("registration open", "the policy has said that registration is finished")
+            self.carry_out(d.Notify(d.CONTINUE_REGISTRATION, reason="a job is registered after all"))

@@ -1,0 +1,230 @@
+"""The machine: its processors, and the partitions that policies cut it into.
+
+The engine keeps the free sets true: it takes processors away when a job starts or a machine goes, and gives them back
+when a job ends or a machine returns. Policies and local schedulers only read them.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.ordered import take_out
+from pybatsched.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from pybatsched.core.events import Resource, SimulationBegins
+    from pybatsched.core.jobs import Job
+
+
+class Partition:
+    """A set of processors with its free set and its running jobs.
+
+    `running` holds (expected end, submission order, job), soonest end first. `away` are processors that are
+    unavailable or asleep; a running job may still hold some of them. `n_kills_pending` counts kills that have been
+    asked for and not answered: until then nobody plans here.
+    """
+
+    def __init__(self, name: str, procs: IntervalSet) -> None:
+        self.name = name
+        self.procs = procs
+        self.n_procs = len(procs)  # absent ones included
+        self.free = procs
+        self.n_free = len(procs)
+        self.away = EMPTY
+        self.running: list[tuple[float, int, Job]] = []
+        self.n_kills_pending = 0
+        self.machines_settled = False
+
+    @property
+    def n_possible(self) -> int:
+        """How many processors a job can ever hope for: all, until it is known that no absent one comes back."""
+        return self.n_procs - len(self.away) if self.machines_settled else self.n_procs
+
+    def n_returned_by(self, job: Job) -> int:
+        """How many processors become free when this running job ends."""
+        if self.away and job.procs is not None:
+            return len(job.procs - self.away)
+        return job.n_procs if job.procs is None else len(job.procs)
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.name}: {self.n_free} of {self.n_procs} free, {len(self.running)} jobs running>"
+
+
+class Cluster:
+    """All processors and what Batsim said about them.
+
+    `procs` are the `n_procs` compute hosts; `storage` hosts belong to no partition. `resources[i]` describes host i.
+    """
+
+    def __init__(
+        self,
+        procs: IntervalSet,
+        storage: IntervalSet = EMPTY,
+        *,
+        resources: Iterable[Resource] = (),
+        allow_sharing: bool = False,
+        config: Mapping[str, Any] | None = None,
+        profiles: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        self.procs = procs
+        self.n_procs = len(procs)
+        self.storage = storage
+        self.resources: Mapping[int, Resource] = {resource.id: resource for resource in resources}
+        self.allow_sharing = allow_sharing
+        self.config: Mapping[str, Any] = config or {}
+        self.profiles: dict[str, dict[str, Mapping[str, Any]]] = {
+            name: dict(content) for name, content in (profiles or {}).items()
+        }
+        self.jobs: Mapping[str, Job] = {}  # all that wait or run, by their users' ids
+        #: Tells whether Batsim can run a job again from scratch; by the engine.
+        self.can_restart: Callable[[Job], bool] = lambda _job: True
+        self.collected_profiles: set[tuple[str, str]] = set()  # (workload, name): Batsim knows them no more
+        self.partitions: dict[str, Partition] = {}
+        self.unavailable = EMPTY
+        self.asleep = EMPTY
+        self.away = EMPTY  # unavailable or asleep
+
+    @classmethod
+    def from_begins(cls, event: SimulationBegins) -> Cluster:
+        """Read the machine as SIMULATION_BEGINS describes it; older and foreign peers say less."""
+        for name, content in (event.profiles or {}).items():
+            if not isinstance(content, dict):
+                raise RemoteProtocolError(f"the profiles of {name} are no object", field="profiles")
+        for resource in (*(event.compute_resources or ()), *(event.storage_resources or ())):
+            if resource.id < 0:
+                raise RemoteProtocolError(f"a resource has the id {resource.id}", field="compute_resources")
+        compute = event.compute_resources
+        n_compute = event.n_compute if event.n_compute is not None else event.n_resources
+        if compute is not None:
+            procs = IntervalSet(resource.id for resource in compute)
+        elif n_compute is not None:
+            procs = IntervalSet.span(0, n_compute)
+        else:
+            raise RemoteProtocolError("no number of processors; expected nb_resources", field="nb_resources")
+        if not procs:
+            raise RemoteProtocolError("the platform has no compute processors", field="nb_compute_resources")
+        if n_compute is not None and event.n_compute is not None and len(procs) != n_compute:
+            raise RemoteProtocolError(
+                f"{len(procs)} resources are described; expected {n_compute}", field="compute_resources"
+            )
+        storage = event.storage_resources or ()
+        return cls(
+            procs,
+            IntervalSet(resource.id for resource in storage),
+            resources=tuple(compute or ()) + tuple(storage),
+            allow_sharing=bool(event.allow_compute_sharing),
+            config=event.config,
+            profiles=event.profiles,
+        )
+
+    def sleep_pstates(self, proc: int) -> frozenset[str]:
+        """Give the pstates in which a processor sleeps, by its property ``sleep_pstates`` (S:OFF:ON,…)."""
+        resource = self.resources.get(proc)
+        text = (resource.properties or {}).get("sleep_pstates", "") if resource is not None else ""
+        return frozenset(part.split(":")[0].strip() for part in text.split(",") if part)
+
+    @property
+    def sched_config(self) -> str:
+        """The text the user gave to Batsim's ``--sched-cfg``, or nothing."""
+        text = self.config.get("sched-config")
+        return text if isinstance(text, str) else ""
+
+    def add_partition(self, name: str, procs: IntervalSet) -> Partition:
+        """Cut out a partition; it must be made of compute processors that are in no other one.
+
+        Call it in `on_begin`. A policy that makes none gets one partition, ``all``.
+        """
+        if name in self.partitions:
+            raise ValueError(f"there is a partition {name!r} already")
+        if not procs.issubset(self.procs):
+            raise ValueError(f"partition {name!r}: {procs - self.procs} are no compute processors")
+        for other in self.partitions.values():
+            if not procs.isdisjoint(other.procs):
+                raise ValueError(f"partition {name!r} shares {procs & other.procs} with {other.name!r}")
+        partition = self.partitions[name] = Partition(name, procs)
+        return partition
+
+    def partition_of(self, procs: IntervalSet) -> Partition | None:
+        """Find the partition that holds all these processors. O(partitions)."""
+        for partition in self.partitions.values():
+            if procs.issubset(partition.procs):
+                return partition
+        return None
+
+    def partition_at(self, procs: IntervalSet) -> Partition | None:
+        """Find the partition of the lowest of these processors. O(partitions * log k)."""
+        lowest = procs.lowest
+        for partition in self.partitions.values():
+            if lowest in partition.procs:
+                return partition
+        return None
+
+    # --- for the engine ---
+
+    def occupy(self, job: Job) -> None:
+        """Take a job that has just started into its partition. O(k + log running)."""
+        partition = job.partition
+        assert partition is not None
+        assert job.procs is not None
+        partition.free = partition.free - job.procs
+        if self.allow_sharing:  # some may not have been free
+            partition.n_free = len(partition.free)
+        else:
+            partition.n_free -= len(job.procs)
+        insort(partition.running, (job.expected_end_at, job.seq, job))
+
+    def vacate(self, job: Job) -> None:
+        """Give back what a job held, but for absent machines and those that other jobs share. O(k + log running)."""
+        partition = job.partition
+        assert partition is not None
+        assert job.procs is not None
+        take_out(partition.running, (job.expected_end_at, job.seq, job))
+        back = job.procs
+        if partition.away:
+            back = back - partition.away
+        if self.allow_sharing:
+            for _, _, other in partition.running:
+                assert other.procs is not None
+                back = back - other.procs
+        partition.free = partition.free | back
+        partition.n_free += len(back)
+
+    def change_machines(
+        self,
+        *,
+        gone: IntervalSet = EMPTY,
+        back: IntervalSet = EMPTY,
+        asleep: IntervalSet = EMPTY,
+        awake: IntervalSet = EMPTY,
+    ) -> None:
+        """Let machines go or return, fall asleep or wake. Jobs on them run on. O(running * k) for returning ones."""
+        self.unavailable = (self.unavailable | gone) - back
+        self.asleep = (self.asleep | asleep) - awake
+        away = self.unavailable | self.asleep
+        lost, won = away - self.away, self.away - away
+        self.away = away
+        for partition in self.partitions.values():
+            partition.away = away & partition.procs
+            free = partition.free - lost
+            returned = won & partition.procs
+            if returned:
+                for _, _, job in partition.running:
+                    assert job.procs is not None
+                    returned = returned - job.procs
+            partition.free = free | returned
+            partition.n_free = len(partition.free)
+
+    def check(self) -> None:
+        """Assert that free, running and absent processors fit together; for tests. O(running * k)."""
+        for partition in self.partitions.values():
+            held = EMPTY
+            for _, _, job in partition.running:
+                assert job.procs is not None
+                assert job.procs.issubset(partition.procs), f"{job} runs outside of {partition}"
+                assert self.allow_sharing or held.isdisjoint(job.procs), f"{job} shares processors"
+                held = held | job.procs
+            assert partition.free == partition.procs - held - self.away, f"free set of {partition} is wrong"
+            assert partition.n_free == len(partition.free)

@@ -1,0 +1,172 @@
+"""What the scheduler tells the world, in the imperative: one class per Batsim decision, and two services.
+
+Policies make decisions and hand them to the engine, which checks them, fills in what a policy need not know
+(time stamps, the ids of requeued jobs) and passes them on to Batsim. A job is named by `job.id`, which stays the
+same through kills and restarts.
+
+Each decision carries a `reason` for the people who read the journal. A reason is a text, or a tuple of a
+template and its arguments that is formatted only when somebody looks: ``("ends before shadow time {}", 812.0)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from pybatsched.core.events import NOTHING
+from pybatsched.core.intervals import IntervalSet
+
+Reason: TypeAlias = str | tuple[Any, ...]
+
+REGISTRATION_FINISHED: Final = "registration_finished"
+CONTINUE_REGISTRATION: Final = "continue_registration"
+
+
+def reason_text(reason: Reason) -> str:
+    """Format a reason. A template that does not match its arguments is shown as it is, never an error."""
+    if not isinstance(reason, tuple):
+        return str(reason or "")
+    try:
+        return str(reason[0]).format(*reason[1:])
+    except (IndexError, KeyError, ValueError, TypeError):
+        return " ".join(map(str, reason))
+
+
+def reason_template(reason: Reason) -> str:
+    """Give what reasons of one kind share: the template without its arguments."""
+    return str(reason[0]) if isinstance(reason, tuple) and reason else reason_text(reason)
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all decisions. Without a `timestamp` the engine stamps it with the present time."""
+
+    timestamp: float | None = None
+    reason: Reason = ""
+    extra: Mapping[str, Any] = NOTHING
+    beside: Mapping[str, Any] = NOTHING
+
+
+class ExecuteJob(Decision, frozen=True):
+    """Start a waiting job on these processors. At most one of the three options may be given."""
+
+    job_id: str
+    procs: IntervalSet
+    mapping: Mapping[str, Any] | None = None
+    storage_mapping: Mapping[str, Any] | None = None
+    additional_io_job: Mapping[str, Any] | None = None
+
+
+class RejectJob(Decision, frozen=True):
+    """Refuse a waiting job for good."""
+
+    job_id: str
+
+
+class KillJob(Decision, frozen=True):
+    """Stop running jobs. The answer comes as JOB_KILLED."""
+
+    job_ids: tuple[str, ...]
+
+
+class CallMeLater(Decision, frozen=True):
+    """Ask to be woken at an instant strictly in the future."""
+
+    at: float
+
+
+class SetResourceState(Decision, frozen=True):
+    """Switch processors to a pstate (needs Batsim's ``-E``)."""
+
+    procs: IntervalSet
+    state: str
+
+
+class SetJobMetadata(Decision, frozen=True):
+    """Write a note into the job's line of ``_jobs.csv``; it must not contain double quotes."""
+
+    job_id: str
+    metadata: str
+
+
+class ChangeJobState(Decision, frozen=True):
+    """Force a job's state; in Batsim 4 only SUBMITTED to RUNNING works."""
+
+    job_id: str
+    job_state: str
+    kill_reason: str | None = None
+
+
+class RegisterJob(Decision, frozen=True):
+    """Make a new job (needs ``--enable-dynamic-jobs``)."""
+
+    job_id: str
+    job: Mapping[str, Any]
+
+
+class RegisterProfile(Decision, frozen=True):
+    """Make a new profile, and its workload if that does not exist yet."""
+
+    workload_name: str
+    profile_name: str
+    profile: Mapping[str, Any]
+
+
+class Notify(Decision, frozen=True):
+    """Tell Batsim that registration is finished, or goes on after all."""
+
+    kind: str
+
+
+class Query(Decision, frozen=True):
+    """Ask Batsim something; it knows ``{"consumed_energy": {}}``."""
+
+    requests: Mapping[str, Any]
+
+
+class Answer(Decision, frozen=True):
+    """Answer a question of the peer."""
+
+    estimate_waiting_time: Mapping[str, Any] | None = None
+
+
+class ToJobMsg(Decision, frozen=True):
+    """Say something to a running job."""
+
+    job_id: str
+    msg: Any
+
+
+class UnknownDecision(Decision, frozen=True):
+    """A decision this version does not know. Read from a peer it is kept; a policy must not make one."""
+
+    type: str
+    data: Mapping[str, Any]
+
+
+class Requeue(Decision, frozen=True):
+    """Kill a running job and put it back into the queue as the same job, by the engine's service.
+
+    ``work="all"`` starts it from scratch, ``"rest"`` keeps what is done; `extra_s` seconds are added to the work
+    (the price of a swap, say). When the kill has taken effect the policy hears `on_job_killed` with the job waiting
+    again; if it had ended by itself meanwhile, the policy hears `on_job_ended` and nothing is requeued. `on` are the
+    processors the policy means to resume it on; the engine notes them in ``job.resume_on``.
+    """
+
+    job_id: str
+    work: Literal["all", "rest"] = "all"
+    extra_s: float = 0.0
+    on: IntervalSet | None = None
+
+
+class Replace(Decision, frozen=True):
+    """Start a waiting job with another size or duration, by the engine's service.
+
+    What is None stays as it is. The job keeps its id for the policy and its users.
+    """
+
+    job_id: str
+    on: IntervalSet
+    n: int | None = None
+    duration_s: float | None = None

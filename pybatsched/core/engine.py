@@ -1,0 +1,353 @@
+"""The engine: apply events, ask the policy, check its decisions, apply them.
+
+`Engine.step(now, events)` is the whole interface. It knows no socket, clock, file or random generator, so the ZeroMQ
+server, the embedded simulator and the replayer all drive the same engine, and a schedule is the same in all three.
+
+Order within a step: ends and kills first, then machine events, then submissions, then calls and everything else,
+whatever order Batsim put them in; then `decide` once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.actions import Actions
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.decisions import Reason
+from pybatsched.core.instants import TICK
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import JobState, JobTable
+from pybatsched.core.policy import Need, Policy
+from pybatsched.core.rules import Referee, Violation
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, told
+
+if TYPE_CHECKING:
+    from pybatsched.core.services import Services
+
+_MACHINE_NEWS: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
+_RANKS: Final[dict[type[e.Event], int]] = {
+    e.SimulationBegins: 0,
+    e.JobCompleted: 1,
+    e.JobKilled: 1,
+    e.ResourceStateChanged: 2,
+    e.JobSubmitted: 3,
+    e.SimulationEnds: 5,
+}
+
+
+def _rank(event: e.Event) -> int:
+    if type(event) is e.Notify:
+        return 2 if event.kind in _MACHINE_NEWS else 4
+    return _RANKS.get(type(event), 4)
+
+
+class Reply(NamedTuple):
+    """What a step answers: the time the scheduler is ready again, and decisions in order, each with a time stamp."""
+
+    now: float
+    decisions: tuple[d.Decision, ...]
+
+
+class Engine:
+    """One run of one policy.
+
+    `make_policy` is called with SIMULATION_BEGINS and gives the policy, so that options may come from Batsim too;
+    `policy_name` is for messages. With `checked` the invariants of the state are asserted after each step (tests).
+    """
+
+    def __init__(
+        self, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str, *, checked: bool = False
+    ) -> None:
+        self.policy_name = policy_name
+        self.jobs = JobTable()
+        self.now = 0.0
+        self.began = False
+        self.ended = False
+        self.cluster: Cluster
+        self.policy: Policy
+        self._make_policy = make_policy
+        self._checked = checked
+        self._referee: Referee
+        self._actions: Actions
+        self._services: Services
+        self._static_jobs_done = False
+        self._apply: dict[type[e.Event], Callable[[Any], None]] = {
+            e.SimulationBegins: self._on_begins,
+            e.SimulationEnds: self._on_ends,
+            e.JobSubmitted: self._on_submitted,
+            e.JobCompleted: self._on_completed,
+            e.JobKilled: self._on_killed,
+            e.Notify: self._on_notify,
+            e.ResourceStateChanged: self._on_resource_state,
+            e.RequestedCall: self._on_call,
+            e.Answer: partial(self._pass_on, "on_answer"),
+            e.Query: partial(self._pass_on, "on_query"),
+            e.FromJobMsg: partial(self._pass_on, "on_job_message"),
+            e.UnknownEvent: partial(self._pass_on, "on_unknown"),
+        }
+
+    def step(self, now: float, events: Sequence[e.Event]) -> Reply:
+        """Take in one message and give the reply. Cost: the policy's, plus a few set operations per event."""
+        self._check_time(now, events)
+        try:
+            return self._step(events)
+        except Violation as violation:
+            raise PolicyError(
+                violation.text,
+                policy=self.policy_name,
+                rule=violation.rule,
+                job_id=violation.job_id,
+                story=violation.story,
+            ) from None
+
+    def _step(self, events: Sequence[e.Event]) -> Reply:
+        if self.began:
+            self._actions.begin_reply(self.now)
+        for event in sorted(events, key=_rank) if len(events) > 1 else events:
+            try:
+                self._apply[type(event)](event)
+            except RemoteProtocolError as error:
+                index = next(i for i, other in enumerate(events) if other is event)
+                error.field = f"events[{index}].data.{error.field}".removesuffix(".")
+                raise
+        if self.ended:
+            return Reply(self.now, ())
+        self._ask()
+        if self._referee.dynamic_jobs:
+            self._finish_registration()
+        reply_now = self._reply_now()
+        if self._checked:
+            self.cluster.check()
+        return Reply(reply_now, tuple(self._actions.out))
+
+    # --- time -------------------------------------------------------------------------------------------------
+
+    def _check_time(self, now: float, events: Sequence[e.Event]) -> None:
+        if self.ended:
+            raise RemoteProtocolError("a message after SIMULATION_ENDS; expected none")
+        if not self.now - TICK <= now < math.inf:
+            raise RemoteProtocolError(f"time goes back: {now} after {self.now}", field="now")
+        if not self.began and (not events or type(events[0]) is not e.SimulationBegins):
+            first = type(events[0]).__name__ if events else "nothing"
+            raise RemoteProtocolError(f"expected SIMULATION_BEGINS first, got {first}", field="events[0].type")
+        for event in events:
+            if event.timestamp > now + TICK:
+                index = next(i for i, other in enumerate(events) if other is event)
+                raise RemoteProtocolError(
+                    f"the event happened at {event.timestamp}, after the message's now, {now}",
+                    field=f"events[{index}].timestamp",
+                )
+        self.now = max(now, self.now)
+
+    def _reply_now(self) -> float:
+        try:
+            reply_now = float(self.policy.busy_until(self.now))
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self._raised("busy_until", error) from error
+        latest = self._actions.latest_stamp
+        if not math.isfinite(reply_now) or latest > reply_now:
+            raise PolicyError(
+                f"a decision is stamped {latest}, after the reply's own time, {reply_now}",
+                policy=self.policy_name,
+                rule="stamps before now",
+            )
+        return reply_now
+
+    # --- what happened ----------------------------------------------------------------------------------------
+
+    def _on_begins(self, event: e.SimulationBegins) -> None:
+        if self.began:
+            raise RemoteProtocolError("a second SIMULATION_BEGINS; is another Batsim on this endpoint?")
+        if event.option("redis-enabled"):
+            raise InputError("Batsim was started with --enable-redis; pybatsched reads jobs from messages: omit it")
+        self.cluster = Cluster.from_begins(event)
+        self.cluster.jobs = MappingProxyType(self.jobs.alive)
+        self.policy = self._make_policy(event)
+        if not all(isinstance(need, Need) for need in self.policy.needs):
+            raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.Need")
+        missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
+        if missing:
+            raise InputError(f"policy {self.policy_name} needs Batsim to be started with {' '.join(sorted(missing))}")
+        self._referee = Referee(self.jobs, self.cluster)
+        may_reopen = not self.policy.manages_registration
+        self._actions = Actions(self.jobs, self.cluster, self._referee, may_reopen=may_reopen)
+        self._actions.begin_reply(self.now)
+        self._services = self._actions.services
+        self._static_jobs_done = event.workloads is not None and not event.workloads
+        self.began = True
+        self._tell("on_begin", self.cluster)
+        if not self.cluster.partitions:
+            self.cluster.add_partition("all", self.cluster.procs)
+
+    def _on_ends(self, event: e.SimulationEnds) -> None:  # noqa: ARG002
+        self.ended = True
+        self._tell("on_end", self.now)
+
+    def _on_submitted(self, event: e.JobSubmitted) -> None:
+        job_id = event.job_id
+        if self._services.acknowledged(job_id):
+            return
+        if self.jobs.knows(job_id):
+            raise RemoteProtocolError(f"job {job_id} is submitted twice", field="job_id")
+        if event.job is None:
+            raise RemoteProtocolError(f"job {job_id} comes without its description", field="job")
+        job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
+        if not self.policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
+            reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)
+            self._actions.carry_out(d.RejectJob(job_id, reason=reason))
+        else:
+            self._tell("on_job_submitted", job, self.now)
+
+    def _on_completed(self, event: e.JobCompleted) -> None:
+        job = self.jobs.by_wire_id.get(event.job_id)
+        if job is None:
+            if self._services.was_stopped(event.job_id):
+                return  # told twice: by JOB_KILLED first
+            known = self.jobs.last_word(event.job_id)
+            text = f"job {event.job_id} is over already ({known})" if known else f"no job {event.job_id} is known"
+            raise RemoteProtocolError(text, field="job_id")
+        if job.state is not JobState.RUNNING:
+            raise RemoteProtocolError(f"job {job.id} completes but was not started: {job.story()}", field="job_id")
+        final_state = event.final_state
+        killed = final_state == e.COMPLETED_KILLED
+        self._actions.stop_job(job)
+        if killed and self._services.kill_pending(event.job_id):
+            self._services.stopped(job, event.timestamp)  # JOB_KILLED, which follows, ends the matter
+            return
+        self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
+        self._tell("on_job_ended", job, self.now)
+
+    def _on_killed(self, event: e.JobKilled) -> None:
+        progress = event.job_progress or {}
+        for wire_id in event.job_ids:
+            job = self.jobs.by_wire_id.get(wire_id)
+            if job is not None and job.state is JobState.RUNNING and wire_id in progress:
+                self._actions.stop_job(job)  # a peer that says JOB_KILLED without JOB_COMPLETED
+                self._services.stopped(job, event.timestamp)
+            ended = self._services.kill_answered(wire_id, progress.get(wire_id))
+            if ended is None:
+                continue
+            if ended.state is not JobState.WAITING:
+                self._actions.end_job(ended, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp)
+            self._tell("on_job_killed", ended, self.now)
+
+    def _on_notify(self, event: e.Notify) -> None:
+        if event.kind in _MACHINE_NEWS:
+            if event.procs is None:
+                raise RemoteProtocolError(
+                    f"{event.kind} without resources; expected an interval set", field="resources"
+                )
+            strange = event.procs - self.cluster.procs - self.cluster.storage
+            if strange:
+                raise RemoteProtocolError(f"{event.kind}: there are no resources {strange}", field="resources")
+            procs = event.procs & self.cluster.procs
+            if event.kind == e.MACHINES_UNAVAILABLE:
+                self.cluster.change_machines(gone=procs)
+            else:
+                self.cluster.change_machines(back=procs)
+            self._tell("on_machines_changed", procs, self.now)
+            return
+        if event.kind == e.NO_MORE_STATIC_JOBS:
+            self._static_jobs_done = True
+        elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
+            for partition in self.cluster.partitions.values():
+                partition.machines_settled = not self.cluster.asleep
+        self._tell("on_notify", event, self.now)
+
+    def _on_resource_state(self, event: e.ResourceStateChanged) -> None:
+        back = event.procs & self.cluster.asleep
+        awake = IntervalSet(i for i in back if event.state not in self.cluster.sleep_pstates(i))
+        self.cluster.change_machines(awake=awake)
+        self._tell("on_machines_changed", event.procs, self.now)
+
+    def _on_call(self, event: e.RequestedCall) -> None:  # noqa: ARG002
+        self._actions.n_calls_pending = max(self._actions.n_calls_pending - 1, 0)
+        self._tell("on_call", self.now)
+
+    def _pass_on(self, hook: str, event: e.Event) -> None:
+        self._tell(hook, event, self.now)
+
+    # --- the policy -------------------------------------------------------------------------------------------
+
+    def _tell(self, hook: str, *args: Any) -> None:
+        try:
+            getattr(self.policy, hook)(*args)
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self._raised(hook, error) from error
+
+    def _ask(self) -> None:
+        self._referee.now = self.now
+        try:
+            wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
+            if wanted is None or wanted == ():
+                return
+            asked = iter(wanted)
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self._raised("decide", error) from error
+        while True:
+            try:
+                decision = next(asked)
+            except StopIteration:
+                return
+            except NOT_THE_PLUGINS:
+                raise
+            except BaseException as error:
+                raise self._raised("decide", error) from error
+            self._referee.check(decision)
+            self._actions.carry_out(decision)
+
+    def _raised(self, hook: str, error: BaseException) -> PolicyError:
+        return PolicyError(f"{hook} raised {told(error)}", policy=self.policy_name, rule="no exception")
+
+    def _finish_registration(self) -> None:
+        """Say when nothing can be registered any more, else Batsim would wait for ever."""
+        actions = self._actions
+        if actions.registration_finished or self.policy.manages_registration:
+            return
+        never = Need.DYNAMIC_JOBS not in self.policy.needs
+        over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending
+        if never or over:
+            why = "this policy registers no jobs" if never else "all jobs are in and over"
+            actions.carry_out(d.Notify(d.REGISTRATION_FINISHED, reason=why))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the policy wants people to know when the run is over."""
+        return self._words("remarks")
+
+    @property
+    def broken_promises(self) -> tuple[str, ...]:
+        """What the policy promised and did not keep."""
+        return self._words("broken_promises")
+
+    def _words(self, hook: str) -> tuple[str, ...]:
+        if not self.began:
+            return ()
+        try:
+            return tuple(map(str, getattr(self.policy, hook)()))
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self._raised(hook, error) from error
+
+    @property
+    def rejections(self) -> Mapping[str, tuple[int, Reason]]:
+        """How many jobs were rejected for reasons of one template, and the first of these reasons."""
+        return self._actions.rejections if self.began else {}
+
+    @property
+    def n_calls_pending(self) -> int:
+        """How many calls have been asked for and are not due yet."""
+        return self._actions.n_calls_pending if self.began else 0

@@ -1,0 +1,302 @@
+"""Jobs as their users know them, and the table of all jobs of a run.
+
+A job that is killed and requeued, or replaced by one of another size, becomes a new job for Batsim but stays one
+job here: `job.id` is what the user submitted, `job.wire_id` what Batsim calls its present segment. The engine alone
+changes a job; policies read it.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pybatsched.core.decisions import Reason, reason_text
+from pybatsched.core.instants import instant
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.errors import InputError, RemoteProtocolError
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Partition
+
+
+class JobState(enum.Enum):
+    """Where a job is in its life."""
+
+    __hash__ = object.__hash__  # members are singletons, and Enum's own hash is a Python function
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    KILLED = "killed"
+    REJECTED = "rejected"
+
+
+class Terms(NamedTuple):
+    """What a job is to do, and how long that may take."""
+
+    profile_name: str
+    profile: Mapping[str, Any] | None
+    walltime: float | None
+    estimate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a job's life that is over: Batsim knew it as a job of its own."""
+
+    wire_id: str
+    started_at: float
+    ended_at: float
+    procs: IntervalSet
+    partition: Partition | None = None
+
+
+class Job:
+    """One job of a user.
+
+    Planning uses `estimate` (the job field of that name, else the walltime, else None: unknown) and never the
+    walltime, which is what Batsim enforces.
+    """
+
+    __slots__ = (
+        "ended_at",
+        "estimate",
+        "expected_end_at",
+        "fields",
+        "final_state",
+        "id",
+        "n_derived",
+        "n_procs",
+        "partition",
+        "past",
+        "procs",
+        "profile",
+        "profile_name",
+        "resume_on",
+        "seq",
+        "start_reason",
+        "started_at",
+        "state",
+        "submitted_at",
+        "terms",
+        "walltime",
+        "wire_id",
+        "workload",
+    )
+
+    def __init__(
+        self,
+        job_id: str,
+        n_procs: int,
+        *,
+        walltime: float | None = None,
+        estimate: float | None = None,
+        submitted_at: float = 0.0,
+        seq: int = 0,
+        profile_name: str = "",
+        profile: Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.id = job_id
+        self.wire_id = job_id
+        self.workload = job_id.partition("!")[0] if "!" in job_id else ""
+        self.n_procs = n_procs
+        self.walltime = walltime
+        self.estimate = walltime if estimate is None else estimate
+        self.submitted_at = submitted_at
+        self.seq = seq
+        self.profile_name = profile_name
+        self.profile = profile
+        self.fields: Mapping[str, Any] = fields or {}
+        self.state = JobState.WAITING
+        self.started_at: float | None = None
+        self.expected_end_at = math.inf
+        self.procs: IntervalSet | None = None
+        self.partition: Partition | None = None
+        self.start_reason: Reason = ""
+        self.ended_at: float | None = None
+        self.final_state = ""
+        self.past: list[Segment] = []
+        self.terms = Terms(profile_name, profile, walltime, self.estimate)  # the whole job, not what is left of it
+        self.n_derived = 0  # how many times it went on under another id
+        self.resume_on: IntervalSet | None = None
+
+    @classmethod
+    def from_fields(
+        cls,
+        job_id: str,
+        fields: Mapping[str, Any],
+        *,
+        profile: Mapping[str, Any] | None,
+        submitted_at: float,
+        seq: int,
+    ) -> Job:
+        """Read a job as JOB_SUBMITTED or REGISTER_JOB describe it."""
+        n_procs = fields.get("res")
+        if type(n_procs) is not int or n_procs < 0:
+            raise RemoteProtocolError(
+                f"job {job_id}: expected a number of processors, got {n_procs!r}", field="job.res"
+            )
+        try:
+            walltime = _seconds(fields.get("walltime"))
+        except ValueError as error:
+            raise RemoteProtocolError(f"job {job_id}: {error}", field="job.walltime") from None
+        if walltime is not None and walltime <= 0:
+            walltime = None  # -1 is Batsim's way to say that there is none
+        try:
+            estimate = _seconds(fields.get("estimate"))
+        except ValueError as error:
+            raise InputError(f"job {job_id}, field estimate: {error}") from None
+        if estimate is not None and estimate <= 0:
+            raise InputError(f"job {job_id}, field estimate: expected more than 0 seconds, got {estimate}")
+        name = fields.get("profile")
+        return cls(
+            job_id,
+            n_procs,
+            walltime=walltime,
+            estimate=estimate,
+            submitted_at=submitted_at,
+            seq=seq,
+            profile_name=name if isinstance(name, str) else "",
+            profile=profile,
+            fields=fields,
+        )
+
+    def deadline_at(self) -> float | None:
+        """Read the instant by which the job is to be over: its `deadline`, or `max_stay` after its submission.
+
+        None if it has neither. Raises InputError for what cannot be one.
+        """
+        return deadline_of(self.id, self.fields, self.submitted_at)
+
+    @property
+    def n_restarts(self) -> int:
+        """How often the job was killed and requeued."""
+        return len(self.past)
+
+    def started(self, at: float, procs: IntervalSet, reason: Reason) -> None:
+        """Note the start (for the engine)."""
+        self.state = JobState.RUNNING
+        self.started_at = at
+        self.procs = procs
+        self.start_reason = reason
+        self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
+
+    def wait_again(self, terms: Terms) -> None:
+        """Go back to waiting with other work (for the engine)."""
+        self.state = JobState.WAITING
+        self.profile_name, self.profile, self.walltime, self.estimate = terms
+        self.started_at = None
+        self.procs = None
+        self.partition = None
+        self.expected_end_at = math.inf
+
+    def ended(self, at: float, state: JobState, final_state: str) -> None:
+        """Note the end (for the engine)."""
+        self.state = state
+        self.ended_at = at
+        self.final_state = final_state
+
+    def story(self) -> str:
+        """Tell the job's life so far in one line."""
+        said = [f"submitted at {self.submitted_at} for {self.n_procs} processors"]
+        said += [
+            f"ran from {segment.started_at} to {segment.ended_at} on {segment.procs} as {segment.wire_id}"
+            for segment in self.past
+        ]
+        if self.past and self.wire_id != self.past[-1].wire_id:
+            said.append(f"went on as {self.wire_id}")
+        if self.started_at is not None:
+            why = reason_text(self.start_reason)
+            said.append(f"started at {self.started_at} on {self.procs}" + (f" ({why})" if why else ""))
+        if self.ended_at is not None:
+            said.append(f"{self.final_state or self.state.value} at {self.ended_at}")
+        elif self.state is JobState.WAITING:
+            said.append("waiting")
+        return "; ".join(said)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.state.value}, {self.n_procs} procs>"
+
+
+class JobTable:
+    """All jobs of a run: those alive in full, those over by their last word only. Look-ups are O(1)."""
+
+    def __init__(self) -> None:
+        self.alive: dict[str, Job] = {}
+        self._over: dict[str, tuple[str, float | None]] = {}
+        self.by_wire_id: dict[str, Job] = {}
+        self.n_submitted = 0
+        self.n_running = 0
+        self.n_over: dict[JobState, int] = dict.fromkeys((JobState.COMPLETED, JobState.KILLED, JobState.REJECTED), 0)
+
+        self.n_final: Counter[str] = Counter()  # by Batsim's own words
+
+    def add(self, job: Job) -> None:
+        """Take in a new job."""
+        self.alive[job.id] = self.by_wire_id[job.wire_id] = job
+        self.n_submitted += 1
+
+    def rename(self, job: Job, wire_id: str) -> None:
+        """Let the job go on under another id towards Batsim."""
+        del self.by_wire_id[job.wire_id]
+        self._over[job.wire_id] = (f"went on as {wire_id}", None)
+        job.wire_id = wire_id
+        self.by_wire_id[wire_id] = job
+
+    def bury(self, job: Job) -> None:
+        """Forget a job that is over, but for its last word."""
+        del self.alive[job.id]
+        del self.by_wire_id[job.wire_id]
+        last_word = job.final_state or job.state.value
+        self.n_over[job.state] += 1
+        self.n_final[last_word] += 1
+        self._over[job.id] = (last_word, job.ended_at)
+        if job.wire_id != job.id:
+            self._over[job.wire_id] = self._over[job.id]
+
+    def last_word(self, job_id: str) -> str | None:
+        """Say what became of a job, or a segment of one, that is over; None if there is none."""
+        if job_id not in self._over:
+            return None
+        word, at = self._over[job_id]
+        return word if at is None else f"{word} at {at}"
+
+    def knows(self, job_id: str) -> bool:
+        """Tell whether the id was ever used, by a user or towards Batsim."""
+        return job_id in self.by_wire_id or job_id in self._over or job_id in self.alive
+
+
+def deadline_of(job_id: str, fields: Mapping[str, Any], submitted_at: float) -> float | None:
+    """Read a job's deadline from its fields; None if it has none. Raises InputError for what cannot be one."""
+    if "deadline" not in fields and "max_stay" not in fields:
+        return None
+    if "deadline" in fields and "max_stay" in fields:
+        raise InputError(f"job {job_id} has both deadline and max_stay; expected one of them")
+    name = "deadline" if "deadline" in fields else "max_stay"
+    try:
+        value = _seconds(fields[name])
+    except ValueError as error:
+        raise InputError(f"job {job_id}, field {name}: {error}") from None
+    if value is None:
+        raise InputError(f"job {job_id}, field {name}: expected a number of seconds, got nothing")
+    if value < 0:
+        raise InputError(f"job {job_id}, field {name}: expected at least 0 seconds, got {fields[name]}")
+    return value if name == "deadline" else instant(submitted_at, value)
+
+
+def _seconds(value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) is float and math.isfinite(value):
+        return value
+    try:
+        if type(value) is int and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass  # an integer larger than any float
+    raise ValueError(f"expected a number of seconds, got {str(value)[:60]}")

@@ -1,0 +1,125 @@
+"""The plugin contract: what a policy is told and what it may answer.
+
+A policy is a class with hooks named `on_*`, which tell it what happened, and `decide`, which is asked once per
+message what to do now. The engine consumes `decide` one decision at a time and applies each before it asks for the
+next, so a generator always sees the free sets as they are after its own last decision.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.decisions import Decision, Reason
+    from pybatsched.core.events import Answer, Event, FromJobMsg, Notify, Query
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.jobs import Job
+
+API_VERSION = 1
+
+
+class Need(enum.Enum):
+    """Something a policy needs from Batsim: the member of its configuration, and the option that turns it on."""
+
+    DYNAMIC_JOBS = ("dynamic-jobs-enabled", "--enable-dynamic-jobs")
+    ACKNOWLEDGED_JOBS = ("dynamic-jobs-acknowledged", "--acknowledge-dynamic-jobs")
+    PROFILE_REUSE = ("profile-reuse-enabled", "--enable-profile-reuse")
+    FORWARDED_PROFILES = ("profiles-forwarded-on-submission", "--forward-profiles-on-submission")
+    UNKNOWN_EVENTS = ("forward-unknown-events", "--forward-unknown-events")
+
+    @property
+    def config_key(self) -> str:
+        """The member of `config` in SIMULATION_BEGINS."""
+        return self.value[0]
+
+    @property
+    def batsim_option(self) -> str:
+        """The option of the batsim command."""
+        return self.value[1]
+
+
+class Options(BaseModel):
+    """Base of a policy's options: typed, documented, and unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Policy:
+    """Base class of all policies.
+
+    Set `Options` to a model of your own if the policy has options, and `needs` to what Batsim must have enabled.
+    """
+
+    Options: ClassVar[type[BaseModel]] = Options
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    #: Set it if the policy reads the text of Batsim's --sched-cfg in a form of its own.
+    reads_sched_config: ClassVar[bool] = False
+    #: Set it if the policy can do something with jobs larger than the platform; else the engine rejects them.
+    handles_oversized: ClassVar[bool] = False
+    #: Set it if the policy says itself when registration is finished.
+    manages_registration: ClassVar[bool] = False
+
+    def __init__(self, options: Any) -> None:
+        """Keep the checked options. Override `on_begin`, not this, to set up state."""
+        self.options = options
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """The simulation begins: look at the machine and cut partitions."""
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        """A job of a user arrived and waits."""
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """A job is over by itself (success, failure or walltime); its processors are free already."""
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """A kill took effect. After a `Requeue` the job is waiting again, else it is over."""
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
+        """Processors went away or came back; the free sets say which."""
+
+    def on_call(self, now: float) -> None:
+        """A wake-up that was asked for with `CallMeLater` is due."""
+
+    def on_notify(self, event: Notify, now: float) -> None:
+        """Batsim passed on news: no more static jobs, or a user's own kind of event."""
+
+    def on_answer(self, event: Answer, now: float) -> None:
+        """A `Query` is answered."""
+
+    def on_query(self, event: Query, now: float) -> None:
+        """The peer asks something; answer with an `Answer` decision."""
+
+    def on_job_message(self, event: FromJobMsg, now: float) -> None:
+        """A running job said something."""
+
+    def on_unknown(self, event: Event, now: float) -> None:
+        """An event came that this version does not know."""
+
+    def on_end(self, now: float) -> None:
+        """The simulation is over; nothing can be decided any more."""
+
+    def decide(self, now: float) -> Iterable[Decision]:
+        """Say what to do now. Asked once per message, after all hooks."""
+        raise NotImplementedError
+
+    def remarks(self) -> Iterable[str]:
+        """Say what people should know when the run is over: an option that had no effect, say."""
+        return ()
+
+    def broken_promises(self) -> Iterable[str]:
+        """Say which promises did not hold, a line each; the run is then reported as failed, with exit code 7."""
+        return ()
+
+    def busy_until(self, now: float) -> float:
+        """Model the time that deciding takes: the instant at which the scheduler is ready again."""
+        return now
+
+    def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
+        """Say why a waiting job was not started just now, for `pybatsched explain`."""
+        return "the policy gives no reason"

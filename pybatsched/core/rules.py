@@ -1,0 +1,347 @@
+"""The rules of Batsim, checked before a decision leaves: breaking one would abort the simulation.
+
+`Referee.check(decision)` looks up the rules for the decision's class and raises `Violation` with the name of the broken
+one. It changes nothing. The rules follow what Batsim 4.2 really checks, as far as a scheduler can know it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import astuple
+
+from pybatsched.core import decisions as d
+from pybatsched.core.derive import is_any_size
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job, JobState
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.jobs import JobTable
+
+
+class Violation(Exception):  # noqa: N818  the referee's word; the engine makes a PolicyError of it
+    """A decision breaks a rule."""
+
+    def __init__(self, rule: str, text: str, *, job: Job | None = None, job_id: str = "", story: str = "") -> None:
+        super().__init__(text)
+        self.rule = rule
+        self.text = text
+        self.job_id = job.id if job is not None else job_id
+        self.story = job.story() if job is not None else story
+
+
+class Referee:
+    """Checks decisions against the present state."""
+
+    def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
+        self.jobs = jobs
+        self.cluster = cluster
+        self.now = 0.0
+        self.dynamic_jobs = bool(cluster.config.get("dynamic-jobs-enabled"))
+        self._well_formed: set[tuple[type, ...]] = set()
+        self._checks: dict[type[d.Decision], Callable[[Any], None]] = {
+            d.ExecuteJob: self._execute,
+            d.RejectJob: self._reject,
+            d.KillJob: self._kill,
+            d.CallMeLater: self._call,
+            d.SetResourceState: self._resource_state,
+            d.SetJobMetadata: self._metadata,
+            d.ChangeJobState: self._job_state,
+            d.RegisterJob: self._register_job,
+            d.RegisterProfile: self._register_profile,
+            d.Notify: self._notify,
+            d.Query: self._query,
+            d.Answer: lambda decision: None if decision.estimate_waiting_time else self._fail_empty(decision),
+            d.ToJobMsg: self._to_job,
+            d.Requeue: self._requeue,
+            d.Replace: self._replace,
+        }
+
+    def check(self, decision: d.Decision) -> None:
+        """Raise `Violation` if the decision is not allowed now. O(k) for the processors it names."""
+        check = self._checks.get(type(decision))
+        if check is None:
+            kind = type(decision).__name__
+            raise Violation("known decision", f"{kind} is no decision that Batsim understands: {decision!r:.200}")
+        # Only types matter here, so a decision is well-formed if one with the same types in its fields was.
+        kinds = (type(decision), *map(type, astuple(decision)))
+        if kinds not in self._well_formed:
+            self._check_fields(decision)
+            self._well_formed.add(kinds)
+        if decision.timestamp is not None and not math.isfinite(decision.timestamp):
+            raise Violation("finite numbers", f"the time stamp {decision.timestamp} is no instant")
+        check(decision)
+
+    def _check_fields(self, decision: d.Decision) -> None:
+        for name, types in _FIELD_TYPES[type(decision)]:
+            value = getattr(decision, name)
+            if not isinstance(value, types):
+                hint = " (IntervalSet.from_procset makes one of it)" if type(value).__name__ == "ProcSet" else ""
+                raise Violation(
+                    "well-formed", f"{type(decision).__name__}.{name} is a {type(value).__name__}: {value!r:.80}{hint}"
+                )
+
+    # --- jobs ---
+
+    def job(self, job_id: str) -> Job:
+        """Give a job that is alive, by its user's id or the one Batsim knows it by now."""
+        job = self.jobs.alive.get(job_id) or self.jobs.by_wire_id.get(job_id)
+        if job is not None:
+            return job
+        last_word = self.jobs.last_word(job_id)
+        if last_word is not None:
+            raise Violation("job alive", f"job {job_id} is over", job_id=job_id, story=last_word)
+        raise Violation("job known", f"no job {job_id!r} has been submitted", job_id=str(job_id))
+
+    def _waiting(self, job_id: str, what: str) -> Job:
+        job = self.job(job_id)
+        if job.state is not JobState.WAITING:
+            raise Violation("job waiting", f"cannot {what} job {job_id}: it is {job.state.value}", job=job)
+        return job
+
+    def _running(self, job_id: str, what: str) -> Job:
+        job = self.job(job_id)
+        if job.state is not JobState.RUNNING:
+            raise Violation("job running", f"cannot {what} job {job_id}: it is {job.state.value}", job=job)
+        return job
+
+    def _execute(self, decision: d.ExecuteJob) -> None:
+        job = self._waiting(decision.job_id, "start")
+        n_options = (
+            (decision.mapping is not None)
+            + (decision.storage_mapping is not None)
+            + (decision.additional_io_job is not None)
+        )
+        if n_options > 1:
+            raise Violation("one option", "only one of mapping, storage_mapping and additional_io_job", job=job)
+        n = len(decision.procs)
+        if decision.mapping is not None:
+            self._mapping(decision.mapping, n, job)
+        elif n != job.n_procs and not self.any_size(job):
+            raise Violation("right number", f"job {job.id} asks for {job.n_procs} processors, got {n}", job=job)
+        self._usable(decision.procs, job)
+
+    def any_size(self, job: Job) -> bool:
+        """Tell whether the job's profile lets it run on any number of processors."""
+        return is_any_size(job.profile, self.cluster.profiles.get(job.workload, {}))
+
+    def _mapping(self, mapping: Mapping[str, Any], n: int, job: Job) -> None:
+        try:
+            places = {int(executor): int(place) for executor, place in mapping.items()}
+        except (TypeError, ValueError):
+            places = {}
+        if set(places) != set(range(job.n_procs)) or not all(0 <= place < n for place in places.values()):
+            raise Violation(
+                "mapping",
+                f"the mapping must give each executor 0 to {job.n_procs - 1} one of the {n} processors, "
+                f"counted from 0; got {dict(mapping)!r:.120}",
+                job=job,
+            )
+
+    def _usable(self, procs: IntervalSet, job: Job) -> None:
+        """Check that processors exist, are here, free, and in one partition."""
+        if not procs:
+            raise Violation("right number", "a job needs at least one processor", job=job)
+        for partition in self.cluster.partitions.values():
+            if procs.issubset(partition.free):
+                return
+        self._explain_unusable(procs, job)
+
+    def _explain_unusable(self, procs: IntervalSet, job: Job) -> None:
+        """Say why these processors are not all free in one partition, unless they may be shared."""
+        partition = self.cluster.partition_of(procs)
+        if partition is None:
+            strange = procs - self.cluster.procs
+            text = (
+                f"{strange} are no compute processors of this platform"
+                if strange
+                else f"{procs} lie in more than one partition"
+            )
+            raise Violation("inside the partition", text, job=job)
+        away = procs & partition.away
+        if away:
+            raise Violation("processors available", f"{away} are unavailable or asleep", job=job)
+        if not self.cluster.allow_sharing:
+            busy = procs - partition.free
+            holders = sorted(
+                other.id for _, _, other in partition.running if other.procs and not other.procs.isdisjoint(busy)
+            )
+            text = f"{busy} are not free: held by {', '.join(holders[:5])}"
+            raise Violation("processors free", text, job=job)
+
+    def _reject(self, decision: d.RejectJob) -> None:
+        self._waiting(decision.job_id, "reject")
+
+    def _kill(self, decision: d.KillJob) -> None:
+        if not decision.job_ids:
+            raise Violation("job running", "KillJob names no job")
+        for job_id in decision.job_ids:
+            self._running(job_id, "kill")
+
+    def _requeue(self, decision: d.Requeue) -> None:
+        job = self._running(decision.job_id, "requeue")
+        self.registration(job)
+        if decision.work not in {"all", "rest"}:
+            raise Violation("known work", f"work is 'all' or 'rest', not {decision.work!r}", job=job)
+        if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
+            raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
+
+    def _replace(self, decision: d.Replace) -> None:
+        job = self._waiting(decision.job_id, "replace")
+        n = job.n_procs if decision.n is None else decision.n
+        duration_s = decision.duration_s
+        if duration_s is not None and not (math.isfinite(duration_s) and duration_s > 0):
+            raise Violation("finite numbers", f"duration_s must be more than 0 seconds, not {duration_s}", job=job)
+        if len(decision.on) != n:
+            raise Violation("right number", f"{n} processors are wanted, {len(decision.on)} given", job=job)
+        self._usable(decision.on, job)
+
+    def _to_job(self, decision: d.ToJobMsg) -> None:
+        self.job(decision.job_id)
+
+    def _metadata(self, decision: d.SetJobMetadata) -> None:
+        job = self.job(decision.job_id)
+        if '"' in decision.metadata:
+            raise Violation("metadata without quotes", f"double quotes in {decision.metadata!r:.120}", job=job)
+
+    def _job_state(self, decision: d.ChangeJobState) -> None:
+        job = self._waiting(decision.job_id, "change the state of")
+        if decision.job_state != "RUNNING":
+            raise Violation("job state", f"Batsim 4 crashes on a change to {decision.job_state!r}", job=job)
+
+    # --- time and machines ---
+
+    def _call(self, decision: d.CallMeLater) -> None:
+        handled_at = max(self.now, decision.timestamp or 0.0)
+        if not (math.isfinite(decision.at) and decision.at > handled_at):
+            raise Violation(
+                "call in the future", f"asked to be called at {decision.at}; it is {handled_at} when Batsim reads it"
+            )
+
+    def _resource_state(self, decision: d.SetResourceState) -> None:
+        if not decision.procs or not decision.procs.issubset(self.cluster.procs | self.cluster.storage):
+            raise Violation("processors known", f"'{decision.procs}' are no processors of this platform")
+        if not decision.state.isdigit():
+            raise Violation("pstate", f"a pstate is a number as text, not {decision.state!r}")
+        if any(decision.state in self.cluster.sleep_pstates(i) for i in decision.procs):
+            asleep = decision.procs & self.cluster.asleep
+            if asleep:
+                raise Violation("pstate", f"{asleep} sleep already, or are on the way")
+            for partition in self.cluster.partitions.values():
+                for _, _, job in partition.running:
+                    if job.procs is not None and not job.procs.isdisjoint(decision.procs):
+                        raise Violation("pstate", f"{job.procs & decision.procs} run job {job.id}", job=job)
+
+    # --- registration and talk ---
+
+    def registration(self, job: Job | None = None) -> None:
+        """Check that jobs can be registered at all."""
+        if not self.dynamic_jobs:
+            raise Violation("registration enabled", "Batsim was started without --enable-dynamic-jobs", job=job)
+
+    def _register_job(self, decision: d.RegisterJob) -> None:
+        self.registration()
+        job_id, job = decision.job_id, decision.job
+        _finite(job, f"job {job_id}")
+        workload = job_id.partition("!")[0]
+        if "!" not in job_id or not workload:
+            raise Violation("job id", f"a registered job is named WORKLOAD!JOB, not {job_id!r}")
+        if self.jobs.knows(job_id):
+            raise Violation("new job id", f"there has been a job {job_id} already", job_id=job_id)
+        for key, types in (("subtime", (int, float)), ("res", (int,)), ("profile", (str,))):
+            if type(job.get(key)) not in types:
+                raise Violation("whole job", f"job {job_id} has no {key}, or one of a wrong type: {job.get(key)!r}")
+        if job["res"] < 1:
+            raise Violation("whole job", f"job {job_id} asks for {job['res']} processors")
+        for key in ("walltime", "estimate"):
+            value = job.get(key)
+            if key == "walltime" and value == -1:
+                continue  # Batsim's way to say that there is none
+            if value is not None and not (type(value) in {int, float} and value > 0):
+                raise Violation("whole job", f"job {job_id}: {key} must be more than 0 seconds, got {value!r}")
+        if workload not in self.cluster.profiles:
+            raise Violation("workload known", f"there is no workload {workload!r}: register a profile in it first")
+        if (workload, job["profile"]) in self.cluster.collected_profiles:
+            raise Violation(
+                "profile known",
+                f"Batsim has forgotten the profile {job['profile']!r} of {workload!r} with the first job that ended on "
+                "it; register another one, or start Batsim with --enable-profile-reuse",
+            )
+        if job["profile"] not in self.cluster.profiles[workload]:
+            raise Violation("profile known", f"workload {workload!r} has no profile {job['profile']!r}")
+
+    def _register_profile(self, decision: d.RegisterProfile) -> None:
+        self.registration()
+        name = f"{decision.workload_name}!{decision.profile_name}"
+        _finite(decision.profile, f"profile {name}")
+        used = (decision.workload_name, decision.profile_name) in self.cluster.collected_profiles
+        if used or decision.profile_name in self.cluster.profiles.get(decision.workload_name, {}):
+            raise Violation("new profile", f"there has been a profile {name} already")
+        kind = decision.profile.get("type")
+        if type(kind) is not str:
+            raise Violation("whole profile", f"profile {name} has no type")
+        if kind in {"smpi", "usage_trace"}:
+            raise Violation("whole profile", f"profile {name}: Batsim reads {kind} profiles from files only")
+        if kind == "composed":
+            raise Violation("whole profile", f"profile {name}: Batsim 4 crashes on a composed profile made at run time")
+        delay = decision.profile.get("delay")
+        if kind == "delay" and not (isinstance(delay, int | float) and delay > 0):
+            raise Violation("whole profile", f"profile {name}: a delay must be more than 0 seconds, got {delay!r}")
+
+    def _notify(self, decision: d.Notify) -> None:
+        if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
+            raise Violation("known notice", f"Batsim knows no notice {decision.kind!r}")
+
+    def _query(self, decision: d.Query) -> None:
+        if set(decision.requests) != {"consumed_energy"}:
+            raise Violation("known query", f"Batsim answers consumed_energy only, not {list(decision.requests)}")
+
+    def _fail_empty(self, decision: d.Answer) -> None:
+        raise Violation("whole answer", f"the answer is empty: {decision!r:.120}")
+
+
+_NONE: Final = type(None)
+_FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
+    d.ExecuteJob: (
+        ("job_id", str),
+        ("procs", IntervalSet),
+        ("mapping", (_NONE, Mapping)),
+        ("storage_mapping", (_NONE, Mapping)),
+        ("additional_io_job", (_NONE, Mapping)),
+    ),
+    d.RejectJob: (("job_id", str),),
+    d.KillJob: (("job_ids", (tuple, list)),),
+    d.CallMeLater: (("at", (int, float)),),
+    d.SetResourceState: (("procs", IntervalSet), ("state", str)),
+    d.SetJobMetadata: (("job_id", str), ("metadata", str)),
+    d.ChangeJobState: (("job_id", str), ("job_state", str)),
+    d.RegisterJob: (("job_id", str), ("job", Mapping)),
+    d.RegisterProfile: (("workload_name", str), ("profile_name", str), ("profile", Mapping)),
+    d.Notify: (("kind", str),),
+    d.Query: (("requests", Mapping),),
+    d.Answer: (("estimate_waiting_time", (_NONE, Mapping)),),
+    d.ToJobMsg: (("job_id", str),),
+    d.Requeue: (("job_id", str), ("extra_s", (int, float)), ("on", (IntervalSet, _NONE))),
+    d.Replace: (
+        ("job_id", str),
+        ("on", IntervalSet),
+        ("n", (int, _NONE)),
+        ("duration_s", (int, float, _NONE)),
+    ),
+}
+_FIELD_TYPES: Final = {cls: (("timestamp", (int, float, _NONE)), *fields) for cls, fields in _FIELDS.items()}
+
+
+def _finite(value: Any, where: str) -> None:
+    """Refuse numbers that JSON cannot carry, however deep they are."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Violation("finite numbers", f"{where} contains {value}")
+    if isinstance(value, Mapping):
+        for part in value.values():
+            _finite(part, where)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            _finite(part, where)

@@ -1,0 +1,304 @@
+"""Kill-and-requeue and replace: what the engine does so that policies never handle Batsim's job ids.
+
+A kill takes an exchange: KILL_JOB goes out, JOB_KILLED comes back at the same instant, and only then is it known
+whether the job was stopped or had ended by itself. Until then its partition is not planned. A requeued job gets a
+new id and profile towards Batsim, under which it waits again; for its user and the policy it stays the same job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pybatsched.core import decisions as d
+from pybatsched.core import derive
+from pybatsched.core.instants import TICK
+from pybatsched.core.jobs import Job, JobState, Segment, Terms
+from pybatsched.core.rules import Referee, Violation
+
+if TYPE_CHECKING:
+    from pybatsched.core.actions import Actions
+    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.jobs import JobTable
+
+
+@dataclass(slots=True)
+class PendingKill:
+    """A kill that Batsim has not answered yet."""
+
+    job: Job
+    requeue: d.Requeue | None
+    spare_id: str | None = None  # registered in advance, where the profile cannot be copied
+    killed_at: float | None = None
+
+
+class Services:
+    """Keeps the kills under way, the derived jobs and the dynamic profiles of one run."""
+
+    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, actions: Actions) -> None:
+        self._jobs = jobs
+        self._cluster = cluster
+        self._referee = referee
+        self._actions = actions
+        self._kills: dict[str, PendingKill] = {}
+        self._registered: set[str] = set()
+        self._notes: dict[str, str] = {}
+        self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
+        cluster.can_restart = self.can_restart
+
+    # --- kills ------------------------------------------------------------------------------------------------
+
+    @property
+    def n_kills_pending(self) -> int:
+        """How many kills Batsim has not answered yet."""
+        return len(self._kills)
+
+    def kill(self, jobs: list[Job], requeue: d.Requeue | None = None, spare_id: str | None = None) -> None:
+        """Note kills that are being sent. Batsim answers only the first one for a job."""
+        for job in jobs:
+            if job.wire_id not in self._kills:
+                self._kills[job.wire_id] = PendingKill(job, requeue, spare_id)
+                if job.partition is not None:
+                    job.partition.n_kills_pending += 1
+
+    def kill_pending(self, wire_id: str) -> bool:
+        """Tell whether a kill of this job is under way."""
+        return wire_id in self._kills
+
+    def was_stopped(self, wire_id: str) -> bool:
+        """Tell whether this segment of a job was ended by a kill."""
+        last_word = self._jobs.last_word(wire_id) or ""
+        return last_word.startswith("went on") or "KILLED" in last_word
+
+    def stopped(self, job: Job, at: float) -> None:
+        """Note that a kill took effect; the answer to it is still to come."""
+        job.state = JobState.KILLED
+        pending = self._kills.get(job.wire_id)
+        if pending is None:  # nobody here asked for it
+            pending = self._kills[job.wire_id] = PendingKill(job, None)
+            if job.partition is not None:
+                job.partition.n_kills_pending += 1
+        pending.killed_at = at
+
+    def kill_answered(self, wire_id: str, progress: Mapping[str, Any] | None) -> Job | None:
+        """Close a kill. Gives the job that was stopped, waiting again if it is requeued; None if it had ended."""
+        pending = self._kills.pop(wire_id, None)
+        if pending is None:
+            return None
+        job = pending.job
+        if job.partition is not None:
+            job.partition.n_kills_pending -= 1
+        if pending.killed_at is None:
+            if pending.spare_id is not None:
+                reason = ("{} had ended by itself", job.id)
+                self._actions.send(d.SetJobMetadata(pending.spare_id, f"unused_spare_of={job.id}", reason=reason))
+                self._actions.send(d.RejectJob(pending.spare_id, reason=reason))
+            return None
+        if pending.requeue is not None:
+            self._go_on(pending, progress)
+        return job
+
+    # --- requeue ----------------------------------------------------------------------------------------------
+
+    def can_restart(self, job: Job) -> bool:
+        """Tell whether the job can be killed and begun again: Batsim must know its profile, or it can be copied."""
+        known = (job.workload, job.profile_name) not in self._cluster.collected_profiles
+        return known or derive.can_copy(job.terms.profile, self._profiles(job))
+
+    def requeue(self, decision: d.Requeue) -> None:
+        """Kill a running job so that it goes on later."""
+        job = self._referee.job(decision.job_id)
+        if job.wire_id in self._kills:
+            raise Violation("one kill", f"job {job.id} is being killed already", job=job)
+        spare_id = None
+        base = job.terms.profile if decision.work == "all" else job.profile
+        if not derive.can_copy(base, self._profiles(job)):
+            if decision.work != "all" or decision.extra_s:
+                kind = (job.profile or {}).get("type", "unknown")
+                text = f"its profile {job.profile_name!r} ({kind}) can only be restarted from scratch, without extra_s"
+                raise Violation("can be requeued", text, job=job)
+            if not self.can_restart(job):
+                text = (
+                    f"Batsim has forgotten its profile {job.profile_name!r} with the first job that ended on it; "
+                    "start Batsim with --enable-profile-reuse"
+                )
+                raise Violation("can be requeued", text, job=job)
+            # Its profile is forgotten with the kill, so the next user must come before it.
+            spare_id = self._new_id(job, job.workload, prefix="")
+            self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.How("requeue"))
+        self.kill([job], decision, spare_id)
+        self._actions.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
+
+    def _go_on(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
+        """Register the next segment of a job that was stopped, and let it wait."""
+        job, requeue = pending.job, pending.requeue
+        assert requeue is not None
+        assert pending.killed_at is not None
+        assert job.started_at is not None
+        assert job.procs is not None
+        elapsed_s = max(pending.killed_at - job.started_at, 0.0)
+        share = (progress or {}).get("progress")
+        if requeue.work == "all":
+            profile_name, profile, walltime, estimate = job.terms
+        else:
+            profile_name, profile = job.profile_name, job.profile
+            walltime = _left(job.walltime, elapsed_s)
+            # A job past its estimate: only the walltime is known.
+            estimate = walltime if (job.estimate or elapsed_s) <= elapsed_s else _left(job.estimate, elapsed_s)
+        walltime = None if walltime is None else walltime + requeue.extra_s
+        estimate = None if estimate is None else estimate + requeue.extra_s
+        wire_id = pending.spare_id
+        if wire_id is None:
+            try:
+                profile = derive.requeued_profile(
+                    profile,
+                    self._profiles(job),
+                    work=requeue.work,
+                    extra_s=requeue.extra_s,
+                    elapsed_s=elapsed_s,
+                    progress=float(share) if isinstance(share, int | float) else None,
+                )
+            except derive.CannotDeriveError as error:
+                raise Violation("can be requeued", str(error), job=job) from None
+            wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
+            how = derive.How("requeue", requeue.work == "rest", requeue.extra_s)
+            profile_name = self._derive(
+                job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, how=how
+            )
+        self._collect(job.wire_id.partition("!")[0], job.profile_name)
+        job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
+        self._jobs.rename(job, wire_id)
+        job.wait_again(Terms(profile_name, profile, walltime, estimate))
+        job.resume_on = requeue.on
+
+    # --- replace ----------------------------------------------------------------------------------------------
+
+    def replace(self, decision: d.Replace) -> None:
+        """Start a waiting job with another size or duration, all in one reply."""
+        job = self._referee.job(decision.job_id)
+        n = job.n_procs if decision.n is None else decision.n
+        old_s = derive.delay_of(job.profile, self._profiles(job))
+        if n != job.n_procs or (decision.duration_s is not None and decision.duration_s != old_s):
+            self._become(job, n, decision.duration_s, old_s, decision.reason)
+        self._actions.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=decision.reason))
+
+    def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, reason: d.Reason) -> None:
+        self._referee.registration(job)
+        try:
+            profile = derive.resized_profile(job, self._profiles(job), n, duration_s)
+        except derive.CannotDeriveError as error:
+            raise Violation("can be replaced", str(error), job=job) from None
+        walltime, estimate = job.walltime, job.estimate
+        if duration_s is not None:
+            # A delay must end before its walltime to count as a success. Where the old work is not a known time, a
+            # second is what `workload convert --walltimes exact` gives too.
+            margin_s = max(walltime - old_s, TICK) if walltime is not None and old_s is not None else 1.0
+            slack_s = max(estimate - old_s, 0.0) if estimate is not None and old_s is not None else 0.0
+            walltime = None if walltime is None else round(duration_s + margin_s, 6)
+            estimate = round(duration_s + slack_s, 6)
+        wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
+        self._actions.send(d.SetJobMetadata(job.wire_id, f"replaced_by={wire_id};kind=replace", reason=reason))
+        self._actions.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
+        how = derive.How("replace")
+        profile_name = self._derive(job, wire_id, profile, n=n, walltime=walltime, estimate=estimate, how=how)
+        self._collect(job.wire_id.partition("!")[0], job.profile_name)
+        self._jobs.rename(job, wire_id)
+        job.n_procs = n
+        job.terms = Terms(profile_name, profile, walltime, estimate)
+        job.wait_again(job.terms)
+
+    # --- registering ------------------------------------------------------------------------------------------
+
+    def _derive(
+        self,
+        job: Job,
+        wire_id: str,
+        profile: Mapping[str, Any],
+        *,
+        n: int,
+        walltime: float | None,
+        estimate: float | None,
+        how: derive.How,
+    ) -> str:
+        """Register a profile and a job of its own for a job that goes on. Gives the profile's name."""
+        workload, _, profile_name = wire_id.partition("!")
+        self._actions.carry_out(
+            d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id))
+        )
+        self._register(job, wire_id, profile_name, n=n, how=how, walltime=walltime, estimate=estimate)
+        return profile_name
+
+    def _register(
+        self,
+        job: Job,
+        wire_id: str,
+        profile_name: str,
+        *,
+        n: int,
+        how: derive.How,
+        walltime: float | None = None,
+        estimate: float | None = None,
+    ) -> None:
+        self._actions.open_registration()
+        fields = derive.derived_job(
+            job, wire_id, profile_name, n=n, walltime=walltime or job.walltime, estimate=estimate or job.estimate
+        )
+        self._registered.add(wire_id)
+        job.n_derived += 1
+        note = self._notes[wire_id] = derive.lineage(job, job.n_derived, how)
+        self._actions.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
+        self._actions.send(d.SetJobMetadata(wire_id, note, reason="so that its parts can be put together again"))
+
+    def _new_id(self, job: Job, workload: str, *, prefix: str) -> str:
+        name = job.id.partition("!")[2] or job.id
+        k = job.n_derived + 1
+        while self._jobs.knows(wire_id := f"{workload}!{prefix}{name}.{k}"):
+            k += 1
+        return wire_id
+
+    def registered(self, job: Job) -> None:
+        """Note a job that a policy registers itself."""
+        self._registered.add(job.id)
+
+    def acknowledged(self, wire_id: str) -> bool:
+        """Tell whether this JOB_SUBMITTED only acknowledges a registration."""
+        return wire_id in self._registered
+
+    def note_of(self, job: Job) -> str:
+        """Give the lineage that is written to the job's metadata, or nothing."""
+        return self._notes.get(job.wire_id, "")
+
+    # --- profiles that Batsim has forgotten -------------------------------------------------------------------------
+
+    def add_profile(self, workload: str, name: str, profile: Mapping[str, Any]) -> None:
+        """Note a profile that is being registered."""
+        self._cluster.profiles.setdefault(workload, {})[name] = profile
+
+    def job_over(self, job: Job) -> None:
+        """Forget what is kept for a job that is over."""
+        if self._referee.dynamic_jobs:
+            self._collect(job.wire_id.partition("!")[0], job.profile_name)
+            self._notes.pop(job.wire_id, None)
+
+    def _collect(self, workload: str, name: str) -> None:
+        """Note that Batsim has forgotten a profile, and the parts of a composed one, with the first job that ended.
+
+        Jobs that use it already keep it, but none can be registered on it any more, nor its name be used again.
+        """
+        if self._keeps_profiles or (workload, name) in self._cluster.collected_profiles:
+            return
+        self._cluster.collected_profiles.add((workload, name))
+        profiles = self._cluster.profiles.get(workload, {})
+        for part in profiles.get(name, {}).get("seq", ()):
+            self._collect(workload, part)
+        if workload == derive.DYNAMIC_WORKLOAD:
+            profiles.pop(name, None)  # nobody else will ask for it
+
+    def _profiles(self, job: Job) -> derive.Profiles:
+        return self._cluster.profiles.get(job.workload, {})
+
+
+def _left(span_s: float | None, done_s: float) -> float | None:
+    """Give what is left of a span, never nothing."""
+    return None if span_s is None else max(round(span_s - done_s, 6), TICK)

@@ -1,0 +1,214 @@
+"""A real Batsim as our child: found, started, watched, and never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pybatsched.errors import InputError
+from pybatsched.live.processes import DIE_WITH_PARENT
+
+_PATIENCE_S: Final = 2.0
+_SHOWN_BYTES: Final = 4096
+_N_SHOWN: Final = 12
+#: What we say to Batsim ourselves, and where the user says it instead.
+_OURS: Final = {
+    "--platform": "give -p before the --",
+    "--workload": "give -w before the --",
+    "--export": "give -e before the --",
+    "--socket-endpoint": "the socket between scheduler and Batsim is found without you",
+}
+_LONG: Final = {
+    "-p": "--platform",
+    "-w": "--workload",
+    "-W": "--workflow",
+    "-e": "--export",
+    "-s": "--socket-endpoint",
+    "-m": "--master-host",
+    "-r": "--add-role-to-hosts",
+    "-E": "--energy",
+    "-v": "--verbosity",
+    "-q": "--quiet",
+}
+#: Options of Batsim that have no value; all others have one.
+_FLAGS: Final = frozenset(
+    (
+        "--energy",
+        "--quiet",
+        "--help",
+        "--version",
+        "--enable-redis",
+        "--disable-schedule-tracing",
+        "--disable-machine-state-tracing",
+        "--mmax-workload",
+        "--forward-profiles-on-submission",
+        "--enable-dynamic-jobs",
+        "--acknowledge-dynamic-jobs",
+        "--enable-profile-reuse",
+        "--enable-compute-sharing",
+        "--disable-storage-sharing",
+        "--forward-unknown-events",
+        "--no-sched",
+        "--ignore-beyond-last-workflow",
+        "--dump-execution-context",
+        "--simgrid-version",
+    )
+)
+
+
+def read_arguments(words: Sequence[str]) -> dict[str, list[str]]:
+    """Read arguments for Batsim by the long names of its options, whatever their spelling: -m x, -mx, --master-host=x.
+
+    Raises InputError for those that are ours to give.
+    """
+    found: dict[str, list[str]] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            name, value = word[:2], word[2:]
+            equals = value
+        name = _LONG.get(name, name)
+        if name in _OURS:
+            raise InputError(f"{word!r} among the arguments for Batsim; {_OURS[name]}")
+        if name in _FLAGS:
+            found.setdefault(name, [])
+            if value and not word.startswith("--"):  # -Eq is -E -q
+                rest.insert(0, f"-{value}")
+        else:
+            found.setdefault(name, []).append(value if equals or not rest else rest.pop(0))
+    return found
+
+
+class Launcher:
+    """How Batsim is started: a program on this machine, or a Docker image (then `container` names it)."""
+
+    def __init__(self, command: Sequence[str], shown: str, container: str = "") -> None:
+        self.command = tuple(command)
+        self.shown = shown
+        self.container = container
+
+    def version(self) -> str:
+        """Ask the program for its version; for an image, its name."""
+        if self.container:
+            return self.shown
+        try:
+            done = subprocess.run(
+                [*self.command, "--version"], capture_output=True, text=True, timeout=60, check=False, errors="replace"
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InputError(f"{self.shown} --version: {error}") from None
+        words = done.stdout.split()
+        if done.returncode or not words:
+            raise InputError(f"{self.shown} --version: exit code {done.returncode}; expected Batsim's version")
+        return words[0].removeprefix("v")
+
+
+def find(program: str | None) -> Launcher:
+    """Find the batsim program: the one that is named, or that on the PATH. Raises InputError that says what to do."""
+    path = shutil.which(program or "batsim")
+    if path is not None:
+        return Launcher([path], path)
+    if program is not None:
+        raise InputError(f"--batsim {program}: expected a program that can be run")
+    raise InputError(
+        "there is no batsim on the PATH. Name it (--batsim PATH), use its Docker image (--image oarteam/batsim:4.0.0), "
+        "or do without: pybatsched simulate"
+    )
+
+
+def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) -> Launcher:
+    """Start Batsim from a Docker image, on this machine's network, with the directories it needs under their own names.
+
+    `readable` are the files to read; files are written into the directory `writable`. They belong to the user.
+    """
+    docker = shutil.which("docker")
+    if docker is None:
+        raise InputError(f"--image {image}: there is no docker on the PATH")
+    name = f"pybatsched-{os.getpid()}"
+    folder = str(Path(writable).resolve())
+    mounts = {str(Path(file).resolve().parent): ":ro" for file in readable} | {folder: ""}
+    command = [docker, "run", "--rm", "--name", name, "--network", "host", "--user", f"{os.getuid()}:{os.getgid()}"]
+    for path, mode in sorted(mounts.items()):
+        command += ["--volume", f"{path}:{path}{mode}"]
+    return Launcher([*command, "--workdir", folder, image], image, name)
+
+
+class Child:
+    """A Batsim that runs. It has a session of its own, so a Ctrl-C reaches us alone; on Linux it dies when we die."""
+
+    def __init__(self, launcher: Launcher, arguments: Sequence[str], log: str | Path) -> None:
+        self._launcher = launcher
+        self._log = Path(log)
+        try:
+            with self._log.open("wb") as output:
+                self._process = subprocess.Popen(
+                    [*launcher.command, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  a Batsim without a scheduler would wait for ever
+                )
+        except OSError as error:
+            raise InputError(f"cannot start {launcher.shown}: {error.filename}: {error.strerror}") from None
+
+    def exit_code(self) -> int | None:
+        """Give its exit code as a shell would, None while it runs."""
+        code = self._process.poll()
+        return code if code is None or code >= 0 else 128 - code
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait until it has ended, for so long at most (0: for ever). Gives the exit code, None if it has not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s or None)
+        return self.exit_code()
+
+    def last_words(self) -> str:
+        """Give the begin and the end of what it said, a line each, indented; not the backtrace of a crash."""
+        try:
+            with self._log.open("rb") as file:
+                text = file.read(_SHOWN_BYTES)
+                if file.seek(0, os.SEEK_END) > 2 * _SHOWN_BYTES:
+                    file.seek(-_SHOWN_BYTES, os.SEEK_END)
+                    text = text[: text.rfind(b"\n") + 1] + file.read().partition(b"\n")[2]
+                else:
+                    file.seek(_SHOWN_BYTES)
+                    text += file.read()
+        except OSError as error:
+            return f"  (cannot read {self._log}: {error.strerror})"
+        lines = [line for line in text.decode(errors="replace").splitlines() if line.strip() and "->  " not in line]
+        if len(lines) > _N_SHOWN:
+            lines = [*lines[:2], "…", *lines[3 - _N_SHOWN :]]
+        return "\n".join(f"  {line:.300}" for line in lines) or "  (it said nothing)"
+
+    def has_deadlocked(self) -> bool:
+        """Tell whether SimGrid said that nothing can happen any more, as it does before it aborts. O(what it said)."""
+        with contextlib.suppress(OSError), self._log.open("rb") as file:
+            return any(b"Oops! Deadlock" in line for line in file)
+        return False
+
+    def stop(self) -> None:
+        """End it and all it has started, kindly first."""
+        if self._process.poll() is None and self._launcher.container:
+            docker = self._launcher.command[0]
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run([docker, "kill", self._launcher.container], capture_output=True, timeout=20, check=False)
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_PATIENCE_S)
+        self._signal(signal.SIGKILL)  # a wrapper may be gone and its Batsim not
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE_S)
+
+    def _signal(self, signum: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signum)

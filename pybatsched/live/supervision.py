@@ -1,0 +1,131 @@
+"""Scheduler and Batsim in one run: started together, ended together, and every job asked after."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pybatsched.core import decisions as d
+from pybatsched.core.jobs import JobState
+from pybatsched.errors import InputError, PeerLostError
+from pybatsched.live.batsim import Child, Launcher
+from pybatsched.live.server import ServerOptions, serve
+from pybatsched.metrics import Tally, jobs_csv
+from pybatsched.metrics.summary import Result, Stuck
+from pybatsched.session.diagnosis import diagnose, word_of
+
+if TYPE_CHECKING:
+    from pybatsched.core.engine import Engine
+    from pybatsched.session.session import Session
+
+_NOT_WRITTEN: Final = "it has no row in {}, so Batsim lost it"
+
+
+class _BatsimEndedError(PeerLostError):
+    """Batsim has ended before the simulation has."""
+
+
+@dataclass(slots=True)
+class Supervisor:
+    """Runs a Batsim for a session. `log` takes what Batsim says; `say` hears what people should know meanwhile."""
+
+    session: Session
+    launcher: Launcher
+    arguments: Sequence[str]
+    log: Path
+    timeout_s: float
+    say: Callable[[str], None]
+    first_timeout_s: float = 0.0
+    _child: Child | None = field(default=None, init=False)
+
+    def run(self) -> bool:
+        """Run to the end; gives False if Batsim gave up because nothing could happen any more.
+
+        Raises InputError if Batsim does not even begin, PeerLostError if it breaks down, and what `serve` raises.
+        Whatever happens, Batsim does not outlive this call.
+        """
+        with tempfile.TemporaryDirectory(prefix="pybatsched-") as folder:
+            # A socket file needs no port; through the wall of a container only TCP is sure to come.
+            endpoint = "tcp://127.0.0.1:*" if self.launcher.container else f"ipc://{folder}/socket"
+            try:
+                options = ServerOptions(endpoint, self.timeout_s, self.first_timeout_s, look=self._look)
+                serve(self.session, options, self._start)
+                self._await_end()
+            except _BatsimEndedError as error:
+                if not self.session.n_messages:
+                    raise InputError(f"Batsim did not begin: {error}") from None
+                if not self._is_deadlock():
+                    raise PeerLostError(f"{error}\n{diagnose(self.session.engine)}") from None
+                return False
+            finally:
+                if self._child is not None:
+                    self._child.stop()
+        return True
+
+    def _start(self, endpoint: str) -> None:
+        self._child = Child(self.launcher, [*self.arguments, "--socket-endpoint", endpoint], self.log)
+        self.say(f"{self.launcher.shown} started, its own words go to {self.log}")
+
+    def _look(self) -> None:
+        code = None if self._child is None else self._child.exit_code()
+        if code is not None:
+            raise _BatsimEndedError(self._ended(code))
+
+    def _ended(self, code: int) -> str:
+        words = "" if self._child is None else self._child.last_words()
+        after = f"after message {self.session.n_messages}" if self.session.n_messages else "before its first message"
+        return f"Batsim ended with exit code {code} {after}. Its last words ({self.log}):\n{words}"
+
+    def _await_end(self) -> None:
+        """Let Batsim write its files: it still has to when the simulation is over."""
+        code = None if self._child is None else self._child.wait(self.timeout_s)
+        if code is None:
+            raise PeerLostError(f"Batsim still runs {self.timeout_s:g} s after the end of the simulation (--timeout)")
+        if code:
+            raise PeerLostError(self._ended(code))
+
+    def _is_deadlock(self) -> bool:
+        """Tell a deadlock from a crash: Batsim exits with 0, or aborts with a word on it (with SimGrid 3.25, say)."""
+        return self._child is not None and (self._child.exit_code() == 0 or self._child.has_deadlocked())
+
+
+def result_of(session: Session, finished: bool, jobs: Path, expected: Iterable[str]) -> Result:
+    """Say what a run came to, from its ``_jobs.csv``; jobs of the workloads that are not in it are unfinished. O(jobs).
+
+    After a deadlock the file may be cut short, as Batsim may have aborted; then what the scheduler knows counts too.
+    """
+    tally, seen = Tally(), set()
+    for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_what_is_there(jobs):
+        tally.add(outcome)
+        seen.add(outcome.id)
+    engine = session.engine
+    stuck = [] if finished else _stuck(engine)
+    known = seen | {job.job_id for job in stuck}
+    for job_id in expected:
+        if job_id not in known and (finished or engine.jobs.last_word(job_id) is None):
+            why = _NOT_WRITTEN.format(jobs) if finished else "Batsim never submitted it"
+            stuck.append(Stuck(job_id, 0, 0.0, why))
+    return Result(
+        finished=finished and not stuck,
+        ended_at=engine.now,
+        n_messages=session.n_messages,
+        figures=tally.figures(engine.cluster.n_procs),
+        stuck=tuple(stuck),
+        rejections=tuple((n, d.reason_text(why)) for n, why in engine.rejections.values()),
+        remarks=engine.remarks,
+        broken_promises=engine.broken_promises,
+    )
+
+
+def _stuck(engine: Engine) -> list[Stuck]:
+    found = []
+    for job in engine.jobs.alive.values():
+        if job.state is JobState.RUNNING:
+            why = "it runs, and nothing will ever end it"
+        else:
+            why = f"the scheduler has not started it: {word_of(engine, job, engine.now)}"
+        found.append(Stuck(job.id, job.n_procs, job.submitted_at, why))
+    return found

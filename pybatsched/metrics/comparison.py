@@ -1,0 +1,175 @@
+"""Two runs side by side, from their summaries, and conditions under which the second one is a step back."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pybatsched.errors import InputError
+from pybatsched.metrics.columns import aligned
+from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
+
+#: What the counts of final states are called among the metrics: n_completed, n_walltime_reached, …
+_COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in STATE_WORDS.items()}
+_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+_HUGE: Final = 1e300
+_CONDITION: Final = re.compile(
+    r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
+    r"(?P<sign>[+-]?)\s*(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a summary says: its metrics by name (None: no value), and digests of the inputs by kind."""
+
+    path: str
+    metrics: Mapping[str, float | None]
+    inputs: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A bound on the second run: on its value, or with a sign on the change from the first, in units or per cent."""
+
+    text: str
+    metric: str
+    symbol: str
+    amount: float
+    kind: str  # "value", "change" or "percent"
+
+    def holds(self, before: float, after: float) -> bool:
+        """Tell whether it is so, up to rounding."""
+        found = {"value": after, "change": after - before, "percent": 100 * relative_change(before, after)}[self.kind]
+        if math.isclose(found, self.amount, rel_tol=1e-9, abs_tol=1e-12):
+            found = self.amount  # from 2.0 to 2.1 is a rise by 5 %, whatever the last bit says
+        return _OPERATORS[self.symbol](found, self.amount)
+
+
+def relative_change(before: float, after: float) -> float:
+    """Give (after - before) / |before|; from nothing to something is without bound.
+
+    >>> relative_change(4.0, 5.0), relative_change(0.0, 0.0), relative_change(0.0, 2.0)
+    (0.25, 0.0, inf)
+    """
+    if before == after:
+        return 0.0
+    if before == 0.0:
+        return math.copysign(math.inf, after)
+    return (after - before) / abs(before)
+
+
+def read_condition(text: str) -> Condition:
+    """Read a condition as in ``mean_wait_s > +5%``, ``n_killed > +0`` or ``max_wait_s >= 3600``."""
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise InputError(
+            f"--fail-if {text!r}: expected METRIC, one of < <= > >= == !=, and a number: '> +5%' is about the change "
+            "in per cent, '> +5' about the change, '> 5' about the value"
+        )
+    amount = float(match["number"]) * (-1.0 if match["sign"] == "-" else 1.0)
+    if not abs(amount) < _HUGE:
+        raise InputError(f"--fail-if {text!r}: expected a number that a metric can have")
+    if match["percent"]:
+        kind = "percent"
+        if not match["sign"] and amount:
+            raise InputError(f"--fail-if {text!r}: expected a sign before the per cent, as in '> +5%'")
+    else:
+        kind = "change" if match["sign"] else "value"
+    return Condition(text.strip(), match["metric"], match["operator"], amount, kind)
+
+
+def read_summary(path: str) -> RunSummary:
+    """Read a ``PREFIX_summary.json``. Raises InputError that names the file and the member."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the summary: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: expected a summary in JSON; {error}") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise InputError(f"{path}: expected a JSON object with format {FORMAT!r}, as PREFIX_summary.json of a run")
+    if content.get("format_version") != FORMAT_VERSION:
+        raise InputError(f"{path}: format_version is {content.get('format_version')!r}; expected {FORMAT_VERSION}")
+    figures = content.get("figures")
+    if not isinstance(figures, dict) or not isinstance(figures.get("n_by_state"), dict):
+        raise InputError(f"{path}: expected an object 'figures' with 'n_by_state'")
+    found: dict[str, Any] = {name: value for name, value in figures.items() if name != "n_by_state"}
+    found |= {name: figures["n_by_state"].get(state, 0) for state, name in _COUNTS.items()}
+    found |= {name: content.get(name) for name in ("n_unfinished", "n_messages", "ended_at")}
+    for name, value in found.items():
+        if value is not None and not _is_number(value):
+            raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
+    inputs = _digests(content.get("inputs")) | {"walltimes": (str(content.get("walltimes")),)}
+    return RunSummary(path, found, inputs)
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether a metric is a number that can be compared with others."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_HUGE < value < _HUGE
+
+
+def _digests(inputs: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(inputs, dict):
+        return {}
+    return {
+        str(kind): tuple(str(file.get("sha256")) for file in files if isinstance(file, dict))
+        for kind, files in inputs.items()
+        if isinstance(files, list)
+    }
+
+
+def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
+    """Say why the second run fails a condition; empty if it does not. A metric without a value fails it, too."""
+    known = before.metrics.keys() & after.metrics.keys()
+    if condition.metric not in known:
+        raise InputError(
+            f"--fail-if {condition.text!r}: no metric {condition.metric!r} in both; expected one of "
+            f"{', '.join(sorted(known))}"
+        )
+    a, b = before.metrics[condition.metric], after.metrics[condition.metric]
+    if b is None or (a is None and condition.kind != "value"):
+        where = after.path if b is None else before.path
+        return f"{condition.text}: {condition.metric} has no value in {where} (did any job run?)"
+    if not condition.holds(a if a is not None else 0.0, b):
+        return ""
+    return f"{condition.text}: {condition.metric} was {shown(a)}, is {shown(b)} ({change(a, b)})"
+
+
+def table(before: RunSummary, after: RunSummary) -> list[str]:
+    """Give both runs' metrics and the change, a line each."""
+    names = [name for name in before.metrics if name in after.metrics]
+    rows = [("metric", "before", "after", "change")]
+    rows += [
+        (name, shown(a), shown(b), change(a, b))
+        for name, a, b in ((name, before.metrics[name], after.metrics[name]) for name in names)
+    ]
+    return aligned(rows, "lr")
+
+
+def shown(value: float | None) -> str:
+    """Write a metric for people."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
+
+
+def change(before: float | None, after: float | None) -> str:
+    """Write the change of a metric for people."""
+    if before is None or after is None:
+        return "" if before == after else "?"
+    part = relative_change(before, after)
+    return "=" if part == 0 else f"{part:+.2%}" if math.isfinite(part) else f"{after - before:+,.6g}"

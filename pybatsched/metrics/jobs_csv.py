@@ -1,0 +1,79 @@
+"""Reading ``_jobs.csv``, as Batsim and the embedded simulator write it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import suppress
+from operator import itemgetter
+from pathlib import Path
+from typing import Final
+
+from pybatsched.core.events import FINAL_STATES, REJECTED
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.errors import InputError
+from pybatsched.metrics import Outcome
+
+_COLUMNS: Final = (
+    "job_id",
+    "workload_name",
+    "submission_time",
+    "final_state",
+    "starting_time",
+    "execution_time",
+    "allocated_resources",
+    "metadata",
+)
+
+
+# A field may hold all processors of a large machine, one by one.
+csv.field_size_limit(2**31 - 1)
+
+
+def read_what_is_there(path: str | Path) -> Iterator[Outcome]:
+    """Give the rows up to where the file breaks off, as that of a program that was ended; none if there is no file."""
+    with suppress(InputError):
+        yield from read(path)
+
+
+def read(path: str | Path) -> Iterator[Outcome]:
+    """Give the outcome of each row, lazily; ids are ``workload!job``. O(rows). Raises InputError with the line."""
+    rows = None
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            rows = csv.reader(file, strict=True)
+            head = next(rows, None)
+            if head is None:
+                raise InputError(f"{path}, line 1: the file is empty (was the disk full?)")
+            missing = [name for name in _COLUMNS if name not in head]
+            if missing:
+                raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")
+            places = [head.index(name) for name in _COLUMNS]
+            chosen, least = itemgetter(*places), max(places) + 1
+            for row in rows:
+                if len(row) >= least:
+                    yield _outcome(chosen(row), path, rows.line_num)
+                elif row:
+                    raise InputError(f"{path}, line {rows.line_num}: the row is cut short")
+    except OSError as error:
+        raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        line = rows.line_num if rows is not None else 1
+        raise InputError(f"{path}, line {line}: the table is damaged or cut short: {error}") from None
+
+
+def _outcome(values: tuple[str, ...], path: str | Path, line: int) -> Outcome:
+    name, workload, submission, state, start, runtime, allocation, metadata = values
+    job_id = f"{workload}!{name}"
+    if state not in FINAL_STATES:
+        expected = ", ".join(FINAL_STATES)
+        raise InputError(f"{path}, line {line}: job {job_id}: final_state {state!r:.40}; expected one of {expected}")
+    try:
+        submitted_at = float(submission)
+        if state == REJECTED:
+            return Outcome(job_id, state, submitted_at, 0.0, 0.0, 0, metadata)
+        started_at, runtime_s = float(start), float(runtime)
+        procs = IntervalSet.parse(allocation)
+    except ValueError as error:
+        raise InputError(f"{path}, line {line}: job {job_id}: {error}") from None
+    return Outcome(job_id, state, submitted_at, started_at, runtime_s, len(procs), metadata, procs)

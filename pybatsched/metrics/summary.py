@@ -1,0 +1,140 @@
+"""What a run came to: a table for people, and a JSON summary from which the run can be repeated.
+
+The same for a run on the embedded simulator and on real Batsim.
+"""
+
+from __future__ import annotations
+
+import json
+import platform as python_platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pybatsched import __version__
+from pybatsched.core import events as e
+from pybatsched.errors import InputError
+from pybatsched.metrics.columns import aligned
+
+if TYPE_CHECKING:
+    from pybatsched.metrics import Figures
+
+FORMAT: Final = "pybatsched-summary"
+FORMAT_VERSION: Final = 1
+
+#: What people read for the final states.
+STATE_WORDS: Final = {
+    e.COMPLETED_SUCCESSFULLY: "completed",
+    e.COMPLETED_FAILED: "failed",
+    e.COMPLETED_WALLTIME_REACHED: "walltime reached",
+    e.COMPLETED_KILLED: "killed",
+    e.REJECTED: "rejected",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A job that is left over when nothing can happen any more, and why it does not start."""
+
+    job_id: str
+    n_procs: int
+    submitted_at: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run came to. `stuck` is empty if it finished."""
+
+    finished: bool
+    ended_at: float
+    n_messages: int
+    figures: Figures
+    stuck: tuple[Stuck, ...]
+    rejections: tuple[tuple[int, str], ...] = ()
+    remarks: tuple[str, ...] = ()
+    broken_promises: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a run is made of: its inputs by kind with their digests, the machine's size, Batsim's options, the policy.
+
+    `policy` is its name, origin and options, None for an external scheduler.
+    """
+
+    inputs: Mapping[str, list[dict[str, str]]]
+    n_procs: int
+    n_jobs: int
+    batsim_options: Mapping[str, Any]
+    policy: Mapping[str, Any] | None
+
+
+def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator: Mapping[str, str]) -> dict[str, Any]:
+    """Give all that determines a run and all it came to. `simulator` says which Batsim it was, or is meant to be.
+
+    Nothing in it depends on when the run was made, nor, for the embedded simulator, on where: the same run gives the
+    same summary, byte for byte.
+    """
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "versions": {
+            "pybatsched": __version__,
+            "python": python_platform.python_version(),
+            **simulator,
+        },
+        "inputs": dict(setting.inputs),
+        "n_procs": setting.n_procs,
+        "n_jobs_in_workloads": setting.n_jobs,
+        "batsim_options": dict(setting.batsim_options),
+        "policy": setting.policy,
+        **extra,
+        "finished": result.finished,
+        "ended_at": result.ended_at,
+        "n_messages": result.n_messages,
+        "figures": result.figures.as_dict(),
+        "n_unfinished": len(result.stuck),
+        "unfinished": [{"job": job.job_id, "why": job.why} for job in result.stuck],
+        "rejections": [{"n": n, "first_reason": why} for n, why in result.rejections],
+        "remarks": list(result.remarks),
+        "broken_promises": list(result.broken_promises),
+    }
+
+
+def write(path: str, summary: Mapping[str, Any]) -> None:
+    """Write a summary."""
+    try:
+        Path(path).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
+
+
+def table(result: Result) -> list[str]:
+    """Give the closing table, a line each."""
+    figures = result.figures
+    shown = [state for state in STATE_WORDS if state in figures.n_by_state or state == e.COMPLETED_SUCCESSFULLY]
+    rows = [(STATE_WORDS[state], f"{figures.n_by_state.get(state, 0):,}") for state in shown]
+    if result.stuck:
+        rows.append(("unfinished", f"{len(result.stuck):,}"))
+    rows = [(f"jobs {what}", value) for what, value in rows]
+    rows += [
+        ("mean wait", _seconds(figures.mean_wait_s)),
+        ("max wait", _seconds(figures.max_wait_s)),
+        (f"mean bounded slowdown (tau {figures.tau_s:g} s)", _plain(figures.mean_bounded_slowdown)),
+        ("max bounded slowdown", _plain(figures.max_bounded_slowdown)),
+        ("utilisation", "-" if figures.utilisation is None else f"{figures.utilisation:.2%}"),
+        ("makespan", _seconds(figures.makespan_s)),
+    ]
+    lines = aligned(rows, "lr")
+    lines += [f"{n} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
+    return lines
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f} s"
+
+
+def _plain(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.3f}"

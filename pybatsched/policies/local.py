@@ -1,0 +1,340 @@
+"""Local schedulers: a queue and a rule on one partition.
+
+A policy owns one or more partitions with a local scheduler each and routes jobs between them. `LocalPolicy` is the
+policy with just one; FCFS, EASY and conservative backfilling are such policies and nothing more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
+from pybatsched.core.instants import TICK, instant
+from pybatsched.core.ordered import take_out
+from pybatsched.core.policy import Options, Policy
+from pybatsched.policies.profile import Profile
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.events import Notify, Query
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.jobs import Job
+
+Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area"]
+
+
+class QueueOptions(Options):
+    """Options of every policy that keeps a queue."""
+
+    order: Order = Field(
+        "fcfs",
+        description="order of the queue: fcfs (arrival), sjf / ljf (shortest / longest estimate first), "
+        "narrowest / widest (fewest / most processors first), smallest_area / largest_area",
+    )
+    assume_walltime: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds to plan with for jobs that have neither walltime nor estimate "
+        "(without it they plan as endless)",
+    )
+
+
+_RANKS: Final[dict[str, Callable[[int, float], float]]] = {
+    "fcfs": lambda _n, _span_s: 0.0,
+    "sjf": lambda _n, span_s: span_s,
+    "ljf": lambda _n, span_s: -span_s,
+    "narrowest": lambda n, _span_s: n,
+    "widest": lambda n, _span_s: -n,
+    "smallest_area": lambda n, span_s: n * span_s,
+    "largest_area": lambda n, span_s: -n * span_s,
+}
+
+HEAD: Final = "head of the queue"
+
+
+class LocalScheduler(ABC):
+    """A queue of waiting jobs and a rule that starts them on one partition.
+
+    Entries of `queue`, a sorted list, are (rank, arrival, job): ties are broken by arrival in *this* queue, so a
+    requeued job goes to the back of its equals unless it is put in front.
+    """
+
+    #: Whether the rule promises every job a time, and so cannot plan with an endless one.
+    reserves: ClassVar[bool] = False
+    #: Whether the rule may still reject a job that it has taken into its queue.
+    rejects_later = False
+
+    def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
+        options = options or QueueOptions.model_validate({})
+        self.partition = partition
+        self.assume_walltime = options.assume_walltime
+        self.queue: list[tuple[float, int, Job]] = []
+        self._rank = _RANKS[options.order]
+        self._entries: dict[str, tuple[float, int, Job]] = {}
+        self._n_arrivals = 0
+        self._assumed: set[str] = set()  # jobs that plan with assume_walltime
+
+    def span_s(self, job: Job) -> float:
+        """Give the time to plan for a job: its estimate, else infinity."""
+        return math.inf if job.estimate is None else job.estimate
+
+    def refusal(self, job: Job, *, restarted: bool = False) -> Reason | None:
+        """Say why the job can never start here, as it is or `restarted` from scratch, or None if it can."""
+        estimate = job.terms.estimate if restarted else job.estimate
+        if job.n_procs > self.partition.n_possible:
+            return (
+                "can never fit: asks for {} processors, partition {} has {}",
+                job.n_procs,
+                self.partition.name,
+                self.partition.n_possible,
+            )
+        if self.reserves and estimate is None and self.assume_walltime is None:
+            return "has neither walltime nor estimate, so no time can be reserved for it (see assume_walltime)"
+        return None
+
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:  # noqa: ARG002  reservations want the time
+        """Put a job into the queue, behind its equals or, as for a preempted one, in front of them. O(log queue)."""
+        if job.estimate is None and self.assume_walltime is not None:
+            job.estimate = self.assume_walltime
+            self._assumed.add(job.id)
+        self._n_arrivals += 1
+        arrival = -self._n_arrivals if front else self._n_arrivals
+        entry = (self._rank(job.n_procs, self.span_s(job)), arrival, job)
+        self._entries[job.id] = entry
+        insort(self.queue, entry)
+
+    def withdraw(self, job: Job, now: float) -> None:  # noqa: ARG002
+        """Take a waiting job out of the queue again, as it came. O(log queue)."""
+        take_out(self.queue, self._entries.pop(job.id))
+        if job.id in self._assumed:
+            self._assumed.remove(job.id)
+            job.estimate = None
+
+    def refuse(self, job: Job, now: float) -> None:
+        """Take a waiting job out of the queue because it is rejected for good."""
+        self.withdraw(job, now)
+
+    def is_promised(self, job: Job) -> bool:  # noqa: ARG002
+        """Tell whether a job was promised to be over in time, so that it had better be left alone."""
+        return False
+
+    def holds(self, job: Job) -> bool:
+        """Tell whether a job waits in this queue. O(1)."""
+        return job.id in self._entries
+
+    def ended(self, job: Job, now: float) -> None:  # noqa: B027  most rules look at the partition only
+        """Hear that a job of this partition is over or killed; its processors are free already."""
+
+    def machines_changed(self, now: float) -> None:  # noqa: B027
+        """Hear that processors of the partition went away or came back."""
+
+    def plan(self, now: float) -> Iterable[Decision]:
+        """Start what may start now, one decision at a time; nothing while a kill is under way here."""
+        if not self.queue or self.partition.n_kills_pending:
+            return ()
+        return self._plan(now)
+
+    @abstractmethod
+    def _plan(self, now: float) -> Iterator[Decision]:
+        """Start what may start now; the queue is not empty."""
+
+    def estimate(self, n: int, duration_s: float, now: float) -> float | None:
+        """Say when a job of n processors would start if it came now, by present knowledge; None for never.
+
+        Places the queue one after the other on expected ends: O(queue * (queue + running)).
+        """
+        if n > self.partition.n_procs:
+            return None
+        profile, not_before = self._placed_queue(now, None)
+        start = self._expect(profile, n, duration_s, now, not_before)
+        return None if start == math.inf else start
+
+    def planned_start(self, job: Job, now: float) -> float | None:
+        """Say when a job of this queue would start by present knowledge; None for never. As costly as `estimate`."""
+        profile, not_before = self._placed_queue(now, job)
+        start = self._expect(profile, job.n_procs, self.span_s(job), now, not_before)
+        return None if start == math.inf else start
+
+    def _placed_queue(self, now: float, until: Job | None) -> tuple[Profile, float]:
+        """Place the queue, up to a job, on the running jobs' expected ends. Gives the last start as well."""
+        profile = self.expected_profile(now)
+        not_before = now
+        for _, _, job in self.queue:
+            if job is until:
+                break
+            not_before = self._expect(profile, job.n_procs, self.span_s(job), now, not_before)
+        return profile, not_before
+
+    def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:
+        """Place one job for `estimate`. Rules without backfilling start no job before the one in front of it."""
+        start = profile.earliest(n, span_s, max(now, not_before))
+        profile.take(n, start, instant(start, span_s))
+        return start
+
+    def expected_profile(self, now: float) -> Profile:
+        """Give the free processors over time by the running jobs' expected ends. O(running).
+
+        A job past its estimate still holds its processors; it is expected to end with the next tick.
+        """
+        profile = Profile(now, self.partition.n_free)
+        for end_at, _, job in self.partition.running:
+            profile.give(self.partition.n_returned_by(job), max(end_at, round(now + TICK, 6)), math.inf)
+        return profile
+
+    def start(self, entry: tuple[float, int, Job], reason: Reason) -> ExecuteJob:
+        """Take a job out of the queue and start it on the lowest free processors. O(k + log queue)."""
+        job = entry[2]
+        del self._entries[job.id]
+        take_out(self.queue, entry)
+        if self._assumed:
+            self._assumed.discard(job.id)
+        return ExecuteJob(job.id, self.partition.free.first(job.n_procs), reason=reason)
+
+    def broken_promises(self) -> Iterable[str]:
+        """Say which promises to jobs of this queue did not hold."""
+        return ()
+
+    def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
+        """Say why a job of this queue was not started just now."""
+        entry = self._entries.get(job.id)
+        if entry is None:
+            return "it is not in this queue"
+        if self.partition.n_kills_pending:
+            return "a kill is under way in partition {}", self.partition.name
+        head = self.queue[0][2]
+        if head is job:
+            return "head of the queue: needs {} processors, {} are free", job.n_procs, self.partition.n_free
+        ahead = bisect_left(self.queue, entry)
+        return (
+            "{} ahead of it in the queue; the first, {}, needs {} processors, {} are free",
+            ahead,
+            head.id,
+            head.n_procs,
+            self.partition.n_free,
+        )
+
+
+class QueuePolicy(Policy):
+    """A policy that routes jobs between local schedulers, one for each partition. Fill `locals` in `on_begin`.
+
+    It tells each scheduler what happened in its partition, refuses jobs that can never start, and lets all of them
+    plan. Override `on_job_submitted` to say which queue a job goes to.
+    """
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self.locals: list[LocalScheduler] = []
+        self._urgent: list[Decision] = []
+
+    def submit_to(self, local: LocalScheduler, job: Job, now: float) -> bool:
+        """Queue a job, or refuse it if it can never start there. Gives whether it was queued."""
+        refusal = local.refusal(job)
+        if refusal is not None:
+            self._urgent.append(RejectJob(job.id, reason=refusal))
+            return False
+        local.submit(job, now)
+        return True
+
+    def ran_on(self, job: Job) -> LocalScheduler:
+        """Give the scheduler on whose partition a job has run last. O(partitions)."""
+        partition = job.past[-1].partition if job.partition is None and job.past else job.partition
+        return next(local for local in self.locals if local.partition is partition)
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Tell the scheduler on whose partition it ran."""
+        self.ran_on(job).ended(job, now)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Tell the scheduler on whose partition it ran. A requeued job waits in no queue until it is put into one."""
+        self.ran_on(job).ended(job, now)
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
+        """Tell the schedulers whose machines they are."""
+        for local in self.locals:
+            if not procs.isdisjoint(local.partition.procs):
+                local.machines_changed(now)
+
+    def on_notify(self, event: Notify, now: float) -> None:  # noqa: ARG002
+        """When no machine can come back any more, refuse the jobs that waited for it in vain."""
+        for local in self.locals:
+            if local.partition.machines_settled:
+                for _, _, job in list(local.queue):
+                    refusal = local.refusal(job)
+                    if refusal is not None:
+                        local.refuse(job, now)
+                        self._urgent.append(RejectJob(job.id, reason=refusal))
+
+    def on_query(self, event: Query, now: float) -> None:
+        """Answer WRENCH's question for a waiting time, by the first scheduler."""
+        asked = event.requests.get("estimate_waiting_time")
+        job = asked.get("job") if isinstance(asked, dict) else None
+        if not isinstance(asked, dict) or not isinstance(job, dict) or type(job.get("res")) is not int:
+            return
+        walltime = job.get("walltime")
+        known = isinstance(walltime, int | float) and 0 < walltime < 1e300
+        span_s = float(walltime) if known and walltime is not None else math.inf
+        start = self.locals[0].estimate(job["res"], span_s, now)
+        wait = -1.0 if start is None else start - now
+        answer = {"job_id": asked.get("job_id"), "estimated_waiting_time": wait}
+        self._urgent.append(Answer(answer, reason="by the present plan; -1 means never"))
+
+    def decide(self, now: float) -> Iterable[Decision]:
+        """Refuse what was refused, then start what may start."""
+        urgent, self._urgent = self._urgent, []
+        return itertools.chain(urgent, *(local.plan(now) for local in self.locals))
+
+    def broken_promises(self) -> Iterable[str]:
+        """Ask the schedulers."""
+        return itertools.chain.from_iterable(local.broken_promises() for local in self.locals)
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Ask the scheduler in whose queue it is."""
+        for local in self.locals:
+            if local.holds(job):
+                return local.why_waiting(job, now)
+        return "it is in no queue"
+
+
+class LocalPolicy(QueuePolicy):
+    """A policy that is one local scheduler on the whole machine. Set `scheduler`."""
+
+    Options: ClassVar[type[Any]] = QueueOptions
+    scheduler: ClassVar[type[LocalScheduler]]
+    local: LocalScheduler
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Make the one partition."""
+        self.local = self.scheduler(cluster.add_partition("all", cluster.procs), self.options)
+        self.locals = [self.local]
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        """Queue the job, or refuse it if it can never start."""
+        self.submit_to(self.local, job, now)
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Tell the scheduler."""
+        self.local.ended(job, now)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Tell the scheduler (these policies kill nobody; subclasses may)."""
+        self.local.ended(job, now)
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
+        """Tell the scheduler."""
+        self.local.machines_changed(now)
+
+    def decide(self, now: float) -> Iterable[Decision]:
+        """Refuse what was refused, then start what may start."""
+        return super().decide(now) if self._urgent else self.local.plan(now)
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Ask the scheduler."""
+        return self.local.why_waiting(job, now)

@@ -1,0 +1,145 @@
+"""Free processors over future time: where a reservation finds its place.
+
+A step function: `_free[i]` processors are free from `_times[i]` until `_times[i + 1]`, the last for ever. All
+instants are on Batsim's tick (`pybatsched.core.instants`), so that equal times are equal numbers.
+
+s is the number of steps below: at most two per running or reserved job.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+
+from pybatsched.core.instants import HALF_TICK
+
+
+class Profile:
+    """How many processors are free from now on.
+
+    >>> profile = Profile(0.0, 4)
+    >>> profile.take(3, 0.0, 10.0)
+    >>> profile.earliest(2, 5.0, 0.0), profile.earliest(1, 5.0, 0.0)
+    (10.0, 0.0)
+    """
+
+    __slots__ = ("_free", "_times")
+
+    def __init__(self, now: float, n_free: int) -> None:
+        self._times = [now]
+        self._free = [n_free]
+
+    def copy(self) -> Profile:
+        """Give a copy that lives on its own. O(s), quickly."""
+        other = Profile(0.0, 0)
+        other._times, other._free = self._times.copy(), self._free.copy()
+        return other
+
+    def advance(self, now: float) -> None:
+        """Forget what lies before now. O(s)."""
+        i = bisect_right(self._times, now) - 1
+        if i >= 0:
+            if i:
+                del self._times[:i]
+                del self._free[:i]
+            self._times[0] = now
+
+    def take(self, n: int, start_at: float, end_at: float) -> None:
+        """Use n processors from start to end (infinity allowed). O(s)."""
+        self._add(-n, start_at, end_at)
+
+    def give(self, n: int, start_at: float, end_at: float) -> None:
+        """Give back n processors from start to end (infinity allowed). O(s)."""
+        self._add(n, start_at, end_at)
+
+    def earliest(self, n: int, span_s: float, not_before: float) -> float:
+        """Find the first instant from which n processors stay free for the span; infinity if there is none. O(s)."""
+        times, free = self._times, self._free
+        last = len(times)
+        i = bisect_right(times, not_before) - 1
+        i = max(i, 0)
+        start = max(not_before, times[0])
+        while True:
+            while free[i] < n:
+                i += 1
+                if i == last:
+                    return math.inf
+                start = times[i]
+            end = start + span_s - HALF_TICK
+            while True:
+                i += 1
+                if i == last or times[i] >= end:
+                    return start
+                if free[i] < n:
+                    break
+
+    def fits(self, n: int, start_at: float, end_at: float) -> bool:
+        """Tell whether n processors are free all the time from start to end. O(s), quickly."""
+        i = max(bisect_right(self._times, start_at) - 1, 0)
+        return min(self._free[i : max(bisect_left(self._times, end_at - HALF_TICK), i + 1)]) >= n
+
+    def better(self, n: int, span_s: float, place: float, not_before: float, before: float) -> float:
+        """Find the first start in [not_before, before) that is better than a job's own place, else that place. O(s).
+
+        The job's own reservation begins at its place and stays where it is: beyond that instant it may use what is
+        its own already, so only what lies before is looked at.
+        """
+        times, free = self._times, self._free
+        i = max(bisect_right(times, not_before) - 1, 0)
+        stop = bisect_left(times, place, i)
+        start = max(not_before, times[0])
+        before = min(before, place)
+        while start < before:
+            if free[i] >= n:
+                end = start + span_s - HALF_TICK
+                i += 1
+                while i < stop and free[i] >= n and times[i] < end:
+                    i += 1
+                if i >= stop or times[i] >= end:
+                    return start
+            i += 1
+            if i >= stop:
+                break
+            start = times[i]
+        return place
+
+    def most_free(self, start_at: float, end_at: float) -> int:
+        """Give the largest number free at some instant of [start, end). O(s), quickly."""
+        i = bisect_right(self._times, start_at) - 1
+        return max(self._free[max(i, 0) : bisect_left(self._times, end_at)], default=0)
+
+    def step_at(self, at: float) -> float:
+        """Give the beginning of the step that an instant lies in. O(log s)."""
+        return self._times[max(bisect_right(self._times, at) - 1, 0)]
+
+    def free_at(self, at: float) -> int:
+        """Give the number free at an instant. O(log s)."""
+        return self._free[max(bisect_right(self._times, at) - 1, 0)]
+
+    def steps(self) -> list[tuple[float, int]]:
+        """Give (from, free) pairs in order, for people and tests. O(s)."""
+        return list(zip(self._times, self._free, strict=True))
+
+    def _add(self, delta: int, start_at: float, end_at: float) -> None:
+        times, free = self._times, self._free
+        start_at = max(start_at, times[0])
+        if end_at <= start_at or start_at == math.inf:
+            return
+        i = bisect_left(times, start_at)
+        if i == len(times) or times[i] != start_at:
+            times.insert(i, start_at)
+            free.insert(i, free[i - 1])
+        if end_at == math.inf:
+            j = len(times)
+        else:
+            j = bisect_left(times, end_at, i)
+            if j == len(times) or times[j] != end_at:
+                times.insert(j, end_at)
+                free.insert(j, free[j - 1])
+        for k in range(i, j):
+            free[k] += delta
+        # Only the two ends can have become equal to their neighbours.
+        if j < len(times) and free[j] == free[j - 1]:
+            del times[j], free[j]
+        if i and free[i] == free[i - 1]:
+            del times[i], free[i]

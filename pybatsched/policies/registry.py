@@ -1,0 +1,214 @@
+"""Finding policies and their options.
+
+A policy is named by an entry point of the group ``pybatsched.policies`` (shipped and foreign ones come the same way)
+or by ``path/to/file.py:Class``, which runs the code of that file. Whatever goes wrong on the way is an `InputError`
+that names the policy.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from pybatsched.core.policy import Need, Policy
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, told
+from pybatsched.policies.local import LocalPolicy, LocalScheduler
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Partition
+    from pybatsched.core.events import SimulationBegins
+
+GROUP: Final = "pybatsched.policies"
+
+
+@dataclass(frozen=True)
+class PolicySource:
+    """A policy class, the name the user gave for it and where it was found."""
+
+    name: str
+    cls: type[Policy]
+    origin: str
+
+    @property
+    def option_fields(self) -> Mapping[str, Any]:
+        """The options by name, as pydantic describes them."""
+        return self.cls.Options.model_fields
+
+    @property
+    def batsim_args(self) -> list[str]:
+        """The options that Batsim must be started with, in a fixed order."""
+        return sorted(need.batsim_option for need in Need if need in self.cls.needs)
+
+    @property
+    def table_name(self) -> str:
+        """The name of its table ``[policy.NAME]`` in a configuration file."""
+        return self.cls.__name__ if ".py" in self.name else self.name
+
+
+@dataclass(frozen=True)
+class PolicyPlan:
+    """A policy together with the options the user gave, ready to be made when Batsim has said its own."""
+
+    source: PolicySource
+    given: Mapping[str, Any] = field(default_factory=dict)
+    from_file: Mapping[str, Any] = field(default_factory=dict)
+    file_name: str = "the configuration file"
+    given_by: str = "-o"
+
+    def options_for(self, begins: SimulationBegins | None) -> BaseModel:
+        """Merge and check the options: ``-o`` over Batsim's sched-config over the file over the defaults."""
+        said = {} if begins is None else self._said_by_batsim(begins)
+        merged = {**self.from_file, **said, **self.given}
+        known = self.source.option_fields
+        origin = dict.fromkeys(self.from_file, self.file_name)
+        origin.update(dict.fromkeys(said, "Batsim's --sched-cfg"))
+        origin.update(dict.fromkeys(self.given, self.given_by))
+        if self.source.cls.Options.model_config.get("extra") != "allow":
+            for key in merged:
+                if key not in known:
+                    options = ", ".join(known) or "none"
+                    raise InputError(
+                        f"policy {self.source.name} has no option {key!r} (from {origin[key]}); it knows: {options}"
+                    )
+        try:
+            return self.source.cls.Options.model_validate(merged)
+        except ValidationError as error:
+            raise InputError(_explained(error, self.source.name, origin)) from None
+
+    def check_early(self) -> None:
+        """Refuse what is wrong already, before Batsim has said its own; what is missing may still come from there."""
+        try:
+            self.source.cls.Options.model_validate({**self.from_file, **self.given})
+        except ValidationError as error:
+            if any(problem["type"] != "missing" for problem in error.errors()):
+                self.options_for(None)
+
+    def make(self, begins: SimulationBegins) -> Policy:
+        """Make the policy. An exception of its constructor is the plugin's fault."""
+        options = self.options_for(begins)
+        try:
+            return self.source.cls(options)
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise InputError(f"policy {self.source.name} cannot be made: {told(error)}") from error
+
+    def _said_by_batsim(self, begins: SimulationBegins) -> dict[str, Any]:
+        text = begins.option("sched-config")
+        if not isinstance(text, str) or not text.strip() or self.source.cls.reads_sched_config:
+            return {}
+        try:
+            said = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise InputError(f"Batsim's --sched-cfg is no JSON object: {error}, in {text[:80]!r}") from None
+        if not isinstance(said, dict):
+            raise InputError(f"Batsim's --sched-cfg must be a JSON object of options, got {text[:80]!r}")
+        wanted = said.pop("policy", None)
+        if wanted is not None and wanted not in (self.source.name, self.source.table_name):
+            raise InputError(f"Batsim's --sched-cfg asks for policy {wanted!r}, but --policy is {self.source.name!r}")
+        return said
+
+
+def available() -> dict[str, metadata.EntryPoint]:
+    """Give the installed policies by name. Cost: one look through the installed packages."""
+    return {entry.name: entry for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name)}
+
+
+def find(name: str) -> PolicySource:
+    """Load a policy by its entry point or by ``file.py:Class``."""
+    if ".py" in name and (name.endswith(".py") or ".py:" in name):
+        return _from_file(name)
+    entries = available()
+    entry = entries.get(name)
+    if entry is None:
+        known = ", ".join(entries) or "none"
+        raise InputError(f"there is no policy {name!r}; installed: {known} (or give path/to/file.py:Class)")
+    try:
+        found = entry.load()
+    except NOT_THE_PLUGINS:
+        raise
+    except BaseException as error:
+        raise InputError(f"policy {name!r} ({entry.value}) cannot be loaded: {told(error)}") from error
+    return PolicySource(name, _checked(found, name), entry.value)
+
+
+def local_scheduler(name: str, options: Mapping[str, Any], partition: Partition) -> LocalScheduler:
+    """Make the local scheduler of a policy with one queue, by the policy's name, on a partition of one's own."""
+    source = find(name)
+    made_by = getattr(source.cls, "scheduler", None)
+    if not issubclass(source.cls, LocalPolicy) or made_by is None:
+        raise InputError(f"policy {name!r} is no policy with one queue; expected one such as fcfs or easy")
+    checked: Any = PolicyPlan(source, options, given_by="its options").options_for(None)
+    return source.cls.scheduler(partition, checked)
+
+
+def _from_file(name: str) -> PolicySource:
+    path_text, _, class_name = name.partition(".py:")
+    path = Path(path_text if path_text.endswith(".py") else path_text + ".py")
+    if not path.is_file():
+        raise InputError(f"policy {name!r}: there is no file {path}")
+    module_name = f"pybatsched_policy_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"policy {name!r}: {path} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # pydantic looks up annotations there
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # so that it may import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except NOT_THE_PLUGINS:
+        raise
+    except BaseException as error:
+        raise InputError(f"policy {name!r} cannot be loaded: {told(error)}") from error
+    if class_name:
+        found = getattr(module, class_name, None)
+        if found is None:
+            raise InputError(f"policy {name!r}: {path} defines no {class_name}; it has: {_candidates(module)}")
+    else:
+        classes = [value for value in vars(module).values() if _is_own_policy(value, module_name)]
+        if len(classes) != 1:
+            raise InputError(f"policy {name!r}: say which class, {path}:CLASS; it has: {_candidates(module)}")
+        found = classes[0]
+    return PolicySource(name, _checked(found, name), str(path))
+
+
+def _is_own_policy(value: object, module_name: str) -> bool:
+    return isinstance(value, type) and issubclass(value, Policy) and value.__module__ == module_name
+
+
+def _candidates(module: object) -> str:
+    names = [key for key, value in vars(module).items() if _is_own_policy(value, getattr(module, "__name__", ""))]
+    return ", ".join(names) or "no policy at all"
+
+
+def _checked(found: object, name: str) -> type[Policy]:
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        kind = f"class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        raise InputError(f"policy {name!r} is a {kind}, which is no subclass of pybatsched.Policy")
+    if found.decide is Policy.decide:
+        raise InputError(f"policy {name!r}: class {found.__name__} defines no decide(self, now)")
+    model: object = found.Options
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise InputError(f"policy {name!r}: {found.__name__}.Options must be a pydantic model")
+    return found
+
+
+def _explained(error: ValidationError, name: str, origin: Mapping[str, str]) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        if not problem["loc"]:  # about several options
+            lines.append(f"policy {name}: {problem['msg'].removeprefix('Value error, ')}")
+            continue
+        option = ".".join(map(str, problem["loc"]))
+        source = origin.get(str(problem["loc"][0]), "defaults")
+        lines.append(f"policy {name}: option {option} (from {source}): {problem['msg']}, got {problem['input']!r:.80}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""One conversation and its record: session, journal, replay, explain, diagnosis."""

@@ -1,0 +1,202 @@
+"""The story of a job, from a journal: submitted, passed over why, started by which rule, requeued, ended.
+
+What happened is read from the recording. Why a job was *not* started is asked of the policy itself, which is run again
+beside it; should today's policy answer otherwise than the recorded one, the story says so and goes on without that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.engine import Engine
+from pybatsched.core.jobs import JobState
+from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
+from pybatsched.protocol import v4
+from pybatsched.session.journal import Exchange, JournalReader
+from pybatsched.session.replay import session_for
+
+
+@dataclass(slots=True)
+class _PassedOver:
+    """A run of exchanges in which the job was looked at and not started."""
+
+    template: object
+    first_at: float
+    first: str
+    last_at: float
+    last: str
+    n: int = 1
+
+    def lines(self) -> Iterator[tuple[float, str]]:
+        yield self.first_at, f"not started: {self.first}"
+        if self.n > 2:
+            yield self.last_at, f"... passed over {self.n - 1} more times"
+        if self.n > 1 and self.last != self.first:
+            yield self.last_at, f"not started: {self.last}"
+
+
+@dataclass(slots=True)
+class Story:
+    """Collects what concerns one job."""
+
+    job_id: str
+    lines: list[tuple[float, str]] = field(default_factory=list)
+    wire_ids: set[str] = field(default_factory=set)
+    passed_over: _PassedOver | None = None
+
+    def tell(self, at: float, text: str) -> None:
+        """Add a line."""
+        self.settle()
+        self.lines.append((at, text))
+
+    def settle(self) -> None:
+        """Write down the run of refusals so far."""
+        if self.passed_over is not None:
+            passed, self.passed_over = self.passed_over, None
+            self.lines.extend(passed.lines())
+
+    def not_started(self, at: float, reason: d.Reason) -> None:
+        """Note one more time that the job was not started."""
+        text = d.reason_text(reason)
+        template = d.reason_template(reason)
+        run = self.passed_over
+        if run is not None and run.template == template:
+            run.last_at, run.last, run.n = at, text, run.n + 1
+        else:
+            self.settle()
+            self.passed_over = _PassedOver(template, at, text, at, text)
+
+    def events(self, exchange: Exchange) -> float:
+        """Take from a message what concerns the job. Gives the message's time."""
+        message = v4.decode_events(exchange.request)
+        for event in message.items:
+            if isinstance(event, e.JobSubmitted) and event.job_id in self.wire_ids:
+                if event.job_id == self.job_id:
+                    job = event.job or {}
+                    wish = f"{job.get('res')} processors, walltime {job.get('walltime', 'none')}"
+                    self.tell(event.timestamp, f"submitted: {wish}")
+                else:
+                    self.tell(event.timestamp, f"registration of {event.job_id} acknowledged")
+            elif isinstance(event, e.JobCompleted) and event.job_id in self.wire_ids:
+                self.tell(event.timestamp, f"ended: {event.final_state}, return code {event.return_code}")
+            elif isinstance(event, e.JobKilled):
+                for wire_id in self.wire_ids.intersection(event.job_ids):
+                    stopped = wire_id in (event.job_progress or {})
+                    self.tell(event.timestamp, "kill took effect" if stopped else "kill came too late: it had ended")
+        return message.now
+
+    def decisions(self, exchange: Exchange) -> None:
+        """Take from a reply what concerns the job."""
+        if exchange.reply is None:
+            return
+        message = v4.decode_decisions(exchange.reply)
+        for index, decision in enumerate(message.items):
+            why = exchange.reasons[index] if index < len(exchange.reasons) else ""
+            text = self._decision(decision)
+            if text is not None:
+                self.tell(decision.timestamp or message.now, f"{text}: {why}" if why else text)
+
+    def _decision(self, decision: d.Decision) -> str | None:
+        match decision:
+            case d.RegisterJob(job_id=wire_id, job=job) if wire_id == self.job_id:
+                return f"registered by the policy: {job.get('res')} processors"
+            case d.SetJobMetadata(job_id=wire_id, metadata=text) if f"parent={self.job_id};" in text:
+                self.wire_ids.add(wire_id)
+                kind = "requeued" if "kind=requeue" in text else "replaced"
+                return f"{kind}, goes on as {wire_id}"
+            case d.ExecuteJob(job_id=wire_id, procs=procs) if wire_id in self.wire_ids:
+                return f"started on {procs}"
+            case d.RejectJob(job_id=wire_id) if wire_id in self.wire_ids:
+                return "rejected"
+            case d.KillJob(job_ids=wire_ids) if self.wire_ids.intersection(wire_ids):
+                return "kill asked for"
+            case _:
+                return None
+
+
+def explain(reader: JournalReader, job_id: str) -> list[tuple[float, str]]:
+    """Give the story of a job as (time, what happened) lines. O(journal)."""
+    story = Story(job_id, wire_ids={job_id})
+    try:
+        session = session_for(reader)
+    except InputError as error:
+        story.tell(0.0, f"(why it waited is not known: {error})")
+        session = None
+    now = 0.0
+    for exchange in reader.exchanges():
+        try:
+            now = story.events(exchange)
+        except RemoteProtocolError:
+            story.tell(now, f"(message {exchange.n} could not be read)")
+        try:
+            story.decisions(exchange)
+        except RemoteProtocolError:
+            story.tell(now, f"(the reply to message {exchange.n} could not be read)")
+        if exchange.error is not None:
+            story.tell(now, f"the run failed: {exchange.error[0]}: {exchange.error[1].splitlines()[0]}")
+        if session is not None:
+            try:
+                same = session.handle(exchange.request) == exchange.reply
+            except PybatschedError:
+                same = exchange.error is not None
+            if same:
+                _ask_why(story, session.engine, now)
+            else:
+                story.tell(now, "(from here on today's policy answers otherwise; why it waited is not known)")
+                session = None
+    story.settle()
+    if not any(text for _, text in story.lines if not text.startswith("(")):
+        raise InputError(f"{reader.path!r} knows no job {job_id!r}")
+    if reader.note:
+        story.tell(now, f"({reader.note})")
+    return story.lines
+
+
+def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
+    """Give the stories of all jobs at once: what was decided about each, and why; not why it waited. O(journal)."""
+    found: dict[str, list[tuple[float, str]]] = {}
+    own_ids: dict[str, str] = {}
+    for exchange in reader.exchanges():
+        if exchange.reply is None:
+            continue
+        try:
+            message = v4.decode_decisions(exchange.reply)
+        except RemoteProtocolError:
+            continue
+        for index, decision in enumerate(message.items):
+            why = exchange.reasons[index] if index < len(exchange.reasons) else ""
+            for wire_id, what in _told(decision):
+                if what.startswith("parent="):
+                    own_ids[wire_id] = what.partition(";")[0].removeprefix("parent=")
+                    continue
+                lines = found.setdefault(own_ids.get(wire_id, wire_id), [])
+                lines.append((decision.timestamp or message.now, f"{what}: {why}" if why else what))
+    return found
+
+
+def _told(decision: d.Decision) -> list[tuple[str, str]]:
+    """Give what a decision says, by the ids of the jobs it is about."""
+    match decision:
+        case d.SetJobMetadata(job_id=wire_id, metadata=text) if text.startswith("parent="):
+            return [(wire_id, text)]
+        case d.ExecuteJob(job_id=wire_id, procs=procs):
+            return [(wire_id, f"started on {procs}")]
+        case d.RejectJob(job_id=wire_id):
+            return [(wire_id, "rejected")]
+        case d.KillJob(job_ids=wire_ids):
+            return [(wire_id, "kill asked for") for wire_id in wire_ids]
+        case _:
+            return []
+
+
+def _ask_why(story: Story, engine: Engine, now: float) -> None:
+    job = engine.jobs.alive.get(story.job_id)
+    if job is not None and job.state is JobState.WAITING:
+        try:
+            reason = engine.policy.why_waiting(job, now)
+        except Exception as error:  # noqa: BLE001  a broken explanation must not hide the story
+            reason = f"(why_waiting raised {type(error).__name__}: {error})"
+        story.not_started(now, reason)

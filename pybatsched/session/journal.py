@@ -1,0 +1,219 @@
+"""The journal of a run: everything that was said, and why.
+
+A journal is a stream of msgpack maps, flushed one by one, with no clock in it: the same run gives the same bytes.
+
+    {"record": "header", "format": "pybatsched journal", "version": 1, "pybatsched": …, "policy": …, "options": …,
+     "given": …, "from_file": …, "platform": sha256 of the machine as Batsim described it}
+    {"record": "request", "n": 1, "bytes": …}          as received; an over-large one is cut and says so in "size"
+    {"record": "reply", "n": 1, "bytes": …, "reasons": [one per decision]}
+    {"record": "error", "n": 1, "kind": …, "text": …}  instead of a reply
+    {"record": "end", "how": "ended" | "interrupted" | …}
+
+A run that dies leaves a journal that can be read up to its last whole record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import msgpack
+import msgspec
+
+from pybatsched import locks
+from pybatsched.core.events import Resource, SimulationBegins
+from pybatsched.errors import InputError
+
+if TYPE_CHECKING:
+    from pybatsched.policies.registry import PolicyPlan
+
+FORMAT: Final = "pybatsched journal"
+VERSION: Final = 1
+_HEADER: Final = {"policy": str, "options": dict, "given": dict, "from_file": dict}
+_KEPT_OF_OVERSIZED: Final = 2**20
+
+
+class JournalWriter:
+    """Writes records, each flushed to the operating system before the next. Nobody else may write there meanwhile."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115  closed by close()
+            if not locks.take(self._file.fileno()):
+                self._file.close()
+                raise InputError(
+                    f"the journal {os.fspath(path)!r} is being written by another run; expected another file"
+                )
+            if Path(path).is_file():
+                self._file.truncate(0)
+        except OSError as error:
+            raise InputError(f"the journal {os.fspath(path)!r} cannot be written: {error.strerror}") from None
+        self._pack = msgpack.Packer(use_bin_type=True, unicode_errors="replace").pack
+
+    def header(self, plan: PolicyPlan, begins: SimulationBegins | None, options: Mapping[str, Any]) -> None:
+        """Write who plays which policy on which machine."""
+        from pybatsched import __version__  # noqa: PLC0415  the package imports its modules, not the reverse
+
+        self._write(
+            record="header",
+            format=FORMAT,
+            version=VERSION,
+            pybatsched=__version__,
+            python=platform.python_version(),
+            policy=plan.source.name,
+            options=_packable(options),
+            given=_packable(plan.given),
+            from_file=_packable(plan.from_file),
+            platform=None if begins is None else platform_digest(begins),
+        )
+
+    def request(self, n: int, raw: bytes, max_bytes: int) -> None:
+        """Write a message of the peer as it came."""
+        if len(raw) > max_bytes:
+            self._write(record="request", n=n, bytes=raw[:_KEPT_OF_OVERSIZED], size=len(raw))
+        else:
+            self._write(record="request", n=n, bytes=raw)
+
+    def reply(self, n: int, raw: bytes, reasons: list[str]) -> None:
+        """Write the reply with the reason of each decision."""
+        self._write(record="reply", n=n, bytes=raw, reasons=reasons)
+
+    def error(self, n: int, kind: str, text: str) -> None:
+        """Write the error that took the place of a reply."""
+        self._write(record="error", n=n, kind=kind, text=text)
+
+    def end(self, how: str) -> None:
+        """Write how the run ended."""
+        self._write(record="end", how=how)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, **record: Any) -> None:
+        try:
+            self._file.write(self._pack(record))
+            self._file.flush()
+        except OSError as error:
+            raise InputError(f"the journal {self._file.name!r} cannot be written: {error.strerror}") from None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A message of the peer and what came of it: a reply, an error, or nothing if the journal ends there."""
+
+    n: int
+    request: bytes
+    reply: bytes | None = None
+    reasons: list[str] = field(default_factory=list)
+    error: tuple[str, str] | None = None
+    is_cut: bool = False
+
+
+class JournalReader:
+    """Reads a journal record by record. `note` says afterwards if the file was cut or how the run ended."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.note = ""
+        self._records = self._read()
+        try:
+            header = next(self._records, None)
+        except OSError as error:
+            raise InputError(f"the journal {self.path!r} cannot be read: {error.strerror}") from None
+        if header is None:
+            raise InputError(f"{self.path!r} holds no whole record: the run ended before its first message")
+        if header.get("record") != "header" or header.get("format") != FORMAT:
+            raise InputError(f"{self.path!r} is no pybatsched journal")
+        if header.get("version") != VERSION:
+            raise InputError(f"{self.path!r} is a journal of version {header.get('version')}; expected {VERSION}")
+        if not all(isinstance(header.get(key), kind) for key, kind in _HEADER.items()):
+            raise InputError(f"{self.path!r} is damaged: its header is incomplete")
+        self.header: Mapping[str, Any] = header
+
+    def exchanges(self) -> Iterator[Exchange]:
+        """Give the exchanges in order, once. O(size of one) memory."""
+        try:
+            yield from self._exchanges()
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{self.path!r} is damaged: a record lacks or garbles {error}") from None
+
+    def _exchanges(self) -> Iterator[Exchange]:
+        pending: Exchange | None = None
+        has_end = False
+        for record in self._records:
+            kind = record.get("record")
+            if kind == "request":
+                if pending is not None:
+                    yield pending
+                pending = Exchange(record["n"], record["bytes"], is_cut="size" in record)
+            elif kind == "reply" and pending is not None:
+                pending.reply, pending.reasons = record["bytes"], record["reasons"]
+                yield pending
+                pending = None
+            elif kind == "error" and pending is not None:
+                pending.error = (record["kind"], record["text"])
+                yield pending
+                pending = None
+            elif kind == "end":
+                has_end = True
+                self.note = f"the run {record['how']}"
+        if pending is not None:
+            yield pending
+        if not has_end and not self.note:
+            self.note = "the journal has no end: the run was killed, or goes on"
+
+    def _read(self) -> Iterator[dict[str, Any]]:
+        with Path(self.path).open("rb") as file:
+            yield from self._unpack(file, os.fstat(file.fileno()).st_size)
+
+    def _unpack(self, file: BinaryIO, size: int) -> Iterator[dict[str, Any]]:
+        unpacker = msgpack.Unpacker(file, raw=False, max_buffer_size=0, strict_map_key=False)
+        whole = 0
+        while True:
+            try:
+                record = unpacker.unpack()
+            except msgpack.OutOfData:
+                if whole < size:
+                    self.note = f"the journal is cut: {size - whole} bytes after its last whole record"
+                return
+            except (ValueError, msgpack.UnpackException) as error:
+                raise InputError(f"{self.path!r}: no readable record at byte {whole} ({error})") from None
+            if not isinstance(record, dict):
+                raise InputError(f"{self.path!r}: no record at byte {whole}, but {record!r:.60}")
+            whole = unpacker.tell()
+            yield record
+
+
+def _packable(value: Any) -> Any:
+    """Give a value that msgpack can write: what it cannot is written as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _packable(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_packable(part) for part in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def platform_digest(begins: SimulationBegins) -> str:
+    """Give a digest of the machine: its hosts, their properties and the sharing rules."""
+
+    def plain(resources: tuple[Resource, ...] | None) -> object:
+        return None if resources is None else [msgspec.structs.asdict(r) | {"extra": dict(r.extra)} for r in resources]
+
+    machine = [
+        begins.n_compute,
+        begins.n_storage,
+        begins.n_resources,
+        begins.allow_compute_sharing,
+        begins.allow_storage_sharing,
+        plain(begins.compute_resources),
+        plain(begins.storage_resources),
+    ]
+    return hashlib.sha256(msgspec.json.encode(machine, order="sorted")).hexdigest()

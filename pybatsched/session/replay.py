@@ -1,0 +1,87 @@
+"""Running a journal again, to see whether the policy of today answers as the one that was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from pybatsched.core.engine import Engine
+from pybatsched.errors import PybatschedError
+from pybatsched.policies import registry
+from pybatsched.session.journal import Exchange, JournalReader
+from pybatsched.session.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first point where a replay parts from its recording."""
+
+    n: int
+    recorded: str
+    replayed: str
+
+    def __str__(self) -> str:
+        return f"first difference at message {self.n}\n  recorded: {self.recorded}\n  replayed: {self.replayed}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """How many exchanges were the same, and the first that was not. `note` tells if the journal was cut."""
+
+    n_same: int
+    difference: Difference | None
+    note: str
+
+
+def session_for(reader: JournalReader, policy: str | None = None) -> Session:
+    """Make a session as the journal's header says, possibly with another policy."""
+    header = reader.header
+    source = registry.find(policy or header["policy"])
+    if policy is not None and policy != header["policy"]:
+        return Session(registry.PolicyPlan(source))  # another policy has other options
+    return Session(registry.PolicyPlan(source, header["given"], header["from_file"]))
+
+
+def replay(
+    reader: JournalReader,
+    policy: str | None = None,
+    *,
+    watch: Callable[[Exchange, Engine], None] | None = None,
+) -> ReplayResult:
+    """Play the recorded messages at the policy, up to the first difference. `watch` sees each exchange that agreed."""
+    session = session_for(reader, policy)
+    n_same = 0
+    difference = None
+    for exchange in reader.exchanges():
+        if exchange.is_cut or (exchange.reply is None and exchange.error is None):
+            continue  # nothing to compare with: too large to be kept, or the run died there
+        difference = _compare(exchange, session)
+        if difference is not None:
+            break
+        n_same += 1
+        if watch is not None:
+            watch(exchange, session.engine)
+    return ReplayResult(n_same, difference, reader.note)
+
+
+def _compare(exchange: Exchange, session: Session) -> Difference | None:
+    try:
+        replayed = _shown(session.handle(exchange.request))
+    except PybatschedError as error:
+        replayed = f"{type(error).__name__}: {error}"
+    if exchange.reply is not None:
+        recorded = _shown(exchange.reply)
+    else:
+        assert exchange.error is not None
+        recorded = f"{exchange.error[0]}: {exchange.error[1]}"
+    return None if recorded == replayed else Difference(exchange.n, recorded, replayed)
+
+
+def _shown(reply: bytes) -> str:
+    """Write a reply's value in one form, so that replies are compared as values."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(reply)).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+        return repr(reply)

@@ -1,0 +1,131 @@
+"""The command line: help, versions, listings, options and the exit codes of mistakes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.process import Peer, Server, run_cli
+from support.recordings import recording
+
+from pybatsched import __version__, cli
+
+
+def test_version_and_help() -> None:
+    assert run_cli("--version").stdout == f"pybatsched {__version__}\n"
+    shown = run_cli("--help")
+    assert shown.returncode == 0
+    for text in ("pybatsched --policy easy", "exit codes:", "explain", "replay", "policies", "serve"):
+        assert text in shown.stdout
+    assert "--journal" in run_cli("serve", "--help").stdout
+    assert "--policy" in run_cli("--policy", "easy", "--help").stdout
+
+
+def test_policies() -> None:
+    listed = run_cli("policies").stdout
+    assert [line.split()[0] for line in listed.splitlines()] == ["conservative", "dbf", "easy", "fcfs", "redirection"]
+    shown = run_cli("policies", "conservative").stdout
+    assert "compression = true" in shown
+    assert 'order = "fcfs"' in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", "esay"], "there is no policy 'esay'; installed: conservative, dbf, easy, fcfs, redirection"),
+        (["--policy", "easy", "-o", "order"], "-o 'order': expected KEY=VALUE"),
+        (["--policy", "easy", "-o", "order=random"], "option order (from -o)"),
+        (["--policy", "easy", "-o", "ordre=sjf"], "has no option 'ordre'"),
+        (["--policy", "easy", "--config", "gone.toml"], "--config gone.toml: No such file"),
+        (["--policy", "easy", "--timeout", "-1"], "is no number of seconds from 0"),
+        (["--policy", "easy", "--timeout", "soon"], "--timeout"),
+        (["--policy", "easy", "--max-message", "0"], "is no size in MiB"),
+        (["--policy", "easy", "--journal", "no/such/dir/x"], "cannot be written"),
+        (["--policy"], "expected one argument"),
+        (["--endpoint", "tcp://127.0.0.1:1"], "--policy"),
+        (["policies", "nope"], "there is no policy 'nope'"),
+        (["replay", "gone.pbj"], "cannot be read: No such file"),
+        (["explain", "gone.pbj", "w0!1"], "cannot be read: No such file"),
+        (["dance"], "invalid choice"),
+        ([], "required: COMMAND"),
+    ],
+)
+def test_mistakes_give_code_2_and_one_clear_message(arguments: list[str], message: str, tmp_path: Path) -> None:
+    done = run_cli(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[policy.easy\n", "run.toml:"),
+        ("[polcy.easy]\n", "unknown key 'polcy'; expected tables [policy.NAME]"),
+        ("policy = 3\n", "expected a table [policy.easy]"),
+        ("[policy]\neasy = 3\n", "expected a table [policy.easy]"),
+        ("[policy.easy]\nordre = 'sjf'\n", "has no option 'ordre' (from run.toml)"),
+        ("\xff", "run.toml:"),
+    ],
+)
+def test_bad_configuration_files(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_bytes(content.encode("latin-1"))
+    done = run_cli("--policy", "easy", "--config", "run.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_options_take_effect_from_all_sources(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text("[policy.conservative]\norder = 'sjf'\ncompression = false\n[policy.easy]\n")
+    journal = str(tmp_path / "run.pbj")
+    arguments = ("--policy", "conservative", "--config", str(tmp_path / "run.toml"), "-o", "order=ljf")
+    with Server(*arguments, "--journal", journal) as server, Peer(server.wait_ready()) as peer:
+        begin = recording("plain").requests[0]
+        peer.ask(
+            begin.replace(b'"sched-config":""', rb'"sched-config":"{\"order\":\"widest\",\"assume_walltime\":60}"')
+        )
+        peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        assert server.finish() == 0, server.errors
+    from pybatsched.session.journal import JournalReader
+
+    assert JournalReader(journal).header["options"] == {"order": "ljf", "assume_walltime": 60.0, "compression": False}
+    assert run_cli("replay", journal).returncode == 0
+
+
+def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
+    journal = str(tmp_path / "run.pbj")
+    with Server("--policy", "fcfs", "--journal", journal) as server, Peer(server.wait_ready()) as peer:
+        for request in recording("plain").requests[:3]:
+            peer.ask(request)
+        peer.vanish()
+        assert server.finish() == 4
+    lazy = tmp_path / "lazy.py"
+    lazy.write_text("from pybatsched import Policy\nclass Lazy(Policy):\n    def decide(self, now): return ()\n")
+    done = run_cli("replay", journal, "--policy", f"{lazy}:Lazy")
+    assert done.returncode == 7
+    assert "first difference at message" in done.stderr
+
+
+def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_name: str) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("pybatsched.policies.registry.find", broken)
+    assert cli.main(["policies", "easy"]) == 1
+    said = capsys.readouterr().err
+    assert "RuntimeError: boom" in said
+    assert "this is a bug of pybatsched" in said
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = [sys.executable, "-m", "pybatsched", "policies", "conservative"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.close()  # before anything is written
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, "")

@@ -1,0 +1,107 @@
+"""Interval sets against Python's sets and against procset."""
+
+from __future__ import annotations
+
+import doctest
+import itertools
+
+import procset
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.core import intervals
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.policies import profile
+
+members = st.sets(st.integers(0, 60))
+
+
+def test_docstrings_tell_the_truth() -> None:
+    for module in (intervals, profile):
+        assert doctest.testmod(module) == doctest.TestResults(0, doctest.testmod(module).attempted)
+        assert doctest.testmod(module).attempted
+
+
+@given(members, members)
+def test_operations_are_those_of_sets(a: set[int], b: set[int]) -> None:
+    x, y = IntervalSet(a), IntervalSet(b)
+    assert set(x | y) == a | b
+    assert set(x - y) == a - b
+    assert set(x & y) == a & b
+    assert x.issubset(y) == a.issubset(b)
+    assert x.isdisjoint(y) == a.isdisjoint(b)
+    assert (x == y) == (a == b)
+    assert len(x) == len(a)
+    assert bool(x) == bool(a)
+    assert list(x) == sorted(a)
+    assert all((i in x) == (i in a) for i in range(62))
+    assert hash(x | y) == hash(y | x)
+    for result in (x | y, x - y, x & y):
+        check(result)
+
+
+def check(value: IntervalSet) -> None:
+    """The bounds are strictly increasing, so runs neither touch nor overlap."""
+    bounds = value._bounds
+    assert len(bounds) % 2 == 0
+    assert all(p < q for p, q in itertools.pairwise(bounds))
+
+
+@given(st.sets(st.integers(0, 2000), min_size=300), st.sets(st.integers(0, 2000), min_size=300))
+def test_operations_on_scattered_sets(a: set[int], b: set[int]) -> None:
+    x, y = IntervalSet(a), IntervalSet(b)
+    for result, expected in ((x | y, a | b), (x - y, a - b), (y - x, b - a), (x & y, a & b)):
+        assert set(result) == expected
+        check(result)
+
+
+@given(members)
+def test_text_is_that_of_procset(a: set[int]) -> None:
+    mine, theirs = IntervalSet(a), procset.ProcSet(*a)
+    assert str(mine) == str(theirs)
+    assert IntervalSet.parse(str(theirs)) == mine
+    assert IntervalSet.from_procset(theirs) == mine
+    assert mine.to_procset() == theirs
+
+
+@given(members, st.integers(0, 70))
+def test_first_takes_the_lowest(a: set[int], n: int) -> None:
+    value = IntervalSet(a)
+    if n <= len(a):
+        assert list(value.first(n)) == sorted(a)[:n]
+        check(value.first(n))
+    else:
+        with pytest.raises(ValueError, match=f"first {n} of {len(a)}"):
+            value.first(n)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1))
+def test_any_order_and_overlap_is_read(runs: list[tuple[int, int]]) -> None:
+    text = " ".join(f"{start}-{start + more}" if more else str(start) for start, more in runs)
+    value = IntervalSet.parse(text)
+    assert set(value) == {i for start, more in runs for i in range(start, start + more + 1)}
+    check(value)
+
+
+@pytest.mark.parametrize("text", ["1,2", "a", " 1", "1 ", "1  2", "3-1", "-1", "1-", "1-2-3", "١", "1\n"])
+def test_bad_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="interval|ends before"):
+        IntervalSet.parse(text)
+
+
+def test_small_things() -> None:
+    assert IntervalSet.parse("") == EMPTY == IntervalSet.span(3, 3)
+    assert str(IntervalSet.span(2, 5)) == "2-4"
+    assert repr(IntervalSet([7])) == "IntervalSet('7')"
+    assert IntervalSet([1]) != "1"
+    with pytest.raises(ValueError, match="never negative"):
+        IntervalSet([-1])
+    with pytest.raises(ValueError, match="never negative"):
+        IntervalSet.span(-1, 3)
+
+
+def test_operations_do_not_change_their_operands() -> None:
+    a, b = IntervalSet.parse("0-9"), IntervalSet.parse("3-4")
+    assert (a - b, a | b, a & b) == (IntervalSet.parse("0-2 5-9"), a, b)
+    assert (str(a), str(b)) == ("0-9", "3-4")

@@ -1,0 +1,405 @@
+"""The real process on a real socket: recorded conversations, broken messages, peers that vanish or fall silent."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from support.process import SCRIPTED, SIGNALS, Peer, Server, run_cli
+from support.recordings import Recording, recording, recordings, structure_error
+
+from pybatsched.protocol import v4
+from pybatsched.session.journal import JournalReader
+from pybatsched.session.replay import replay
+
+ALL = recordings()
+WHOLE = [r for r in ALL if r.ends and r.exit_code == 0]
+BROKEN_OFF = [r for r in ALL if r not in WHOLE and r.is_readable]
+
+# What a scheduler cannot know, or is not asked: Batsim's own abort is the first to tell.
+UNSEEN = {
+    "bad-query-without-energy": "whether -E was given is not in SIMULATION_BEGINS",
+    "bad-state-without-energy": "the same",
+    "bad-unknown-pstate": "the number of pstates is not in SIMULATION_BEGINS",
+    "bad-events-when-ending": "policies are not asked any more when the simulation ends",
+    "bad-register-existing-id": "static jobs are not known before they are submitted",
+    "bad-deadlock": "nothing illegal was said: jobs were left waiting",
+    "bad-deadlock-one-left": "the same",
+    "bad-registration-never-finished": "the same",
+}
+
+
+def scripted(recording: Recording, journal: Path) -> Server:
+    conversation = recording.directory / "conversation.jsonl"
+    return Server("--policy", SCRIPTED, "-o", f"conversation={conversation}", "--journal", str(journal))
+
+
+def same(request: bytes, reply: bytes, recorded: bytes) -> bool:
+    if b"SIMULATION_ENDS" in request:  # nothing can be decided any more, so the policy is not asked
+        return bool(json.loads(reply)["events"] == [])
+    return bool(json.loads(reply) == json.loads(recorded))
+
+
+@pytest.mark.parametrize("recording", WHOLE, ids=lambda r: r.name)
+def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_path: Path) -> None:
+    journal = tmp_path / "run.pbj"
+    with scripted(recording, journal) as server, Peer(server.wait_ready()) as peer:
+        for request, recorded in zip(recording.requests, recording.replies, strict=True):
+            reply = peer.ask(request)
+            assert same(request, reply, recorded)
+        assert server.finish() == 0, server.errors
+    replayed = replay(JournalReader(journal))
+    assert (replayed.n_same, replayed.difference) == (len(recording.requests), None)
+
+
+@pytest.mark.parametrize("recording", BROKEN_OFF, ids=lambda r: r.name)
+def test_what_batsim_did_not_survive_is_caught_before_it_leaves(recording: Recording, tmp_path: Path) -> None:
+    journal = tmp_path / "run.pbj"
+    with scripted(recording, journal) as server, Peer(server.wait_ready()) as peer:
+        for request, recorded in zip(recording.requests, recording.replies, strict=True):
+            reply = peer.ask(request)
+            if structure_error(reply.decode()):
+                break
+            assert same(request, reply, recorded)
+        caught = bool(structure_error(reply.decode()))
+        peer.vanish()
+        code = server.finish()
+    if recording.name in UNSEEN:
+        assert not caught
+        assert code == (0 if recording.ends else 4)
+    else:
+        assert (caught, code) == (True, 6), server.errors
+        assert "broke the rule" in server.errors
+    assert replay(JournalReader(journal)).difference is None
+
+
+def first_messages(n: int) -> list[bytes]:
+    return recording("kill-race-same-instant").requests[:n]
+
+
+BROKEN = {
+    "not JSON": (b"hello", "expected a JSON object"),
+    "truncated": (b'{"now":1.0,"events":[{"timestamp":1.0,', "expected a JSON object"),
+    "empty": (b"", "expected a JSON object"),
+    "not UTF-8": (b'{"now":1.0,"events":[],"x":"\xff\xfe"}', "expected JSON in UTF-8"),
+    "no now": (b'{"events":[]}', "now: the message has no 'now'"),
+    "no events": (b'{"now":1.0}', "events: the message has no 'events'"),
+    "deep": (b"[" * 200_000, "expected a JSON object"),
+    "unknown job": (
+        b'{"now":1.0,"events":[{"timestamp":1.0,"type":"JOB_COMPLETED","data":{"job_id":"w0!x"}}]}',
+        "events[0].data.job_id: no job w0!x is known",
+    ),
+    "late event": (
+        b'{"now":1.0,"events":[{"timestamp":9.0,"type":"REQUESTED_CALL","data":{}}]}',
+        "events[0].timestamp",
+    ),
+    "decreasing time": (b'{"now":-5.0,"events":[]}', "now: time goes back"),
+    "Batsim 5": (b"\x03\x00\x00\x00abc", "Batsim 5"),
+    "too large": (b"x" * 1_100_000, "1100000 bytes; expected at most 1048576"),
+    "far too large": (b"x" * 9_000_000, "9000000 bytes; expected at most 1048576"),
+}
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path: Path) -> None:
+    raw, expected = BROKEN[case]
+    if stage == 0 and case in {"unknown job", "late event"}:
+        expected = "expected SIMULATION_BEGINS first"
+    journal = tmp_path / "run.pbj"
+    arguments = ("--policy", "easy", "--journal", str(journal), "--max-message", "1")
+    with Server(*arguments) as server, Peer(server.wait_ready()) as peer:
+        for request in first_messages(stage):
+            peer.ask(request)
+        farewell = peer.ask(raw)
+        assert server.finish() == 3, server.errors
+    assert structure_error(farewell.decode()), "Batsim must not take the farewell for an answer"
+    assert f"message {stage + 1}" in server.errors
+    assert expected in server.errors
+    assert "Traceback" not in server.errors
+    kept = list(JournalReader(journal).exchanges())[-1]
+    assert raw.startswith(kept.request)
+    assert kept.error is not None
+    if not case.endswith("too large"):
+        assert kept.request == raw
+        assert replay(JournalReader(journal)).difference is None
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_message_in_parts_is_refused(stage: int, tmp_path: Path) -> None:
+    journal = tmp_path / "run.pbj"
+    with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
+        for request in first_messages(stage):
+            peer.ask(request)
+        peer.ask_parts(b"{", b"}")
+        assert server.finish() == 3
+    assert f"message {stage + 1}: a message in 2 parts; expected one" in server.errors
+    assert list(JournalReader(journal).exchanges())[-1].request == b"{}"
+
+
+def test_a_second_start_does_not_touch_the_journal_of_the_first(tmp_path: Path) -> None:
+    journal = tmp_path / "run.pbj"
+    with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        before = journal.read_bytes()
+        with Server("--policy", "easy", "--journal", str(journal), endpoint=server.endpoint) as second:
+            assert second.finish() == 2
+        assert journal.read_bytes() == before
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_peer_that_vanishes_is_noticed_within_seconds(stage: int, tmp_path: Path) -> None:
+    journal = tmp_path / "run.pbj"
+    with Server("--policy", "easy", "--journal", str(journal)) as server:
+        with Peer(server.wait_ready()) as peer:
+            for request in recording("plain").requests[:stage]:
+                peer.ask(request)
+        started = time.monotonic()
+        assert server.finish(timeout=10) == 4
+        assert time.monotonic() - started < 8
+    assert "closed its connection" in server.errors
+    assert f"after message {stage}" in server.errors
+    assert "known causes" in server.errors
+    assert run_cli("replay", str(journal)).returncode == 0
+
+
+def test_a_peer_that_vanishes_without_waiting_for_its_reply() -> None:
+    with Server("--policy", "easy") as server:
+        peer = Peer(server.wait_ready())
+        peer.send(recording("plain").requests[0])
+        time.sleep(0.3)
+        peer.vanish()
+        assert server.finish(timeout=10) == 4
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_peer_that_falls_silent_is_diagnosed(stage: int, tmp_path: Path) -> None:
+    conversation = recording("kill-race-same-instant").directory / "conversation.jsonl"
+    journal = tmp_path / "run.pbj"
+    policy = ("--policy", SCRIPTED, "-o", f"conversation={conversation}") if stage == 3 else ("--policy", "easy")
+    with Server(*policy, "--timeout", "1", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
+        for request in recording("kill-race-same-instant").requests[:stage]:
+            peer.ask(request)
+        assert server.finish(timeout=10) == 4
+    assert "(--timeout 1)" in server.errors
+    if stage == 3:
+        assert "0 running, 0 waiting" in server.errors
+    if stage == 2:
+        assert "running: w0!a since 0.0 on 0, expected to end at 60.0" in server.errors
+        assert "3 running, 0 waiting" in server.errors
+
+
+def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
+    jobs = b",".join(
+        b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":4,"walltime":60}}}' % i
+        for i in range(14)
+    )
+    with Server("--policy", "easy", "--timeout", "1") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        peer.ask(b'{"now":0,"events":[' + jobs + b"]}")
+        assert server.finish(timeout=10) == 4
+    assert "waiting: w0!1 since 0.0, wants 4 processors" in server.errors
+    assert "waiting: and 3 more" in server.errors
+
+
+def test_the_first_message_may_take_for_ever() -> None:
+    with Server("--policy", "easy", "--timeout", "0.3") as server:
+        server.wait_ready()
+        time.sleep(1.2)
+        assert server.process.poll() is None
+
+
+def test_timeout_0_waits_for_ever() -> None:
+    with Server("--policy", "easy", "--timeout", "0") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        time.sleep(1.2)
+        assert server.process.poll() is None
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, stage: int, tmp_path: Path) -> None:
+    journal = tmp_path / "run.pbj"
+    with Server("--policy", "easy", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
+        for request in first_messages(stage):
+            peer.ask(request)
+        server.send_signal(signum)
+        assert server.finish(timeout=5) == SIGNALS[signum]
+    assert "Traceback" not in server.errors
+    reader = JournalReader(journal)
+    assert len(list(reader.exchanges())) == stage
+    assert reader.note == "the run was interrupted"
+    replayed = run_cli("replay", str(journal))
+    assert (replayed.returncode, f"identical: {stage} messages" in replayed.stdout) == (0, True)
+
+
+def test_a_port_in_use_is_said() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with Server("--policy", "easy", endpoint=f"tcp://127.0.0.1:{port}") as server:
+            assert server.finish() == 2
+    assert "Address already in use (is another scheduler running?)" in server.errors
+
+
+@pytest.mark.parametrize("endpoint", ["tcp://nowhere", "http://x", "tcp://127.0.0.1:99999999"])
+def test_bad_endpoints(endpoint: str) -> None:
+    with Server("--policy", "easy", endpoint=endpoint) as server:
+        assert server.finish() == 2
+    assert f"cannot bind to {endpoint}" in server.errors
+
+
+def test_ipc_works(tmp_path: Path) -> None:
+    with Server("--policy", "fcfs", endpoint=f"ipc://{tmp_path}/socket") as server, Peer(server.wait_ready()) as peer:
+        for request in recording("plain").requests[:1]:
+            assert v4.decode_decisions(peer.ask(request)).items == ()
+        peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        assert server.finish() == 0
+
+
+def test_the_default_endpoint_is_this_machine_only() -> None:
+    from pybatsched.live.server import DEFAULT_ENDPOINT
+
+    assert DEFAULT_ENDPOINT == "tcp://127.0.0.1:28000"
+
+
+def test_verbose_tells_the_conversation() -> None:
+    with Server("--policy", "fcfs", "-v") as server, Peer(server.wait_ready()) as peer:
+        for request in recording("requeue-no-ack").requests[:2]:
+            peer.ask(request)
+        peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        server.finish()
+    assert "  <- SimulationBegins 4 4 0" in server.errors
+    assert "  -> Notify registration_finished   # this policy registers no jobs" in server.errors
+    assert "t=0\n  <- JobSubmitted w0!long\n  -> ExecuteJob w0!long 0-2   # head of the queue\n" in server.errors
+
+
+def test_the_summary_tells_how_jobs_ended_and_why_some_were_rejected() -> None:
+    job = b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":%d}}}'
+    with Server("--policy", "conservative") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        peer.ask(b'{"now":0,"events":[' + b",".join(job % (i, n) for i, n in enumerate((9, 8, 1))) + b"]}")
+        peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        assert server.finish() == 0, server.errors
+    assert "3 jobs (3 rejected) in 3 messages" in server.errors
+    assert "2 rejected: asks for 9 processors; the platform has 4 (the first of them)" in server.errors
+    assert "1 rejected: has neither walltime nor estimate" in server.errors
+
+
+def test_jobs_left_over_at_the_end_give_code_5() -> None:
+    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        peer.ask(
+            b'{"now":0,"events":[{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!a","job":{"res":1}}}]}'
+        )
+        peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        assert server.finish() == 5
+    assert "1 jobs unfinished: w0!a (running)" in server.errors
+
+
+def test_a_second_batsim_on_the_same_endpoint_is_refused_and_the_first_goes_on() -> None:
+    begin = recording("plain").requests[0]
+    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as one, Peer(server.endpoint) as two:
+        one.ask(begin)
+        assert b"busy with another Batsim" in two.ask(begin)
+        one.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        assert server.finish() == 0, server.errors
+
+
+def test_a_second_begin_of_the_same_peer_is_an_error() -> None:
+    begin = recording("plain").requests[0]
+    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(begin)
+        peer.ask(begin)
+        assert server.finish() == 3
+    assert "second SIMULATION_BEGINS" in server.errors
+
+
+@pytest.mark.parametrize("junk", [b"GET / HTTP/1.0\r\n\r\n", b"\x01\x00\x05\x00junk", bytes(range(256)), b""])
+def test_stray_bytes_on_the_port_do_no_harm(junk: bytes) -> None:
+    def stray(endpoint: str) -> None:
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2]))) as connection:
+                connection.sendall(junk)
+
+    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
+        stray(server.endpoint)
+        peer.ask(recording("plain").requests[0])
+        stray(server.endpoint)
+        peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
+        assert server.finish() == 0, server.errors
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_peer_that_asks_right_after_the_signal_is_told(signum: signal.Signals) -> None:
+    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        server.send_signal(signum)
+        time.sleep(0.2)
+        assert structure_error(peer.ask(recording("plain").requests[1]).decode())
+        assert server.finish(timeout=5) == SIGNALS[signum]
+
+
+BROKEN_POLICY = """
+from pybatsched import Policy
+class Bad(Policy):
+    def on_begin(self, cluster):
+        self.jobs = []
+    def on_job_submitted(self, job, now):
+        self.jobs.append(job)
+        {0}
+    def decide(self, now):
+        {1}
+        return ()
+"""
+
+
+@pytest.mark.parametrize(
+    ("hook", "decide", "expected"),
+    [
+        ("1/0", "pass", "on_job_submitted raised ZeroDivisionError"),
+        ("pass", "raise SystemExit(0)", "decide raised SystemExit"),
+        ("pass", "return [job.bad for job in self.jobs]", "decide raised AttributeError"),
+        ("pass", "return 7", "decide raised TypeError"),
+        ("pass", "return [7] if self.jobs else []", "known decision"),
+    ],
+)
+def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.py"
+    path.write_text(BROKEN_POLICY.format(hook, decide))
+    with Server("--policy", f"{path}:Bad") as server, Peer(server.wait_ready()) as peer:
+        for request in recording("plain").requests[:3]:
+            farewell = peer.ask(request)
+            if structure_error(farewell.decode()):
+                break
+        assert server.finish() == 6
+    assert expected in server.errors
+    assert str(path) in server.errors
+    assert "Traceback" not in server.errors
+    assert structure_error(farewell.decode())
+
+
+def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path) -> None:
+    path = tmp_path / "needy.py"
+    path.write_text(
+        "from pybatsched import Need, Policy\n"
+        "class Needy(Policy):\n    needs = frozenset({Need.DYNAMIC_JOBS})\n    def decide(self, now): return ()\n"
+    )
+    with Server("--policy", f"{path}:Needy") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("plain").requests[0])
+        assert server.finish() == 2
+    assert "needs Batsim to be started with --enable-dynamic-jobs" in server.errors
+
+
+def test_options_from_batsim_are_checked_when_they_come() -> None:
+    with Server("--policy", "fcfs") as server, Peer(server.wait_ready()) as peer:
+        peer.ask(recording("sched-config").requests[0])
+        assert server.finish() == 2
+    assert (
+        "policy fcfs has no option 'n' (from Batsim's --sched-cfg); it knows: order, assume_walltime" in server.errors
+    )

@@ -1,0 +1,347 @@
+"""`pybatsched run`: scheduler and Batsim as one command, with a stand-in for Batsim that can misbehave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+from support.process import run_cli
+from support.simulated import rows
+
+STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
+PUSHY = ROOT / "tests" / "support" / "pushy.py"
+WORKLOAD = ROOT / "examples" / "workload.json"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the stand-in as `batsim` on the PATH."""
+    program = tmp_path / "bin" / "batsim"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("STAND_IN_PID", str(tmp_path / "pid"))
+    monkeypatch.setenv("STAND_IN_ARGS", str(tmp_path / "args"))
+    return tmp_path
+
+
+def run(place: Path, *more: str, policy: str = "easy") -> subprocess.CompletedProcess[str]:
+    args = ("-p", str(ROOT / "platforms" / "cluster32.xml"), "-w", str(WORKLOAD), "--policy", policy, "-e", "out/r")
+    return run_cli("run", *args, *more, cwd=place)
+
+
+def is_running(place: Path) -> bool:
+    """Tell whether the stand-in is still there; a zombie is not."""
+    try:
+        status = Path(f"/proc/{(place / 'pid').read_text()}/status").read_text()
+    except FileNotFoundError:
+        return False
+    return "State:\tZ" not in status
+
+
+def assert_gone(place: Path) -> None:
+    deadline = time.monotonic() + 5
+    while is_running(place) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not is_running(place)
+
+
+def test_a_run_gives_the_table_and_the_files_of_simulate(place: Path) -> None:
+    done = run(place)
+    assert done.returncode == 0, done.stderr
+    args = ("-p", str(ROOT / "platforms" / "cluster32.xml"), "-w", str(WORKLOAD), "--policy", "easy", "-e", "out/s")
+    simulated = run_cli("simulate", *args, cwd=place)
+    assert done.stdout == simulated.stdout
+    assert rows(place / "out" / "r_jobs.csv") == rows(place / "out" / "s_jobs.csv")
+    one, other = (json.loads((place / "out" / f"{name}_summary.json").read_text()) for name in "rs")
+    assert one["figures"] == other["figures"]
+    assert one["versions"]["batsim"] == "4.2.1"
+    assert_gone(place)
+
+
+def test_batsim_gets_what_the_policy_needs_and_what_the_user_adds(place: Path) -> None:
+    done = run(place, "--", "--disable-machine-state-tracing", policy=f"{PUSHY}:Ruthless")
+    assert done.returncode == 0, done.stderr
+    args = (place / "args").read_text().splitlines()
+    assert "--enable-dynamic-jobs" in args
+    assert "--disable-machine-state-tracing" in args
+    assert not (place / "out" / "r_machine_states.csv").exists()
+    # A job that was killed and went on as another is still one job.
+    assert "jobs completed                            30" in done.stdout
+    assert run(place, "--", "--enable-dynamic-jobs", policy=f"{PUSHY}:Ruthless").returncode == 0
+    assert (place / "args").read_text().splitlines().count("--enable-dynamic-jobs") == 1
+
+
+def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
+    (place / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n")
+    args = ("-p", "sx-aurora", "-w", "log.swf", "--walltimes", "exact", "--policy", "fcfs", "-e", "deep/er/x")
+    done = run_cli("run", *args, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert "<platform" in (place / "deep" / "er" / "x_platform.xml").read_text()
+    assert json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"][0]["walltime"] == 11
+    args_told = (place / "args").read_text().splitlines()
+    assert args_told[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
+
+
+def test_a_journal_can_be_replayed(place: Path) -> None:
+    assert run(place, "--journal", "run.pbj").returncode == 0
+    assert run_cli("replay", "run.pbj", cwd=place).returncode == 0
+
+
+@pytest.mark.parametrize("how", ["", "deadlock-abort", "slow-end"])
+def test_a_deadlock_is_told_with_each_job(how: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batsim 4.2 exits with 0 and no word; with SimGrid 3.25 it aborts."""
+    monkeypatch.setenv("STAND_IN", how)
+    done = run(place, policy=f"{PUSHY}:Lazy")
+    assert done.returncode == 5, done.stderr
+    assert "jobs unfinished" in done.stdout
+    assert "w0!00 (16 processors, submitted at 7.6): the scheduler has not started it" in done.stderr
+    summary = json.loads((place / "out" / "r_summary.json").read_text())
+    assert (summary["finished"], summary["n_unfinished"]) == (False, 30)
+
+
+def test_a_job_that_batsim_lost_is_missed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "lose-a-job")
+    done = run(place)
+    assert done.returncode == 5
+    assert "it has no row in out/r_jobs.csv, so Batsim lost it" in done.stderr
+
+
+def test_a_batsim_that_does_not_begin(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "early")
+    done = run(place)
+    assert done.returncode == 2
+    assert "Batsim did not begin: Batsim ended with exit code 134 before its first message" in done.stderr
+    assert "Invalid platform file: no master" in done.stderr
+
+
+def test_a_batsim_that_crashes_at_the_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "crash-late")
+    done = run(place)
+    assert done.returncode == 4
+    assert "Batsim ended with exit code 139" in done.stderr
+
+
+def start(place: Path, *more: str) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "pybatsched",
+        "run",
+        "-p",
+        "sx-ace",
+        "-w",
+        str(WORKLOAD),
+        "--policy",
+        "easy",
+        *more,
+    ]
+    process = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 20
+    while not (place / "pid").exists() or not (place / "pid").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hang")
+    process = start(place, "-e", "out/r")
+    try:
+        second = run(place)
+        assert (second.returncode, "-e out/r: another run is writing out/r_batsim.log" in second.stderr) == (2, True)
+    finally:
+        process.kill()
+        process.communicate()
+    assert_gone(place)
+    monkeypatch.delenv("STAND_IN")
+    assert run(place).returncode == 0
+    assert not list((place / "out").glob("*lock*"))
+
+
+def test_a_batsim_that_crashes_in_the_middle(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "crash")
+    (place / "deadlock.json").write_text(WORKLOAD.read_text())  # a name is no verdict
+    done = run(place, "-w", "deadlock.json")
+    assert done.returncode == 4
+    assert "Batsim ended with exit code 139 after message 1" in done.stderr
+    assert "Segmentation fault" in done.stderr
+
+
+@pytest.mark.parametrize("how", ["hang", "stubborn", "wait"])
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", how)
+    process = start(place)
+    process.send_signal(signum)
+    process.communicate(timeout=20)
+    assert process.returncode == code
+    assert_gone(place)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's death")
+def test_batsim_dies_even_when_we_are_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "stubborn")
+    process = start(place)
+    process.kill()
+    process.communicate(timeout=20)
+    assert_gone(place)
+
+
+def test_the_scheduler_ends_when_batsim_is_killed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hang")
+    process = start(place)
+    os.kill(int((place / "pid").read_text()), signal.SIGKILL)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert "exit code 137 before its first message" in said
+
+
+def test_a_policy_that_raises_takes_batsim_with_it(place: Path) -> None:
+    lines = (
+        "from pybatsched.core.policy import Policy",
+        "class Bad(Policy):",
+        " def decide(self, now): raise ValueError('no')",
+    )
+    (place / "bad.py").write_text("\n".join(lines))
+    done = run(place, policy="bad.py:Bad")
+    assert done.returncode == 6
+    assert "ValueError: no" in done.stderr
+    assert_gone(place)
+
+
+def test_the_summary_says_what_batsim_was_really_told(place: Path) -> None:
+    added = ("--", "--sched-cfg", '{"order": "sjf"}', "--mmax=24", "--enable-dynamic-jobs")
+    (place / "w.json").write_text(WORKLOAD.read_text().replace('"res": 32', '"res": 24'))
+    args = ("-p", "sx-ace", "-w", "w.json", "--policy", "easy", "-e", "out/")
+    done = run_cli("run", *args, *added, cwd=place)
+    assert done.returncode == 0, done.stderr
+    told = json.loads((place / "out" / "_summary.json").read_text())
+    assert told["policy"]["options"]["order"] == "sjf"
+    assert told["n_procs"] == 24
+    assert told["batsim_options"]["dynamic-jobs-enabled"] is True
+    compared = run_cli("compare", "out/_summary.json", "out/_summary.json", cwd=place)
+    assert (compared.returncode, compared.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "spelling", [("-m", "head0"), ("-mhead0",), ("--master-host", "head0"), ("--master-host=head0",)]
+)
+def test_options_for_batsim_in_any_spelling(spelling: tuple[str, ...], place: Path) -> None:
+    text = (ROOT / "platforms" / "cluster32.xml").read_text().replace('<prop id="role" value="master"/>', "")
+    (place / "p.xml").write_text(text)
+    args = ("-p", "p.xml", "-w", str(WORKLOAD), "--policy", "easy", "--", *spelling)
+    done = run_cli("run", *args, cwd=place)
+    assert done.returncode == 0, done.stderr
+
+
+def test_energy_by_name(place: Path) -> None:
+    args = ("-p", "sx-aurora", "-w", str(WORKLOAD), "--policy", "easy", "--", "-Eq")
+    assert run_cli("run", *args, cwd=place).returncode == 0
+    assert "wattage_per_state" in (place / "out_platform.xml").read_text()
+    told = json.loads((place / "out_summary.json").read_text())
+    assert told["batsim_options"]["energy"] is True
+    digest = hashlib.sha256((place / "out_platform.xml").read_bytes()).hexdigest()
+    assert told["inputs"]["platform"] == [{"file": "sx-aurora", "sha256": digest}]
+
+
+@pytest.mark.parametrize("suffix", ["_jobs.csv", "_summary.json", "_schedule.csv", "_w0.json", "_batsim.log"])
+def test_inputs_are_never_overwritten(suffix: str, place: Path) -> None:
+    path = place / f"x{suffix}"
+    path.write_text(WORKLOAD.read_text())
+    for command in ("run", "simulate")[: 1 if suffix in {"_w0.json", "_batsim.log"} else 2]:
+        done = run_cli(command, "-p", "sx-ace", "-w", path.name, "--policy", "easy", "-e", "x", cwd=place)
+        assert done.returncode == 2
+        assert f"x{suffix} is to be read; expected another file to write" in done.stderr
+        assert path.read_text() == WORKLOAD.read_text()
+
+
+def test_a_directory_in_the_way(place: Path) -> None:
+    (place / "out" / "r_jobs.csv").mkdir(parents=True)
+    done = run(place)
+    assert done.returncode == 2
+    assert "-e out/r: cannot write out/r_jobs.csv" in done.stderr
+
+
+def test_what_a_wrapper_started_is_ended_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "wait")
+    wrapper = place / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\n"{sys.executable}" "{STAND_IN}" "$@"\n')  # no exec: two processes
+    wrapper.chmod(0o755)
+    process = start(place, "--batsim", str(wrapper))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert_gone(place)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--", "-s", "tcp://x"), "'-s' among the arguments for Batsim; the socket between scheduler and Batsim"),
+        (("--", "--export=x"), "'--export=x' among the arguments for Batsim; give -e before the --"),
+        (("--", "-wx.json"), "'-wx.json' among the arguments for Batsim; give -w before the --"),
+        (("--batsim", "/nowhere/batsim"), "--batsim /nowhere/batsim: expected a program that can be run"),
+        (("stray.json",), "unrecognized arguments: stray.json"),
+        (("--journal", str(WORKLOAD)), "is to be read; expected another file to write"),
+    ],
+)
+def test_usage_errors(args: tuple[str, ...], said: str, place: Path) -> None:
+    done = run(place, *args)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert "there is no batsim on the PATH. Name it (--batsim PATH), use its Docker image" in done.stderr
+    done = run(tmp_path, "--image", "oarteam/batsim:4.0.0")
+    assert done.returncode == 2
+    assert "--image oarteam/batsim:4.0.0: there is no docker on the PATH" in done.stderr
+
+
+def test_the_image_is_started_with_the_files_under_their_own_names(place: Path) -> None:
+    """A stand-in for docker drops its own arguments and runs what the image would run."""
+    docker = place / "bin" / "docker"
+    docker.write_text(
+        f'#!/bin/sh\necho "$@" >> "{place}/docker"\n[ "$1" = run ] || exit 0\n'
+        f'while [ "$1" != oarteam/batsim:4.0.0 ]; do shift; done; shift\nexec "{sys.executable}" "{STAND_IN}" "$@"\n'
+    )
+    docker.chmod(0o755)
+    done = run(place, "--image", "oarteam/batsim:4.0.0")
+    assert done.returncode == 0, done.stderr
+    told = (place / "docker").read_text()
+    assert f"--volume {place}/out:{place}/out " in told
+    assert f"--volume {ROOT}/platforms:{ROOT}/platforms:ro" in told
+    assert f"--user {os.getuid()}:{os.getgid()}" in told
+    assert "--network host" in told
+    words = (place / "args").read_text().splitlines()
+    assert words[words.index("-e") + 1] == f"{place}/out/r"
+    assert words[words.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
+
+
+def test_a_container_is_killed_by_name(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "hang")
+    docker = place / "bin" / "docker"
+    docker.write_text(
+        f'#!/bin/sh\necho "$@" >> "{place}/docker"\n'
+        f'[ "$1" = kill ] && exec kill -9 "$(cat "{place}/pid")"\nexec "{sys.executable}" "{STAND_IN}"\n'
+    )
+    docker.chmod(0o755)
+    process = start(place, "--image", "oarteam/batsim:4.0.0")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert f"kill pybatsched-{process.pid}" in (place / "docker").read_text()
+    assert_gone(place)

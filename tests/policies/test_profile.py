@@ -1,0 +1,107 @@
+"""The profile of free processors against a table with one entry per second."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.policies.profile import Profile
+
+HORIZON = 40
+spans = st.tuples(st.integers(1, 4), st.integers(0, HORIZON - 1), st.integers(1, 20))
+
+
+class Table:
+    """The obvious twin: how many are free in each second, and for ever after the last."""
+
+    def __init__(self, n: int) -> None:
+        self.free = [n] * (2 * HORIZON)
+
+    def add(self, delta: int, start: int, end: float) -> None:
+        for t in range(start, min(int(min(end, 2 * HORIZON)), 2 * HORIZON)):
+            self.free[t] += delta
+
+    def earliest(self, n: int, span: int, not_before: int) -> float:
+        for start in range(not_before, 2 * HORIZON):
+            window = self.free[start : start + span] or self.free[-1:]
+            if min(window) >= n and (start + span <= 2 * HORIZON or self.free[-1] >= n):
+                return start
+        return math.inf
+
+
+@given(st.integers(1, 6), st.lists(spans, max_size=15), st.integers(1, 6), st.integers(1, 15), st.integers(0, 30))
+def test_earliest_is_the_earliest(n_procs: int, taken: list[Any], n: int, span: int, not_before: int) -> None:
+    profile, table = Profile(0.0, n_procs), Table(n_procs)
+    for k, start, length in taken:
+        profile.take(k, start, start + length)
+        table.add(-k, start, start + length)
+    assert [profile.free_at(t) for t in range(HORIZON)] == table.free[:HORIZON]
+    assert profile.most_free(not_before, not_before + span) == max(table.free[not_before : not_before + span])
+    assert profile.earliest(n, span, not_before) == table.earliest(n, span, not_before)
+
+
+@given(st.lists(spans, max_size=15), st.integers(1, 4), st.integers(1, 15), st.integers(0, 30), st.integers(1, 40))
+def test_better_is_the_earliest_place_around_the_others(
+    taken: list[Any], n: int, span: int, not_before: int, window: int
+) -> None:
+    profile = Profile(0.0, 6)
+    for k, start, length in taken:
+        at = profile.earliest(k, length, start)  # so that nothing is overbooked
+        profile.take(k, at, at + length)
+    place = profile.earliest(n, span, 35)
+    around = profile.earliest(n, span, not_before)  # without the job itself
+    profile.take(n, place, place + span)
+    expected = around if around < min(place, not_before + window) else place
+    if around < place:
+        # what is its own may be used: a window that reaches into the own place is feasible too
+        profile.give(n, place, place + span)
+        best = profile.earliest(n, span, not_before)
+        profile.take(n, place, place + span)
+        expected = best if best < not_before + window else place
+    assert profile.better(n, span, place, not_before, not_before + window) == expected
+
+
+@given(st.lists(spans, max_size=12), st.data())
+def test_giving_back_undoes_taking(taken: list[Any], data: st.DataObject) -> None:
+    profile = Profile(0.0, 10)
+    for k, start, length in taken:
+        profile.take(k, start, start + length)
+    for k, start, length in data.draw(st.permutations(taken)):
+        profile.give(k, start, start + length)
+    assert profile.steps() == [(0.0, 10)]
+
+
+@given(st.lists(spans, max_size=12), st.integers(0, HORIZON))
+def test_advancing_forgets_the_past_only(taken: list[Any], now: int) -> None:
+    profile, table = Profile(0.0, 20), Table(20)
+    for k, start, length in taken:
+        profile.take(k, start, start + length)
+        table.add(-k, start, start + length)
+    profile.advance(now)
+    assert profile.steps()[0][0] == now
+    assert [profile.free_at(t) for t in range(now, HORIZON)] == table.free[now:HORIZON]
+    steps = profile.steps()
+    assert all(a[1] != b[1] for a, b in itertools.pairwise(steps)), "neighbours are merged"
+
+
+def test_endless_jobs() -> None:
+    profile = Profile(0.0, 4)
+    profile.take(3, 5.0, math.inf)
+    assert profile.earliest(1, math.inf, 0.0) == 0.0
+    assert profile.earliest(2, math.inf, 0.0) == math.inf
+    assert profile.earliest(2, 5.0, 0.0) == 0.0
+    assert profile.earliest(2, 5.1, 0.0) == math.inf
+    profile.take(1, math.inf, math.inf)
+    profile.give(3, 5.0, math.inf)
+    assert profile.steps() == [(0.0, 4)]
+
+
+def test_a_hole_of_just_the_right_length_is_used_whatever_floats_do() -> None:
+    profile = Profile(0.0, 1)
+    profile.take(1, 0.3, 100.0)
+    assert 0.1 + 0.2 > 0.3
+    assert profile.earliest(1, 0.2, 0.1) == 0.1

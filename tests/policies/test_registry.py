@@ -1,0 +1,164 @@
+"""Finding policies, loading them from files, and where their options come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pybatsched.core import events as e
+from pybatsched.errors import InputError
+from pybatsched.policies import registry
+from pybatsched.policies.registry import PolicyPlan
+
+GOOD = """
+from pydantic import Field
+from pybatsched import Policy, Options
+
+class Knobs(Options):
+    size: int = Field(3, ge=1, description="how many")
+    name: str = "x"
+
+class Good(Policy):
+    '''Does nothing.'''
+    Options = Knobs
+    def decide(self, now):
+        return ()
+"""
+
+
+Writer = Callable[..., str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Writer:
+    def write(text: str, name: str = "mine.py") -> str:
+        (tmp_path / name).write_text(text)
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_shipped_policies_come_by_entry_point() -> None:
+    assert set(registry.available()) >= {"fcfs", "easy", "conservative"}
+    for name in ("fcfs", "easy", "conservative"):
+        source = registry.find(name)
+        assert source.cls.__module__ == f"pybatsched_schedulers.{name}"
+
+
+def test_by_path_with_and_without_class(write: Writer) -> None:
+    path = write(GOOD)
+    for name in (f"{path}:Good", path):
+        source = registry.find(name)
+        assert (source.cls.__name__, source.name, source.table_name) == ("Good", name, "Good")
+
+
+def test_a_file_may_import_its_neighbours(write: Writer) -> None:
+    write("FACTOR = 3\n", "neighbour_of_mine.py")
+    path = write("from neighbour_of_mine import FACTOR\n" + GOOD)
+    assert registry.find(f"{path}:Good").cls.__name__ == "Good"
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix", "message"),
+    [
+        (GOOD, ":Nope", "defines no Nope; it has: Good"),
+        ("x = 1", "", "say which class"),
+        ("import no_such_module_anywhere", ":X", "ModuleNotFoundError"),
+        ("def broken(:\n", ":X", "SyntaxError"),
+        ("1 / 0\n", ":X", r"ZeroDivisionError.*mine.py, line 1"),
+        ("raise SystemExit(3)", ":X", "SystemExit"),
+        ("raise GeneratorExit", ":X", "GeneratorExit"),
+        ("class X: pass", ":X", "class X, which is no subclass of pybatsched.Policy"),
+        ("X = 3", ":X", "is a int, which is no subclass"),
+        ("from pybatsched import Policy\nclass X(Policy): pass", ":X", "defines no decide"),
+        (GOOD + "\n    Options = dict\n", ":Good", "Options must be a pydantic model"),
+    ],
+)
+def test_broken_files_give_one_clear_message(write: Writer, text: str, suffix: str, message: str) -> None:
+    path = write(text)
+    with pytest.raises(InputError, match=message) as caught:
+        registry.find(path + suffix)
+    assert "mine.py" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_names(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no policy 'esay'; installed: conservative, dbf, easy, fcfs, redirection"):
+        registry.find("esay")
+    with pytest.raises(InputError, match="there is no file"):
+        registry.find(f"{tmp_path}/gone.py:X")
+
+
+def test_a_broken_installed_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = metadata.EntryPoint("bad", "no_such_package:Thing", registry.GROUP)
+    monkeypatch.setattr(registry, "available", lambda: {"bad": entry})
+    with pytest.raises(InputError, match=r"policy 'bad' \(no_such_package:Thing\) cannot be loaded"):
+        registry.find("bad")
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+
+def begins(sched_config: str) -> e.SimulationBegins:
+    return e.SimulationBegins(config={"sched-config": sched_config}, timestamp=0.0)
+
+
+def test_precedence(write: Writer) -> None:
+    source = registry.find(write(GOOD))
+    plan = PolicyPlan(source, {"size": 30}, {"size": 10, "name": "file"}, "my.toml")
+    assert plan.options_for(None).model_dump() == {"size": 30, "name": "file"}
+    assert plan.options_for(begins('{"size": 20, "name": "batsim"}')).model_dump() == {"size": 30, "name": "batsim"}
+    assert PolicyPlan(source).options_for(begins("")).model_dump() == {"size": 3, "name": "x"}
+
+
+@pytest.mark.parametrize(
+    ("given", "from_file", "said", "message"),
+    [
+        ({"sise": 1}, {}, "", r"has no option 'sise' \(from -o\); it knows: size, name"),
+        ({}, {"sise": 1}, "", r"no option 'sise' \(from my.toml\)"),
+        ({}, {}, '{"sise": 1}', r"no option 'sise' \(from Batsim's --sched-cfg\)"),
+        ({"size": 0}, {}, "", r"option size \(from -o\): .*greater than or equal to 1, got 0"),
+        ({"size": "many"}, {}, "", r"option size \(from -o\): .*integer.*, got 'many'"),
+        ({}, {}, "size=3", "--sched-cfg is no JSON object"),
+        ({}, {}, "[1]", "--sched-cfg must be a JSON object"),
+        ({}, {}, '{"policy": "easy"}', "asks for policy 'easy', but --policy is"),
+    ],
+)
+def test_bad_options_name_their_source(
+    write: Writer, given: dict[Any, Any], from_file: dict[Any, Any], said: str, message: str
+) -> None:
+    plan = PolicyPlan(registry.find(write(GOOD)), given, from_file, "my.toml")
+    with pytest.raises(InputError, match=message):
+        plan.options_for(begins(said))
+
+
+def test_what_is_missing_may_still_come_from_batsim(write: Writer) -> None:
+    required = GOOD.replace("size: int = Field(3, ge=1", "size: int = Field(ge=1")
+    plan = PolicyPlan(registry.find(write(required)))
+    plan.check_early()
+    options: Any = plan.options_for(begins('{"size": 5}'))
+    assert options.size == 5
+    with pytest.raises(InputError, match="option size"):
+        plan.options_for(begins(""))
+    with pytest.raises(InputError, match="option size"):
+        PolicyPlan(plan.source, {"size": 0}).check_early()
+    with pytest.raises(InputError, match="no option 'sise'"):
+        PolicyPlan(plan.source, {"sise": 1}).check_early()
+
+
+def test_sched_config_may_name_the_policy(write: Writer) -> None:
+    options: Any = PolicyPlan(registry.find("easy")).options_for(begins('{"policy": "easy", "order": "sjf"}'))
+    assert options.order == "sjf"
+    plan = PolicyPlan(registry.find(write(GOOD)))
+    options = plan.options_for(begins('{"policy": "Good", "size": 4}'))
+    assert options.size == 4
+
+
+def test_a_constructor_that_raises_is_the_plugins_fault(write: Writer) -> None:
+    plan = PolicyPlan(registry.find(write(GOOD + "\n    def __init__(self, options):\n        raise KeyError('x')\n")))
+    with pytest.raises(InputError, match="cannot be made: KeyError"):
+        plan.make(begins(""))

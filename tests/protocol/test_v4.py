@@ -1,0 +1,304 @@
+"""The codec, case by case: one table for both directions, then what older and foreign peers send, then nonsense."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.errors import RemoteProtocolError
+from pybatsched.protocol import Message, v4
+from pybatsched.protocol.v4_shapes import DECISION_SHAPES, EVENT_SHAPES
+
+
+def procs(text: str) -> IntervalSet:
+    return IntervalSet.parse(text)
+
+
+# (the object, its type on the wire, its data)
+EVENTS: list[tuple[e.Event, str, dict[str, Any]]] = [
+    (e.SimulationEnds(timestamp=1.5), "SIMULATION_ENDS", {}),
+    (
+        e.JobSubmitted("w0!1", {"id": "w0!1", "res": 2, "user": "pat"}, timestamp=1.5),
+        "JOB_SUBMITTED",
+        {"job_id": "w0!1", "job": {"id": "w0!1", "res": 2, "user": "pat"}},
+    ),
+    (
+        e.JobSubmitted("w0!1", {"id": "w0!1"}, {"type": "delay", "delay": 1}, timestamp=1.5),
+        "JOB_SUBMITTED",
+        {"job_id": "w0!1", "job": {"id": "w0!1"}, "profile": {"type": "delay", "delay": 1}},
+    ),
+    (
+        e.JobCompleted("w0!1", "COMPLETED_FAILED", 3, "0-1 4", timestamp=1.5),
+        "JOB_COMPLETED",
+        {"job_id": "w0!1", "job_state": "COMPLETED_FAILED", "return_code": 3, "alloc": "0-1 4"},
+    ),
+    (
+        e.JobKilled(("a", "b"), {"a": {"profile_name": "p", "progress": 0.5}}, timestamp=1.5),
+        "JOB_KILLED",
+        {"job_ids": ["a", "b"], "job_progress": {"a": {"profile_name": "p", "progress": 0.5}}},
+    ),
+    (
+        e.ResourceStateChanged(procs("0-3 7"), "2", timestamp=1.5),
+        "RESOURCE_STATE_CHANGED",
+        {"resources": "0-3 7", "state": "2"},
+    ),
+    (e.RequestedCall(timestamp=1.5), "REQUESTED_CALL", {}),
+    (e.Notify("no_more_static_job_to_submit", timestamp=1.5), "NOTIFY", {"type": "no_more_static_job_to_submit"}),
+    (
+        e.Notify("event_machine_available", procs("1 3"), timestamp=1.5),
+        "NOTIFY",
+        {"type": "event_machine_available", "resources": "1 3"},
+    ),
+    (e.Answer(12.5, timestamp=1.5), "ANSWER", {"consumed_energy": 12.5}),
+    (e.Query({"estimate_waiting_time": {}}, timestamp=1.5), "QUERY", {"requests": {"estimate_waiting_time": {}}}),
+    (e.FromJobMsg("w0!1", {"want": 2}, timestamp=1.5), "FROM_JOB_MSG", {"job_id": "w0!1", "msg": {"want": 2}}),
+    (e.FromJobMsg("w0!1", None, timestamp=1.5), "FROM_JOB_MSG", {"job_id": "w0!1", "msg": None}),
+    (e.UnknownEvent("SNOW", {"cm": 3}, timestamp=1.5), "SNOW", {"cm": 3}),
+]
+
+DECISIONS: list[tuple[d.Decision, str, dict[str, Any]]] = [
+    (d.ExecuteJob("w0!1", procs("0-1"), timestamp=1.5), "EXECUTE_JOB", {"job_id": "w0!1", "alloc": "0-1"}),
+    (
+        d.ExecuteJob("w0!1", procs("0"), mapping={"0": "0"}, timestamp=1.5),
+        "EXECUTE_JOB",
+        {"job_id": "w0!1", "alloc": "0", "mapping": {"0": "0"}},
+    ),
+    (
+        d.ExecuteJob("w0!1", procs("0"), storage_mapping={"pfs": 4}, timestamp=1.5),
+        "EXECUTE_JOB",
+        {"job_id": "w0!1", "alloc": "0", "storage_mapping": {"pfs": 4}},
+    ),
+    (
+        d.ExecuteJob("w0!1", procs("0"), additional_io_job={"alloc": "4", "profile_name": "io"}, timestamp=1.5),
+        "EXECUTE_JOB",
+        {"job_id": "w0!1", "alloc": "0", "additional_io_job": {"alloc": "4", "profile_name": "io"}},
+    ),
+    (d.RejectJob("w0!1", timestamp=1.5), "REJECT_JOB", {"job_id": "w0!1"}),
+    (d.KillJob(("a", "b"), timestamp=1.5), "KILL_JOB", {"job_ids": ["a", "b"]}),
+    (d.CallMeLater(20.25, timestamp=1.5), "CALL_ME_LATER", {"timestamp": 20.25}),
+    (
+        d.SetResourceState(procs("0-3"), "13", timestamp=1.5),
+        "SET_RESOURCE_STATE",
+        {"resources": "0-3", "state": "13"},
+    ),
+    (d.SetJobMetadata("a", "x=1", timestamp=1.5), "SET_JOB_METADATA", {"job_id": "a", "metadata": "x=1"}),
+    (d.ChangeJobState("a", "RUNNING", timestamp=1.5), "CHANGE_JOB_STATE", {"job_id": "a", "job_state": "RUNNING"}),
+    (
+        d.RegisterJob("dyn!1", {"id": "dyn!1", "subtime": 1.5, "res": 1, "profile": "p"}, timestamp=1.5),
+        "REGISTER_JOB",
+        {"job_id": "dyn!1", "job": {"id": "dyn!1", "subtime": 1.5, "res": 1, "profile": "p"}},
+    ),
+    (
+        d.RegisterProfile("dyn", "p", {"type": "delay", "delay": 0.1}, timestamp=1.5),
+        "REGISTER_PROFILE",
+        {"workload_name": "dyn", "profile_name": "p", "profile": {"type": "delay", "delay": 0.1}},
+    ),
+    (d.Notify("registration_finished", timestamp=1.5), "NOTIFY", {"type": "registration_finished"}),
+    (d.Query({"consumed_energy": {}}, timestamp=1.5), "QUERY", {"requests": {"consumed_energy": {}}}),
+    (
+        d.Answer({"job_id": "1", "estimated_waiting_time": 3.0}, timestamp=1.5),
+        "ANSWER",
+        {"estimate_waiting_time": {"job_id": "1", "estimated_waiting_time": 3.0}},
+    ),
+    (d.ToJobMsg("a", "go", timestamp=1.5), "TO_JOB_MSG", {"job_id": "a", "msg": "go"}),
+    (d.UnknownDecision("DANCE", {}, timestamp=1.5), "DANCE", {}),
+]
+
+
+def wire(kind: str, data: dict[str, Any], **beside: Any) -> dict[str, Any]:
+    return {"now": 2.0, "events": [{"timestamp": 1.5, "type": kind, "data": data, **beside}]}
+
+
+@pytest.mark.parametrize(("event", "kind", "data"), EVENTS, ids=[case[1] for case in EVENTS])
+def test_event_both_ways(event: e.Event, kind: str, data: dict[str, Any]) -> None:
+    text = wire(kind, data)
+    assert json.loads(v4.encode_events(Message(2.0, (event,)))) == text
+    assert v4.decode_events(json.dumps(text).encode()) == Message(2.0, (event,))
+
+
+@pytest.mark.parametrize(("decision", "kind", "data"), DECISIONS, ids=[case[1] for case in DECISIONS])
+def test_decision_both_ways(decision: d.Decision, kind: str, data: dict[str, Any]) -> None:
+    text = wire(kind, data)
+    assert json.loads(v4.encode_decisions(Message(2.0, (decision,)))) == text
+    assert v4.decode_decisions(json.dumps(text).encode()) == Message(2.0, (decision,))
+
+
+def test_every_type_of_the_protocol_is_in_the_tables() -> None:
+    assert {case[1] for case in EVENTS} >= {shape.name for shape in EVENT_SHAPES} - {"SIMULATION_BEGINS"}
+    assert {case[1] for case in DECISIONS} >= {shape.name for shape in DECISION_SHAPES}
+
+
+def one_event(kind: str, data: Any, **beside: Any) -> Any:
+    raw = json.dumps(wire(kind, data, **beside)).encode()
+    message = v4.decode_events(raw)
+    assert json.loads(v4.encode_events(message)) == json.loads(raw), "it must be written as it was read"
+    return message.items[0]
+
+
+def test_batsim_3_1_says_less() -> None:
+    begins = one_event(
+        "SIMULATION_BEGINS",
+        {
+            "nb_resources": 2,
+            "nb_compute_resources": 2,
+            "nb_storage_resources": 0,
+            "allow_compute_sharing": False,
+            "allow_storage_sharing": True,
+            "config": {"redis-enabled": False, "dynamic-jobs-enabled": True},
+            "compute_resources": [{"id": 0, "name": "n0", "state": "idle", "properties": {}}, {"id": 1}],
+            "storage_resources": [],
+            "workloads": {"w0": "w.json"},
+            "profiles": {"w0": {}},
+        },
+    )
+    assert begins.option("dynamic-jobs-enabled") is True
+    assert begins.option("sched-config") is None
+    assert begins.compute_resources[1] == e.Resource(1)
+
+
+def test_wrench_says_it_differently() -> None:
+    completed = one_event("JOB_COMPLETED", {"job_id": "12", "status": "SUCCESS", "kill_reason": ""})
+    assert (completed.job_id, completed.final_state) == ("12", "COMPLETED_SUCCESSFULLY")
+    assert completed.extra == {"status": "SUCCESS", "kill_reason": ""}
+    assert one_event("JOB_COMPLETED", {"job_id": 12, "status": "TIMEOUT"}).job_id == "12"
+    assert one_event("JOB_KILLED", {"job_ids": [1, "2"]}).job_ids == ("1", "2")
+
+
+def test_unknown_members_are_kept_everywhere() -> None:
+    event = one_event("REQUESTED_CALL", {"forWhat": 3}, color="red")
+    assert (event.extra, event.beside) == ({"forWhat": 3}, {"color": "red"})
+    raw = b'{"now": 1, "events": [], "weather": {"rain": [1, 2.5]}}'
+    message = v4.decode_events(raw)
+    assert message.extra == {"weather": {"rain": [1, 2.5]}}
+    assert json.loads(v4.encode_events(message)) == json.loads(raw)
+
+
+def test_odd_values_are_kept_as_they_came() -> None:
+    assert one_event("JOB_SUBMITTED", {"job_id": "a", "job": {"res": 1}, "profile": None}).profile is None
+    assert one_event("NOTIFY", {"type": "mine", "resources": [1, 2]}).procs is None
+    assert one_event("NOTIFY", {"type": "mine", "resources": "3-4 1"}).procs == procs("1 3-4")
+    assert one_event("ANSWER", {"consumed_energy": 9007199254740993}).consumed_energy == 9007199254740992.0
+    assert one_event("JOB_SUBMITTED", {"job_id": "a", "job": {"big": 10**30}}).job["big"] == 10**30
+
+
+NONSENSE = [
+    (b"", "", "JSON"),
+    (b"{", "", "JSON"),
+    (b"\x00\xff\xfe", "", "JSON"),
+    (b'"\xff"', "", "UTF-8"),
+    (b"[]", "", "object"),
+    (b"null", "", "object"),
+    (b"[" * 100_000, "", "JSON"),
+    (b'{"events": []}', "now", "no 'now'"),
+    (b'{"now": "1", "events": []}', "now", "a number"),
+    (b'{"now": true, "events": []}', "now", "a number"),
+    (b'{"now": null, "events": []}', "now", "a number"),
+    (b'{"now": NaN, "events": []}', "", "JSON"),
+    (b'{"now": 1e999, "events": []}', "", "JSON"),
+    (b'{"now": 1' + b"0" * 400 + b', "events": []}', "now", "a number"),
+    (b'{"now": 1}', "events", "no 'events'"),
+    (b'{"now": 1, "events": {}}', "events", "an array"),
+    (b'{"now": 1, "events": [3]}', "events[0]", "an object"),
+    (b'{"now": 1, "events": [{"type": "X", "data": {}}]}', "events[0].timestamp", "no 'timestamp'"),
+    (b'{"now": 1, "events": [{"timestamp": 1, "data": {}}]}', "events[0].type", "no 'type'"),
+    (b'{"now": 1, "events": [{"timestamp": 1, "type": "X"}]}', "events[0].data", "no 'data'"),
+    (b'{"now": 1, "events": [{"timestamp": "x", "type": "X", "data": {}}]}', "events[0].timestamp", "a number"),
+    (b'{"now": 1, "events": [{"timestamp": 1, "type": 1, "data": {}}]}', "events[0].type", "a text"),
+    (b'{"now": 1, "events": [{"timestamp": 1, "type": "X", "data": []}]}', "events[0].data", "an object"),
+]
+
+
+@pytest.mark.parametrize(("raw", "field", "expected"), NONSENSE)
+def test_nonsense_is_refused_by_name(raw: bytes, field: str, expected: str) -> None:
+    for decode in (v4.decode_events, v4.decode_decisions):
+        with pytest.raises(RemoteProtocolError) as caught:
+            decode(raw)
+        assert caught.value.field == field
+        assert expected in str(caught.value)
+        assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "field", "expected"),
+    [
+        ("JOB_SUBMITTED", {}, "job_id", "got nothing"),
+        ("JOB_SUBMITTED", {"job_id": None}, "job_id", "got null"),
+        ("JOB_SUBMITTED", {"job_id": ["a"]}, "job_id", "a job id"),
+        ("JOB_SUBMITTED", {"job_id": "a", "job": 3}, "job", "an object"),
+        ("JOB_COMPLETED", {"job_id": "a", "return_code": "0"}, "return_code", "an integer"),
+        ("JOB_COMPLETED", {"job_id": "a", "return_code": True}, "return_code", "an integer"),
+        ("JOB_KILLED", {"job_ids": "a"}, "job_ids", "an array"),
+        ("RESOURCE_STATE_CHANGED", {"resources": "3-1", "state": "0"}, "resources", "ends before it starts"),
+        ("RESOURCE_STATE_CHANGED", {"resources": "1,2", "state": "0"}, "resources", "1,2"),
+        ("SIMULATION_BEGINS", {"compute_resources": [{"name": "x"}]}, "compute_resources", "no id"),
+        ("SIMULATION_BEGINS", {"compute_resources": [{"id": "0"}]}, "compute_resources", "id of a resource"),
+        ("SIMULATION_BEGINS", {"nb_resources": 2.5}, "nb_resources", "an integer"),
+    ],
+)
+def test_wrong_members_are_refused_by_name(kind: str, data: dict[str, Any], field: str, expected: str) -> None:
+    with pytest.raises(RemoteProtocolError) as caught:
+        v4.decode_events(json.dumps(wire(kind, data)).encode())
+    assert caught.value.field == f"events[0].data.{field}"
+    assert expected in str(caught.value)
+
+
+def test_batsim_5_is_recognised_by_its_handshake() -> None:
+    text = b"probe settings"
+    with pytest.raises(RemoteProtocolError, match="Batsim 5"):
+        v4.decode_events(len(text).to_bytes(4, "little") + text)
+    with pytest.raises(RemoteProtocolError, match="Batsim 5"):
+        v4.decode_events(bytes(4))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_are_written_so_that_they_read_back_the_same(value: float) -> None:
+    raw = v4.encode_decisions(Message(value, (d.CallMeLater(value, timestamp=value),)))
+    read = json.loads(raw)
+    for back in (read["now"], read["events"][0]["timestamp"], read["events"][0]["data"]["timestamp"]):
+        assert math.copysign(1, back) == math.copysign(1, value)
+        assert back == value
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = sorted({m.key for shape in EVENT_SHAPES + DECISION_SHAPES for m in shape.members})
+TYPES = sorted({shape.name for shape in EVENT_SHAPES + DECISION_SHAPES})
+
+
+@given(
+    st.sampled_from(["event", "decision"]),
+    st.sampled_from(TYPES) | st.text(),
+    st.dictionaries(st.sampled_from(KEYS) | st.text(), json_values | st.sampled_from(["0-3", "a", ["x"], {}, "5 1-2"])),
+    st.dictionaries(st.text(), json_values, max_size=3),
+)
+def test_anything_is_either_refused_or_kept_to_the_last_member(
+    side: str, kind: str, data: dict[str, Any], beside: dict[str, Any]
+) -> None:
+    text = {"now": 1.0, "events": [{**beside, "timestamp": 0.5, "type": kind, "data": data}], "more": beside}
+    decode, encode = (
+        (v4.decode_events, v4.encode_events) if side == "event" else (v4.decode_decisions, v4.encode_decisions)
+    )
+    try:
+        message = decode(json.dumps(text).encode())
+    except RemoteProtocolError as error:
+        assert error.field.startswith("events[0].data")
+    else:
+        assert json.loads(encode(message)) == text  # type: ignore[arg-type]
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_crash_the_reader(raw: bytes) -> None:
+    with contextlib.suppress(RemoteProtocolError):
+        v4.decode_events(raw)

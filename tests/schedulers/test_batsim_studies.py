@@ -1,0 +1,69 @@
+"""Redirection and deadline-based backfilling beside the real Batsim: the same jobs as on the embedded simulator."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.places import RECORDED
+from support.process import Server
+from support.simulated import rows, same_jobs
+
+from pybatsched.cli import main
+
+pytestmark = pytest.mark.batsim
+
+PLATFORM = RECORDED / "fuzz-11" / "platform.xml"
+N_PROCS = 8
+
+
+def crowd(seed: int, n_jobs: int) -> dict[str, Any]:
+    """Draw a crowd of delays, parallel tasks and composed jobs; every third one has a deadline."""
+    dice = random.Random(seed)
+    profiles: dict[str, Any] = {f"d{s}": {"type": "delay", "delay": s} for s in (1, 2, 2.5, 5, 9, 40)}
+    profiles["p"] = {"type": "parallel_homogeneous", "cpu": 4e9, "com": 0}
+    profiles["c"] = {"type": "composed", "repeat": 2, "seq": ["d1", "d2.5"]}
+    jobs = []
+    at = 0.0
+    for index in range(n_jobs):
+        at = round(at + dice.choice([0, 0.5, 1, 2, 6]), 6)
+        name = dice.choice(sorted(profiles))
+        job = {"id": str(index), "subtime": at, "res": dice.choice([1, 1, 2, 2, 3, 6]), "profile": name, "walltime": 60}
+        if name.startswith("d"):
+            job["estimate"] = profiles[name]["delay"] + dice.choice([0, 0, 3])
+        if index % 3 == 2:
+            job["max_stay"] = 60 + dice.choice([0, 30, 400])
+        jobs.append(job)
+    return {"nb_res": N_PROCS, "jobs": jobs, "profiles": profiles}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ("redirection", "group_size=2", "theta=2"),
+        ("redirection", "alpha=0.25", "theta=1", "filter=none", "decision=per_round", "principal=conservative"),
+        ("dbf",),
+        ("dbf", "fixpoint=false", "infeasible=reject"),
+    ],
+    ids=" ".join,
+)
+def test_the_same_jobs_as_on_the_embedded_simulator(policy: tuple[str, ...], seed: int, tmp_path: Path) -> None:
+    (tmp_path / "platform.xml").write_text(PLATFORM.read_text())
+    (tmp_path / "w.json").write_text(json.dumps(crowd(seed, 80)))
+    args = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--enable-dynamic-jobs"]
+    options = [word for text in policy[1:] for word in ("-o", text)]
+    with Server("--policy", policy[0], *options) as server:
+        command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
+        batsim = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        code = server.finish()
+    assert batsim.returncode == 0
+    mine = str(tmp_path / "mine")
+    assert main(["simulate", *args, "--policy", policy[0], *options, "-e", mine, "--quiet"]) == code
+    same_jobs(Path(f"{mine}_jobs.csv"), tmp_path / "theirs_jobs.csv")
+    if policy[0] == "redirection":
+        assert any("kind=requeue" in row["metadata"] for row in rows(tmp_path / "theirs_jobs.csv"))

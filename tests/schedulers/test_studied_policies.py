@@ -1,0 +1,311 @@
+"""Redirection and deadline-based backfilling as their users meet them: over sockets, with bad options, at the end."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.process import Peer, Server, run_cli
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.errors import InputError
+from pybatsched.live.server import ServerOptions, serve
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
+
+N_PROCS = 8
+DYNAMIC = {"dynamic-jobs-enabled": True}
+
+
+def drawn(seed: int, n_jobs: int = 60) -> Workload:
+    """Draw a crowded workload in which every third job has a deadline."""
+    dice = random.Random(seed)
+    workload = Workload()
+    at = 0.0
+    for index in range(n_jobs):
+        at += dice.choice([0, 0.5, 1, 2, 6])
+        run = dice.choice([1, 2, 2.5, 5, 9, 40])
+        estimate = run + dice.choice([0, 0, 0, 3])
+        stay = {"max_stay": estimate + dice.choice([0, 10, 40, 200])} if index % 3 == 2 else {}
+        n = dice.choice([1, 1, 2, 2, 3, 6])
+        workload.job(index, n=n, s=run, at=at, estimate=estimate, walltime=estimate + 1, **stay)
+    return workload
+
+
+def told(run: FakeBatsim) -> dict[str, tuple[Any, ...]]:
+    assert not run.deadlocked
+    return {job.id: (job.started_at, job.ended_at, str(job.procs), job.metadata) for job in run.jobs.values()}
+
+
+@contextmanager
+def serving(session: Session) -> Iterator[str]:
+    """Serve a session on a real socket, in a thread."""
+    ready, endpoints = threading.Event(), []
+
+    def on_ready(endpoint: str) -> None:
+        endpoints.append(endpoint)
+        ready.set()
+
+    options = ServerOptions("tcp://127.0.0.1:*", timeout_s=20)
+    thread = threading.Thread(target=serve, args=(session, options, on_ready))
+    thread.start()
+    assert ready.wait(20)
+    yield endpoints[0]
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+OVER_A_SOCKET = [
+    ("redirection", {"group_size": 2, "theta": 2}),
+    ("redirection", {"alpha": 0.25, "theta": 1, "filter": "none", "decision": "per_round", "principal": "dbf"}),
+    ("dbf", {}),
+    ("dbf", {"fixpoint": False, "infeasible": "reject"}),
+]
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    ("policy", "options"), OVER_A_SOCKET, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_the_same_over_a_real_socket(policy: str, options: dict[str, Any], seed: int) -> None:
+    workload = drawn(seed)
+    with serving(Session(plan_for(policy, **options), checked=True)) as endpoint, Peer(endpoint) as peer:
+        run = FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(peer.ask)
+    assert told(run) == told(run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options))
+
+
+@pytest.mark.parametrize(
+    ("policy", "given", "said"),
+    [
+        ("redirection", ["alpha=1"], "option alpha (from -o): Input should be less than 1, got 1"),
+        ("redirection", ["alpha=-0.1"], "option alpha (from -o): Input should be greater than or equal to 0"),
+        ("redirection", ["theta=-1"], "option theta (from -o): Input should be greater than or equal to 0"),
+        ("redirection", ["theta=nan"], "option theta (from -o): Input should be greater than or equal to 0"),
+        ("redirection", ["group_size=9"], "group_size = 9 leaves no principal group; the platform has 8 processors"),
+        ("redirection", ["group_size=8"], "group_size = 8 leaves no principal group; the platform has 8 processors"),
+        ("redirection", ["alpha=0.9"], "alpha = 0.9 leaves no principal group; the platform has 8 processors"),
+        ("redirection", ["filter=p"], "option filter (from -o): Input should be 'q', 'w', 'none' or 'w_paper'"),
+        ("redirection", ["conflict=x"], "'greatest_walltime', 'greatest_count', 'latest_start' or 'widest'"),
+        ("redirection", ["principal=fifo"], "option principal: there is no policy 'fifo'; installed: conservative,"),
+        ("redirection", ["principal=redirection"], "'redirection' is no policy with one queue"),
+        ("redirection", ['redirected_options={"x": 1}'], "option redirected: policy easy has no option 'x'"),
+        ("redirection", ["alpha=0.2", "group_size=2"], "expected either alpha or group_size"),
+        (
+            "redirection",
+            ["redirected=dbf", 'redirected_options={"infeasible": "reject"}'],
+            "option redirected: dbf with these options may reject a job that was killed for its sake",
+        ),
+        ("dbf", ["promote=all"], "option promote (from -o): Input should be 'max' or 'each'"),
+        ("dbf", ["infeasible=kill"], "option infeasible (from -o): Input should be 'regular' or 'reject'"),
+    ],
+)
+def test_bad_options(policy: str, given: list[str], said: str, tmp_path: Path) -> None:
+    done = simulate(Workload().job("a", n=1, s=1, walltime=2), tmp_path, policy, *given)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"deadline": 9, "max_stay": 9}, "job w0!a has both deadline and max_stay; expected one of them"),
+        ({"deadline": "soon"}, "job w0!a, field deadline: expected a number of seconds, got soon"),
+        ({"max_stay": -1}, "job w0!a, field max_stay: expected at least 0 seconds, got -1"),
+        ({"max_stay": None}, "job w0!a, field max_stay: expected a number of seconds, got nothing"),
+        ({"deadline": [1]}, "job w0!a, field deadline: expected a number of seconds, got [1]"),
+    ],
+)
+def test_bad_deadlines(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as raised:
+        run_policy("dbf", Workload().job("a", n=1, s=1, walltime=2, **fields), 1)
+    assert said in str(raised.value)
+
+
+def simulate(workload: Workload, folder: Path, policy: str, *given: str) -> Any:
+    content = {"nb_res": N_PROCS, "jobs": workload.jobs, "profiles": workload.profiles}
+    (folder / "w.json").write_text(json.dumps(content))
+    options = [word for text in given for word in ("-o", text)]
+    args = ["--procs", str(N_PROCS), "-w", str(folder / "w.json"), "--policy", policy, "-e", str(folder / "run")]
+    return run_cli("simulate", *args, *options)
+
+
+def test_the_defaults_are_written_down_without_a_word(tmp_path: Path) -> None:
+    """No warning of a library's own, and a summary that is JSON, with a threshold of infinity too."""
+    jobs = Workload().job("a", n=1, s=1, walltime=2)
+    for given, theta in (([], 10), (["theta=inf"], "inf"), (["theta=3"], 3)):
+        done = simulate(jobs, tmp_path, "redirection", *given)
+        assert (done.returncode, done.stderr) == (0, "")
+        summary = json.loads((tmp_path / "run_summary.json").read_text(), parse_constant=pytest.fail)
+        assert summary["policy"]["options"]["theta"] == theta
+
+
+def overrun() -> Workload:
+    """A job takes longer than it said, so one with a deadline that was accepted behind it is late."""
+    return (
+        Workload()
+        .job("liar", n=8, s=20, estimate=5, walltime=30)
+        .job("late", n=8, s=2, at=1, estimate=2, walltime=3, deadline=9)
+    )
+
+
+def test_a_missed_deadline_is_said_and_is_exit_code_7(tmp_path: Path) -> None:
+    done = simulate(overrun(), tmp_path, "dbf")
+    assert done.returncode == 7
+    assert "the policy broke 1 of its promises" in done.stderr
+    assert "job w0!late was accepted with the deadline 9.0 and ended at 22.0" in done.stderr
+    summary = json.loads((tmp_path / "run_summary.json").read_text())
+    assert summary["broken_promises"] == ["job w0!late was accepted with the deadline 9.0 and ended at 22.0"]
+    assert summary["finished"]
+
+
+def test_a_served_run_that_missed_a_deadline_is_exit_code_7() -> None:
+    with Server("--policy", "dbf") as server, Peer(server.wait_ready()) as peer:
+        FakeBatsim(overrun(), N_PROCS).run(peer.ask)
+        assert server.finish() == 7
+    assert "job w0!late was accepted with the deadline 9.0 and ended at 22.0" in server.errors
+
+
+def test_who_cannot_meet_its_deadline_is_rejected_if_you_like(tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=8, s=9, walltime=10).job("b", n=1, s=5, at=1, walltime=6, deadline=12)
+    assert simulate(jobs, tmp_path, "dbf").returncode == 0
+    done = simulate(jobs, tmp_path, "dbf", "infeasible=reject")
+    assert done.returncode == 0
+    assert "1 rejected, first reason: cannot meet its deadline 12.0" in done.stdout
+
+
+def test_jobs_without_a_time_are_refused_with_the_reason(tmp_path: Path) -> None:
+    done = simulate(Workload().job("a", n=1, s=1, max_stay=9), tmp_path, "dbf")
+    assert "has neither walltime nor estimate" in done.stdout
+    assert simulate(Workload().job("a", n=1, s=1, max_stay=9), tmp_path, "dbf", "assume_walltime=5").returncode == 0
+
+
+@pytest.mark.parametrize(("size", "remarked"), [(1, True), (2, False)])
+def test_a_group_too_small_for_anybody_is_remarked(size: int, remarked: bool, tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=2, s=9, walltime=10).job("b", n=3, s=5, at=1, walltime=6)
+    done = simulate(jobs, tmp_path, "redirection", f"group_size={size}")
+    assert done.returncode == 0
+    remark = "nobody could be redirected: the group has 1 processors, and no job asked for fewer than 2"
+    assert (remark in done.stderr) is remarked
+    with Server("--policy", "redirection", "-o", f"group_size={size}") as server, Peer(server.wait_ready()) as peer:
+        FakeBatsim(jobs, N_PROCS, config=DYNAMIC).run(peer.ask)
+        assert server.finish() == 0
+    assert (remark in server.errors) is remarked
+
+
+def test_a_job_larger_than_the_principal_group_is_refused_with_the_reason(tmp_path: Path) -> None:
+    done = simulate(Workload().job("a", n=7, s=9, walltime=10), tmp_path, "redirection", "group_size=2")
+    assert "can never fit: asks for 7 processors, partition principal has 6" in done.stdout
+
+
+def test_redirection_is_told_by_explain(tmp_path: Path) -> None:
+    jobs = Workload().job("long", n=2, s=100, walltime=101).job("wide", n=4, s=5, walltime=6)
+    for index in range(4):
+        jobs.job(f"small{index}", n=2, s=5, at=1 + index, walltime=6)
+    content = {"nb_res": N_PROCS, "jobs": jobs.jobs, "profiles": jobs.profiles}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ["--procs", "8", "-w", str(tmp_path / "w.json"), "--policy", "redirection", "-e", str(tmp_path / "run")]
+    args += ["-o", "group_size=2", "-o", "theta=1", "--journal", str(tmp_path / "run.pbj")]
+    assert run_cli("simulate", *args).returncode == 0
+    said = run_cli("explain", str(tmp_path / "run.pbj"), "w0!long").stdout
+    assert "redirected: 2 jobs came and waited, more than theta = 1" in said
+    assert run_cli("replay", str(tmp_path / "run.pbj")).returncode == 0
+
+
+def test_a_job_that_ends_as_it_is_to_be_redirected_is_not_run_again() -> None:
+    """The kill goes out, and the job has ended when it arrives: its end comes first, then an empty answer."""
+    session = Session(plan_for("redirection", group_size=2, theta=0), checked=True)
+    engine = session.engine
+    hosts = tuple(e.Resource(i, f"n{i}", "idle") for i in range(N_PROCS))
+    profiles = {"w0": {"d": {"type": "delay", "delay": 10}}}
+    begins = e.SimulationBegins(
+        n_resources=N_PROCS, config=DYNAMIC, compute_resources=hosts, profiles=profiles, timestamp=0.0
+    )
+    engine.step(0.0, [begins])
+
+    def submitted(name: str, n: int, at: float) -> e.JobSubmitted:
+        job = {"id": f"w0!{name}", "subtime": at, "res": n, "profile": "d", "walltime": 20}
+        return e.JobSubmitted(f"w0!{name}", job, timestamp=at)
+
+    engine.step(1.0, [submitted("long", 2, 1.0), submitted("wide", 4, 1.0)])
+    reply = engine.step(2.0, [submitted("small", 2, 2.0)])
+    assert [type(decision).__name__ for decision in reply.decisions] == ["KillJob"]
+    ended = e.JobCompleted("w0!long", e.COMPLETED_SUCCESSFULLY, 0, "0-1", timestamp=2.0)
+    reply = engine.step(2.0, [ended, e.JobKilled(("w0!long",), {}, timestamp=2.0)])
+    assert [type(decision).__name__ for decision in reply.decisions] == ["ExecuteJob"]  # of the small one
+    assert set(engine.jobs.alive) == {"w0!wide", "w0!small"}
+
+
+def test_a_redirected_job_whose_group_shrinks_for_good_is_refused_with_the_reason() -> None:
+    jobs = Workload().job("first", n=2, s=100, walltime=101).job("long", n=2, s=90, walltime=91)
+    jobs.job("third", n=2, s=95, walltime=96)
+    for index in range(4):
+        jobs.job(f"small{index}", n=2, s=5, at=1 + index, walltime=6)
+    away = [(2.5, e.MACHINES_UNAVAILABLE, "7")]
+    session = Session(plan_for("redirection", group_size=2, theta=0), checked=True)
+    run = FakeBatsim(jobs, N_PROCS, config=DYNAMIC, machine_events=away).run(session.handle)
+    assert not run.deadlocked
+    assert run.jobs["dyn!w0.first.1"].final_state == e.COMPLETED_SUCCESSFULLY  # it ran there when the machine went
+    assert run.jobs["dyn!w0.third.1"].final_state == "REJECTED"
+    ((n, reason),) = session.engine.rejections.values()
+    assert n == 1
+    assert d.reason_text(reason) == "can never fit: asks for 2 processors, partition redirection has 1"
+
+
+def test_a_job_with_a_promise_is_left_where_it_is() -> None:
+    """It would be redirected, but its deadline was accepted where it runs."""
+    jobs = Workload().job("long", n=2, s=100, walltime=101, deadline=101.5).job("wide", n=4, s=5, walltime=6)
+    for index in range(4):
+        jobs.job(f"small{index}", n=2, s=5, at=1 + index, walltime=6)
+    options: dict[str, Any] = {"group_size": 2, "theta": 1, "config": DYNAMIC}
+    kept = run_policy("redirection", jobs, N_PROCS, principal="dbf", **options)
+    assert "dyn!w0.long.1" not in kept.jobs
+    assert "dyn!w0.long.1" in run_policy("redirection", jobs, N_PROCS, **options).jobs
+
+
+def test_nobody_is_killed_for_a_group_that_would_reject_him() -> None:
+    jobs = Workload().job("long", n=2, s=100).job("wide", n=4, s=5)  # no walltimes
+    for index in range(4):
+        jobs.job(f"small{index}", n=2, s=5, at=1 + index)
+    options: dict[str, Any] = {"group_size": 2, "theta": 1, "redirected": "conservative"}
+    options["principal_options"] = {"assume_walltime": 200}
+    run = run_policy("redirection", jobs, N_PROCS, config=DYNAMIC, **options)
+    assert {job.final_state for job in run.jobs.values()} == {e.COMPLETED_SUCCESSFULLY}
+    options["redirected_options"] = {"assume_walltime": 200}
+    assert "dyn!w0.long.1" in run_policy("redirection", jobs, N_PROCS, config=DYNAMIC, **options).jobs
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_job_that_batsim_cannot_restart_is_left_and_remarked(reuse: bool) -> None:
+    """Its profile has parallel parts, and the first job on it has ended."""
+    jobs = Workload()
+    jobs.profiles = {
+        "p": {"type": "parallel_homogeneous", "cpu": 5e10, "com": 0},
+        "mix": {"type": "composed", "repeat": 1, "seq": ["p", "p"]},
+        "d5": {"type": "delay", "delay": 5},
+    }
+    jobs.jobs = [
+        {"id": "first", "subtime": 0, "res": 2, "profile": "mix", "walltime": 300},
+        {"id": "second", "subtime": 60, "res": 2, "profile": "mix", "walltime": 300},
+        {"id": "wide", "subtime": 110, "res": 4, "profile": "mix", "walltime": 300},
+        *({"id": f"s{i}", "subtime": 120 + i, "res": 2, "profile": "d5", "walltime": 6} for i in range(3)),
+    ]
+    session = Session(plan_for("redirection", group_size=2, theta=1), checked=True)
+    config = {**DYNAMIC, "profile-reuse-enabled": reuse}
+    run = FakeBatsim(jobs, N_PROCS, config=config).run(session.handle)
+    assert not run.deadlocked
+    remarks = session.engine.remarks
+    if reuse:
+        assert not remarks
+        assert any("kind=requeue" in job.metadata for job in run.jobs.values())
+    else:
+        assert "1 jobs stayed where they were, as w0!second" in remarks[0]
+        assert "--enable-profile-reuse" in remarks[0]
+        assert {job.final_state for job in run.jobs.values()} == {e.COMPLETED_SUCCESSFULLY}

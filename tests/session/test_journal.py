@@ -1,0 +1,280 @@
+"""Journals: written record by record, read back from any cut, replayed and explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+from support.pushy import Gentle
+from support.recordings import recording
+from support.scripted import Scripted
+
+from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
+from pybatsched.session.explain import explain
+from pybatsched.session.journal import JournalReader, JournalWriter
+from pybatsched.session.replay import replay
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for
+
+E2B = (
+    Workload()
+    .job(1, n=4, s=6, walltime=10)
+    .job(2, n=4, s=6, walltime=7, estimate=6)
+    .job(3, n=6, s=4, at=1, walltime=5, estimate=4)
+    .job(4, n=2, s=12, at=2, walltime=13, estimate=12)
+    .job(5, n=4, s=3, at=3, walltime=4, estimate=3)
+    .job(6, n=8, s=2, at=4, walltime=3, estimate=2)
+    .job("big", n=9, s=2, at=5, walltime=3)
+)
+
+# EASY starts job 3 before job 2, FCFS does not.
+BACKFILL = (
+    Workload().job(1, n=6, s=10, walltime=11).job(2, n=6, s=10, at=1, walltime=11).job(3, n=2, s=4, at=2, walltime=5)
+)
+
+
+def write(path: Path, policy: str = "easy", workload: Workload = E2B, **options: object) -> Path:
+    journal = JournalWriter(path)
+    FakeBatsim(workload, 8).run(Session(plan_for(policy, **options), journal=journal).handle)
+    journal.end("ended")
+    journal.close()
+    return path
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    return write(tmp_path / "run.pbj")
+
+
+def test_header_and_exchanges(journal: Path) -> None:
+    reader = JournalReader(journal)
+    header = reader.header
+    assert (header["policy"], header["version"], len(header["platform"])) == ("easy", 1, 64)
+    assert header["options"] == {"order": "fcfs", "assume_walltime": None}
+    exchanges = list(reader.exchanges())
+    assert [exchange.n for exchange in exchanges] == list(range(1, len(exchanges) + 1))
+    assert b"SIMULATION_BEGINS" in exchanges[0].request
+    assert b"SIMULATION_ENDS" in exchanges[-1].request
+    reasons = [reason for exchange in exchanges for reason in exchange.reasons]
+    assert "head of the queue" in reasons
+    assert "asks for 9 processors; the platform has 8" in reasons
+    assert reader.note == "the run ended"
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
+    assert write(tmp_path / "a").read_bytes() == write(tmp_path / "b").read_bytes()
+
+
+def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journal: Path, tmp_path: Path) -> None:
+    whole = journal.read_bytes()
+    ends = record_ends(whole)
+    cut = tmp_path / "cut.pbj"
+    for size in range(len(whole)):
+        cut.write_bytes(whole[:size])
+        n_whole = sum(end <= size for end in ends)
+        if n_whole == 0:
+            with pytest.raises(InputError, match="no whole record"):
+                JournalReader(cut)
+            continue
+        reader = JournalReader(cut)
+        exchanges = list(reader.exchanges())
+        replies = [exchange for exchange in exchanges if exchange.reply is not None]
+        assert (len(exchanges), len(replies)) == (n_whole // 2, (n_whole - 1) // 2)
+        left = size - ends[n_whole - 1]
+        no_end = "the journal has no end: the run was killed, or goes on"
+        assert reader.note == (f"the journal is cut: {left} bytes after its last whole record" if left else no_end)
+
+
+def record_ends(raw: bytes) -> list[int]:
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(raw)
+    return [unpacker.tell() for _ in unpacker]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"hello", "no record at byte 0|no pybatsched journal|no readable record"),
+        (msgpack.packb({"record": "request"}), "is no pybatsched journal"),
+        (msgpack.packb({"record": "header", "format": "pybatsched journal", "version": 99}), "version 99; expected 1"),
+        (b"\xc1", "no readable record at byte 0"),
+    ],
+)
+def test_what_is_no_journal(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        JournalReader(path)
+
+
+def test_damage_in_the_middle_is_named_by_its_byte(journal: Path) -> None:
+    raw = journal.read_bytes()
+    end = record_ends(raw)[2]
+    journal.write_bytes(raw[:end] + b"\xc1" + raw[end:])
+    with pytest.raises(InputError, match=f"no readable record at byte {end}"):
+        list(JournalReader(journal).exchanges())
+
+
+def test_options_of_any_type_can_be_recorded(tmp_path: Path) -> None:
+    import datetime as dt
+
+    journal = JournalWriter(tmp_path / "run.pbj")
+    plan = plan_for("easy")
+    journal.header(plan, None, {"when": dt.date(2026, 11, 15)})
+    journal.close()
+    assert JournalReader(tmp_path / "run.pbj").header["options"] == {"when": "2026-11-15"}
+
+
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        JournalReader(tmp_path / "gone")
+    with pytest.raises(InputError, match="cannot be written: No such file"):
+        JournalWriter(tmp_path / "no" / "where")
+
+
+@pytest.mark.parametrize(
+    ("policy", "options"), [("fcfs", {}), ("easy", {"order": "sjf"}), ("conservative", {"compression": False})]
+)
+def test_replay_is_identical(tmp_path: Path, policy: str, options: dict[Any, Any]) -> None:
+    path = write(tmp_path / "run.pbj", policy, **options)
+    result = replay(JournalReader(path))
+    assert result.difference is None
+    assert result.n_same > 10
+
+
+def test_replay_reports_the_first_difference(tmp_path: Path) -> None:
+    journal = write(tmp_path / "run.pbj", workload=BACKFILL)
+    result = replay(JournalReader(journal), "fcfs")
+    assert result.difference is not None
+    assert '"w0!3"' in result.difference.recorded
+    assert '"events":[]' in result.difference.replayed
+    assert (result.n_same, result.difference.n) == (3, 4)
+
+
+def test_replay_of_a_cut_journal(journal: Path) -> None:
+    raw = journal.read_bytes()
+    journal.write_bytes(raw[: len(raw) // 2])
+    result = replay(JournalReader(journal))
+    assert result.difference is None
+    assert "is cut" in result.note
+
+
+def test_a_failed_run_keeps_the_offending_bytes_and_replays(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path / "bad.pbj")
+    session = Session(plan_for("easy"), journal=journal)
+    begin = recording("plain").requests[0]
+    session.handle(begin)
+    with pytest.raises(RemoteProtocolError, match="message 2: expected a JSON object"):
+        session.handle(b"\xff{nonsense")
+    journal.close()
+    exchanges = list(JournalReader(tmp_path / "bad.pbj").exchanges())
+    assert exchanges[1].request == b"\xff{nonsense"
+    assert exchanges[1].error is not None
+    assert exchanges[1].error[0] == "RemoteProtocolError"
+    assert replay(JournalReader(tmp_path / "bad.pbj")).difference is None
+
+
+def test_a_broken_first_message_is_kept_too(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path / "bad.pbj")
+    with pytest.raises(RemoteProtocolError, match="message 1"):
+        Session(plan_for("easy"), journal=journal).handle(b"hello")
+    journal.close()
+    reader = JournalReader(tmp_path / "bad.pbj")
+    assert reader.header["platform"] is None
+    assert [exchange.request for exchange in reader.exchanges()] == [b"hello"]
+
+
+def test_an_oversized_message_is_cut_in_the_journal(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path / "big.pbj")
+    with pytest.raises(RemoteProtocolError, match="3000000 bytes; expected at most 1000"):
+        Session(plan_for("easy"), journal=journal, max_bytes=1000).handle(b"x" * 3_000_000)
+    journal.close()
+    (exchange,) = JournalReader(tmp_path / "big.pbj").exchanges()
+    assert (len(exchange.request), exchange.is_cut) == (2**20, True)
+
+
+# --- explain ------------------------------------------------------------------------------------------------------
+
+
+def told(path: Path, job: str) -> list[str]:
+    return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
+
+
+def test_the_story_of_a_job_that_waited(journal: Path) -> None:
+    assert told(journal, "w0!3") == [
+        "1 submitted: 6 processors, walltime 5",
+        "1 not started: head of the queue: needs 6 processors, 0 are free",
+        "5 ... passed over 5 more times",
+        "6 started on 0-5: head of the queue",
+        "10 ended: COMPLETED_SUCCESSFULLY, return code 0",
+        "20 (the run ended)",
+    ]
+    assert "6 not started: behind w0!5; needs 8 processors, 0 are free" in told(journal, "w0!6")
+
+
+def test_the_story_of_a_rejected_job(journal: Path) -> None:
+    assert told(journal, "w0!big") == [
+        "5 submitted: 9 processors, walltime 3",
+        "5 rejected: asks for 9 processors; the platform has 8",
+        "20 (the run ended)",
+    ]
+
+
+def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path / "run.pbj")
+    workload = Workload().job("a", n=2, s=10, walltime=20).job("b", n=2, s=5, at=4, walltime=6)
+    session = Session(plan_for(Gentle), journal=journal)
+    FakeBatsim(workload, 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
+    journal.close()
+    assert told(tmp_path / "run.pbj", "w0!a") == [
+        (
+            "0 (why it waited is not known: there is no policy 'Gentle'; "
+            "installed: conservative, dbf, easy, fcfs, redirection (or give path/to/file.py:Class))"
+        ),
+        "0 submitted: 2 processors, walltime 20",
+        "0 started on 0-1: head of the queue",
+        "4 kill asked for",
+        "4 ended: COMPLETED_KILLED, return code -1",
+        "4 kill took effect",
+        "4 requeued, goes on as dyn!w0.a.1: so that its parts can be put together again",
+        "9 started on 0-1: head of the queue",
+        "15.5 ended: COMPLETED_SUCCESSFULLY, return code 0",
+        "15.5 (the journal has no end: the run was killed, or goes on)",
+    ]
+
+
+def test_unknown_jobs(journal: Path) -> None:
+    with pytest.raises(InputError, match="knows no job 'w0!ghost'"):
+        explain(JournalReader(journal), "w0!ghost")
+
+
+def test_explain_survives_a_cut(journal: Path) -> None:
+    raw = journal.read_bytes()
+    journal.write_bytes(raw[: len(raw) * 2 // 3])
+    assert any("is cut" in line for line in told(journal, "w0!3"))
+
+
+def test_explain_tells_what_it_knows_when_the_policy_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = write(tmp_path / "run.pbj", workload=BACKFILL)
+    fcfs = plan_for("fcfs").source
+    monkeypatch.setattr("pybatsched.session.replay.registry.find", lambda _name: fcfs)
+    assert told(journal, "w0!3") == [
+        "2 submitted: 2 processors, walltime 5",
+        "2 started on 6-7: backfilled: ends by the shadow time 11.0 of w0!2",
+        "2 (from here on today's policy answers otherwise; why it waited is not known)",
+        "6 ended: COMPLETED_SUCCESSFULLY, return code 0",
+        "20 (the run ended)",
+    ]
+
+
+def test_scripted_policies_raise_what_batsim_would_not_survive(tmp_path: Path) -> None:
+    name = "bad-busy-resource"
+    options = {"conversation": recording(name).directory / "conversation.jsonl"}
+    session = Session(plan_for(Scripted, **options))
+    with pytest.raises(PybatschedError, match="processors free"):
+        for request in recording(name).requests:
+            session.handle(request)

@@ -1,0 +1,117 @@
+"""The embedded simulator beside the real Batsim: the same messages to random schedulers, the same files.
+
+That policies get the same jobs from both, on all recorded inputs, is checked in test_batsim.py.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+from support.fuzzer import Fuzzer, random_workload
+from support.places import PUSHY, RECORDED
+from support.process import Server
+from support.simulated import embed, rows, same_jobs
+
+pytestmark = pytest.mark.batsim
+
+PLATFORM = RECORDED / "fuzz-11" / "platform.xml"
+ENERGY = RECORDED / "energy" / "platform.xml"
+SIMULATE = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", "60", "--quiet"]
+
+
+def serve(socket: zmq.Socket[bytes], fuzzer: Fuzzer) -> None:
+    while not fuzzer.finished and socket.poll(20_000):
+        socket.send(fuzzer.handle(socket.recv()))
+
+
+def play(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
+    """Let a simulator and the fuzzer talk to the end. Gives the simulator's exit code."""
+    with zmq.Context() as context, context.socket(zmq.REP) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        port = socket.bind_to_random_port("tcp://127.0.0.1")
+        thread = threading.Thread(target=serve, args=(socket, fuzzer))
+        thread.start()
+        done = subprocess.run(
+            [*command, "-s", f"tcp://127.0.0.1:{port}"], cwd=directory, capture_output=True, timeout=120, check=False
+        )
+        fuzzer.finished = True
+        thread.join(25)
+    return done.returncode
+
+
+def comparable(message: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is documented to differ: paths, and profiles that no job needs (kept by Batsim's hash order)."""
+    for event in message["events"]:
+        if event["type"] == "SIMULATION_BEGINS":
+            del event["data"]["workloads"], event["data"]["profiles"]
+    return message
+
+
+CASES = [("plain", seed) for seed in range(30)]
+CASES += [("sharing", seed) for seed in range(15)] + [("energy", seed) for seed in range(9, 24)]
+
+
+@pytest.mark.parametrize(("mode", "seed"), CASES)
+def test_random_schedulers_hear_the_same_from_both(mode: str, seed: int, tmp_path: Path) -> None:
+    dice = random.Random(seed + 1000)
+    n_procs = 4 if mode == "energy" else 8
+    (tmp_path / "platform.xml").write_text((ENERGY if mode == "energy" else PLATFORM).read_text())
+    (tmp_path / "w.json").write_text(json.dumps(random_workload(seed, dice.randint(1, 60), n_procs)))
+    args = ["-p", "platform.xml", "-w", "w.json"]
+    args += {"plain": [], "sharing": ["--enable-compute-sharing"], "energy": ["-E"]}[mode]
+    dynamic = dice.random() < 0.4
+    if dice.random() < 0.3:
+        (tmp_path / "w2.json").write_text(json.dumps(random_workload(seed + 5000, dice.randint(0, 20), n_procs)))
+        args += ["-w", "w2.json"]
+    if dynamic:
+        args += ["--enable-dynamic-jobs", *(["--acknowledge-dynamic-jobs"] if dice.random() < 0.5 else [])]
+    if dice.random() < 0.3:
+        (tmp_path / "events.txt").write_text(machine_events(dice, n_procs))
+        args += ["--events", "events.txt"]
+    theirs, mine = (Fuzzer(seed, dynamic=dynamic, sharing=mode == "sharing") for _ in range(2))
+    code = play(["batsim", *args, "-e", "theirs", "-q"], tmp_path, theirs)
+    my_code = play([*SIMULATE, *args, "-e", "mine"], tmp_path, mine)
+    assert [comparable(m) for m in mine.requests] == [comparable(m) for m in theirs.requests]
+    assert (my_code == 0) == (code == 0)
+    if code == 0:
+        killed_at_zero = any(
+            row["final_state"] == "COMPLETED_KILLED" and row["starting_time"] == row["finish_time"] == "0.000000"
+            for row in rows(tmp_path / "theirs_jobs.csv")
+        )
+        if not killed_at_zero:  # there Batsim's 1e-300 s hops show
+            same_jobs(tmp_path / "mine_jobs.csv", tmp_path / "theirs_jobs.csv")
+
+
+def machine_events(dice: random.Random, n_procs: int) -> str:
+    lines, at = [], 0.0
+    for _ in range(3):
+        at += dice.choice([1, 2.5, 8, 16])
+        host = str(dice.randint(0, n_procs - 1))
+        lines.append({"type": "machine_unavailable", "timestamp": at, "resources": host})
+        at += dice.choice([0.5, 4, 10])
+        lines.append({"type": "machine_available", "timestamp": at, "resources": host})
+    return "\n".join(map(json.dumps, lines))
+
+
+@pytest.mark.parametrize("policy", ["Restarter", "Gentle", "Stretcher"])
+def test_requeued_and_replaced_jobs_are_the_same(policy: str, tmp_path: Path) -> None:
+    content = random_workload(5, 60, 8)
+    content["jobs"] = [job for job in content["jobs"] if job["profile"] not in {"mix", "nest", "nothing", "total"}]
+    (tmp_path / "platform.xml").write_text(PLATFORM.read_text())
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ["-p", "platform.xml", "-w", "w.json", "--enable-dynamic-jobs", "--enable-profile-reuse"]
+    with Server("--policy", f"{PUSHY}:{policy}") as server:
+        command = ["batsim", *args, "-s", server.wait_ready(), "-e", "theirs", "-q"]
+        batsim = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        assert (batsim.returncode, server.finish()) == (0, 0), server.errors
+    mine = embed(tmp_path, args, f"{PUSHY}:{policy}", tmp_path / "mine")
+    same_jobs(mine, tmp_path / "theirs_jobs.csv")
+    assert any("parent=" in row["metadata"] for row in rows(mine))
