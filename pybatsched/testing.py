@@ -115,7 +115,7 @@ class FakeBatsim:
         except RemoteProtocolError as error:
             raise Refused(str(error)) from error
         self.n_messages = simulation.n_messages
-        over = sorted([*record.over, *simulation.jobs.values()], key=lambda job: (job.subtime, job.id))
+        over = sorted([*record.over, *simulation.world.jobs.values()], key=lambda job: (job.subtime, job.id))
         self.jobs = {job.id: _told(job) for job in over}
         return self
 

@@ -166,8 +166,8 @@ class Cluster:
 
     def occupy(self, job: Job) -> None:
         """Take a job that has just started into its partition. O(k + log running)."""
-        partition = job.partition
-        assert partition is not None
+        assert job.partition is not None
+        partition = self.partitions[job.partition.name]
         assert job.procs is not None
         partition.free = partition.free - job.procs
         if self.allow_sharing:  # some may not have been free
@@ -178,8 +178,8 @@ class Cluster:
 
     def vacate(self, job: Job) -> None:
         """Give back what a job held, but for absent machines and those that other jobs share. O(k + log running)."""
-        partition = job.partition
-        assert partition is not None
+        assert job.partition is not None
+        partition = self.partitions[job.partition.name]
         assert job.procs is not None
         take_out(partition.running, (job.expected_end_at, job.seq, job))
         back = job.procs

@@ -12,15 +12,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pybatsched.core.decisions import Reason, reason_text
 from pybatsched.core.instants import instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError, RemoteProtocolError
-
-if TYPE_CHECKING:
-    from pybatsched.core.cluster import Partition
 
 
 class JobState(enum.Enum):
@@ -33,6 +30,14 @@ class JobState(enum.Enum):
     COMPLETED = "completed"
     KILLED = "killed"
     REJECTED = "rejected"
+
+
+class Ground(Protocol):
+    """What a job knows of the partition it runs on; `pybatsched.Partition` is one."""
+
+    name: str
+    procs: IntervalSet
+    n_kills_pending: int
 
 
 class Terms(NamedTuple):
@@ -52,7 +57,7 @@ class Segment:
     started_at: float
     ended_at: float
     procs: IntervalSet
-    partition: Partition | None = None
+    partition: Ground | None = None
 
 
 class Job:
@@ -116,7 +121,7 @@ class Job:
         self.started_at: float | None = None
         self.expected_end_at = math.inf
         self.procs: IntervalSet | None = None
-        self.partition: Partition | None = None
+        self.partition: Ground | None = None
         self.start_reason: Reason = ""
         self.ended_at: float | None = None
         self.final_state = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pybatsched.core import decisions as d
 from pybatsched.core import derive
@@ -18,9 +18,21 @@ from pybatsched.core.jobs import Job, JobState, Segment, Terms
 from pybatsched.core.rules import Referee, Violation
 
 if TYPE_CHECKING:
-    from pybatsched.core.actions import Actions
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import JobTable
+
+
+class Desk(Protocol):
+    """Where services hand in what Batsim must be told; `pybatsched.core.actions.Actions` is the one there is."""
+
+    def send(self, decision: d.Decision, **changes: Any) -> None:
+        """Put a decision into the reply as it is."""
+
+    def carry_out(self, decision: d.Decision) -> None:
+        """Do what a decision says, state included."""
+
+    def open_registration(self) -> None:
+        """Make sure that jobs can be registered."""
 
 
 @dataclass(slots=True)
@@ -36,11 +48,11 @@ class PendingKill:
 class Services:
     """Keeps the kills under way, the derived jobs and the dynamic profiles of one run."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, actions: Actions) -> None:
+    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, desk: Desk) -> None:
         self._jobs = jobs
         self._cluster = cluster
         self._referee = referee
-        self._actions = actions
+        self._desk = desk
         self._kills: dict[str, PendingKill] = {}
         self._registered: set[str] = set()
         self._notes: dict[str, str] = {}
@@ -92,8 +104,8 @@ class Services:
         if pending.killed_at is None:
             if pending.spare_id is not None:
                 reason = ("{} had ended by itself", job.id)
-                self._actions.send(d.SetJobMetadata(pending.spare_id, f"unused_spare_of={job.id}", reason=reason))
-                self._actions.send(d.RejectJob(pending.spare_id, reason=reason))
+                self._desk.send(d.SetJobMetadata(pending.spare_id, f"unused_spare_of={job.id}", reason=reason))
+                self._desk.send(d.RejectJob(pending.spare_id, reason=reason))
             return None
         if pending.requeue is not None:
             self._go_on(pending, progress)
@@ -128,7 +140,7 @@ class Services:
             spare_id = self._new_id(job, job.workload, prefix="")
             self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.How("requeue"))
         self.kill([job], decision, spare_id)
-        self._actions.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
+        self._desk.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
 
     def _go_on(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
         """Register the next segment of a job that was stopped, and let it wait."""
@@ -181,7 +193,7 @@ class Services:
         old_s = derive.delay_of(job.profile, self._profiles(job))
         if n != job.n_procs or (decision.duration_s is not None and decision.duration_s != old_s):
             self._become(job, n, decision.duration_s, old_s, decision.reason)
-        self._actions.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=decision.reason))
+        self._desk.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=decision.reason))
 
     def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, reason: d.Reason) -> None:
         self._referee.registration(job)
@@ -198,8 +210,8 @@ class Services:
             walltime = None if walltime is None else round(duration_s + margin_s, 6)
             estimate = round(duration_s + slack_s, 6)
         wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-        self._actions.send(d.SetJobMetadata(job.wire_id, f"replaced_by={wire_id};kind=replace", reason=reason))
-        self._actions.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
+        self._desk.send(d.SetJobMetadata(job.wire_id, f"replaced_by={wire_id};kind=replace", reason=reason))
+        self._desk.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
         how = derive.How("replace")
         profile_name = self._derive(job, wire_id, profile, n=n, walltime=walltime, estimate=estimate, how=how)
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
@@ -223,7 +235,7 @@ class Services:
     ) -> str:
         """Register a profile and a job of its own for a job that goes on. Gives the profile's name."""
         workload, _, profile_name = wire_id.partition("!")
-        self._actions.carry_out(
+        self._desk.carry_out(
             d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id))
         )
         self._register(job, wire_id, profile_name, n=n, how=how, walltime=walltime, estimate=estimate)
@@ -240,15 +252,15 @@ class Services:
         walltime: float | None = None,
         estimate: float | None = None,
     ) -> None:
-        self._actions.open_registration()
+        self._desk.open_registration()
         fields = derive.derived_job(
             job, wire_id, profile_name, n=n, walltime=walltime or job.walltime, estimate=estimate or job.estimate
         )
         self._registered.add(wire_id)
         job.n_derived += 1
         note = self._notes[wire_id] = derive.lineage(job, job.n_derived, how)
-        self._actions.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
-        self._actions.send(d.SetJobMetadata(wire_id, note, reason="so that its parts can be put together again"))
+        self._desk.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
+        self._desk.send(d.SetJobMetadata(wire_id, note, reason="so that its parts can be put together again"))
 
     def _new_id(self, job: Job, workload: str, *, prefix: str) -> str:
         name = job.id.partition("!")[2] or job.id

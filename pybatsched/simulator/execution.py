@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator import work as w
@@ -22,7 +23,7 @@ from pybatsched.simulator.work import Frame, Work
 
 if TYPE_CHECKING:
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.simulation import Simulation
+    from pybatsched.simulator.world import World
 
 #: A part of a process that ends with a return code.
 Steps: TypeAlias = Generator[Any, None, int]
@@ -33,16 +34,16 @@ WALLTIME_REACHED = -1
 class Execution:
     """Runs the work of jobs on the processors of a simulation, and knows what that costs in energy."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-        self._loop = simulation.loop
-        self._book = simulation.book
-        self._outputs = simulation.outputs
-        hosts = simulation.scenario.platform.hosts
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._loop = world.loop
+        self._book = world.book
+        self._outputs = world.outputs
+        hosts = world.scenario.platform.hosts
         self._speeds = [host.speed for host in hosts]
         self._n_cores = [host.n_cores for host in hosts]
-        self._is_uniform = len(set(self._speeds[: simulation.scenario.platform.n_procs])) == 1
-        options = simulation.options
+        self._is_uniform = len(set(self._speeds[: world.scenario.platform.n_procs])) == 1
+        options = world.options
         self.power: Power | None = None
         self.tasks: Tasks | None = None
         if options.energy or options.compute_sharing:
@@ -118,7 +119,7 @@ class Execution:
         elif kind == w.COMPOSED:
             code = yield from self._sequence(job, work, frame, left)
         elif kind == w.SEND:
-            yield self._simulation.message_from(job, work.described["msg"])
+            yield self._on_message, (job, work.described["msg"])
             code = yield from self._sleep(float(work.described.get("sleeptime", 1e-7)), left)
         else:
             code = yield from self._receive(job, work, frame, left)
@@ -225,7 +226,7 @@ class Execution:
             chosen = described.get("success" if matches else "failure", "")
         if not chosen:
             return 0
-        part = self._simulation.works[job.workload].get(chosen)
+        part = self._world.works[job.workload].get(chosen)
         if part is None:
             raise Refusal(f"job {job.id}: profile {work.name} goes on with {chosen!r}, which does not exist (any more)")
         if part.refusal is not None or not part.sizes <= {job.res}:
@@ -233,6 +234,10 @@ class Execution:
             raise Refusal(f"job {job.id}: {why}; run it with Batsim")
         frame.index = 0
         return (yield from self.execute(job, part, left))
+
+    def _on_message(self, what: tuple[SimJob, Any]) -> None:
+        job, message = what
+        self._world.say(e.FromJobMsg(job.id, j.rounded(message), timestamp=self._world.stamp()))
 
     # --- energy ---
 

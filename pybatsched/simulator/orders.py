@@ -14,26 +14,29 @@ from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.errors import InputError
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator import switching
 from pybatsched.simulator.power import Power
 from pybatsched.simulator.refusal import Refusal
+from pybatsched.simulator.switching import Switching
 from pybatsched.simulator.work import WorkTable
 from pybatsched.workload.checks import check_job, check_profiles
 from pybatsched.workload.ids import name_in
 
 if TYPE_CHECKING:
+    from pybatsched.simulator.execution import Execution
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.simulation import Simulation
+    from pybatsched.simulator.lives import Lives
+    from pybatsched.simulator.world import World
 
 Order = Callable[[Any], None]
 
 
 class Orders:
-    """Carries decisions out on one simulation."""
+    """Carries decisions out on one world."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        self._simulation = simulation
-        self._execution = simulation.execution
+    def __init__(self, world: World, execution: Execution, lives: Lives) -> None:
+        self._world = world
+        self._execution = execution
+        self._lives = lives
         self._table: dict[type[d.Decision], Order] = {
             d.ExecuteJob: self._execute,
             d.RejectJob: self._reject,
@@ -68,10 +71,10 @@ class Orders:
         return order
 
     def _job(self, job_id: str, what: str) -> SimJob:
-        job = self._simulation.jobs.get(job_id)
+        job = self._world.jobs.get(job_id)
         if job is not None:
             return job
-        gone = "it is over and forgotten" if job_id in self._simulation.met else "it does not exist"
+        gone = "it is over and forgotten" if job_id in self._world.met else "it does not exist"
         raise Refusal(f"cannot {what} job {job_id!r}: {gone}")
 
     # --- jobs ---
@@ -91,15 +94,15 @@ class Orders:
             raise Refusal(f"job {decision.job_id}: additional_io_job needs a network model; run it with Batsim")
 
     def _execute(self, decision: d.ExecuteJob) -> None:
-        simulation = self._simulation
+        world = self._world
         job = self._job(decision.job_id, "execute")
         if job.state != j.SUBMITTED:
             raise Refusal(f"cannot execute job {job.id}: its state is {job.state}, not SUBMITTED")
         procs = decision.procs
-        blocked = simulation.book.blocked(procs)
+        blocked = world.book.blocked(procs)
         if blocked is not None:
             raise Refusal(f"job {job.id} cannot run on {procs}: machine {blocked[0]} {blocked[1]}")
-        n_procs = simulation.scenario.platform.n_procs
+        n_procs = world.scenario.platform.n_procs
         if job.work.computes and procs.highest >= n_procs:
             raise Refusal(f"job {job.id} cannot run on {procs}: it computes, and {procs.highest} is a storage host")
         power = self._execution.power
@@ -113,16 +116,16 @@ class Orders:
             raise Refusal(f"job {job.id} requires {job.res} processors; {n} were given ({procs})")
         job.state = j.RUNNING
         job.alloc = procs
-        simulation.n_running += 1
-        job.process = simulation.run_job(job)
-        simulation.loop.spawn(job.process)
+        world.n_running += 1
+        job.process = self._lives.run(job)
+        world.loop.spawn(job.process)
 
     def _reject(self, decision: d.RejectJob) -> None:
         job = self._job(decision.job_id, "reject")
         if job.state != j.SUBMITTED:
             raise Refusal(f"cannot reject job {job.id}: its state is {job.state}, not SUBMITTED")
         job.state = e.REJECTED
-        self._simulation.over(job)
+        self._world.over(job)
 
     def _kill(self, decision: d.KillJob) -> None:
         jobs = []
@@ -135,8 +138,8 @@ class Orders:
             job.kill_asked = True
             jobs.append(job)
         if jobs:
-            self._simulation.n_kills += 1
-            self._simulation.loop.spawn(self._simulation.kill(jobs))
+            self._world.n_kills += 1
+            self._world.loop.spawn(self._lives.kill(jobs))
 
     def _metadata(self, decision: d.SetJobMetadata) -> None:
         if '"' in decision.metadata:
@@ -146,10 +149,10 @@ class Orders:
     def _job_state(self, decision: d.ChangeJobState) -> None:
         """Follow Batsim 4, which survives only the change of a waiting job to RUNNING."""
         job = self._job(decision.job_id, "change the state of")
-        simulation = self._simulation
+        world = self._world
         if job.state == j.SUBMITTED and decision.job_state == j.RUNNING:
-            job.started_at = simulation.now
-            simulation.n_running += 1
+            job.started_at = world.now
+            world.n_running += 1
             job.state = j.RUNNING
             return
         raise Refusal(f"cannot change the state of job {job.id} from {job.state} to {decision.job_state}")
@@ -165,23 +168,23 @@ class Orders:
     # --- time ---
 
     def _call(self, decision: d.CallMeLater) -> None:
-        simulation = self._simulation
-        if not decision.at > simulation.now:
-            raise Refusal(f"a call was asked for {decision.at}; it is {simulation.now} already")
-        simulation.n_calls += 1
-        simulation.loop.spawn(simulation.call(float(decision.at)))
+        world = self._world
+        if not decision.at > world.now:
+            raise Refusal(f"a call was asked for {decision.at}; it is {world.now} already")
+        world.n_calls += 1
+        world.loop.spawn(self._lives.call(float(decision.at)))
 
     # --- registration ---
 
     def _check_registration(self) -> None:
-        if not self._simulation.options.dynamic_jobs:
+        if not self._world.options.dynamic_jobs:
             raise Refusal("a registration, but --enable-dynamic-jobs is off")
-        if self._simulation.registration_finished:
+        if self._world.registration_finished:
             raise Refusal("a registration after registration_finished")
 
     def _register_profile(self, decision: d.RegisterProfile) -> None:
         self._check_registration()
-        table = self._simulation.works.setdefault(decision.workload_name, WorkTable(decision.workload_name))
+        table = self._world.works.setdefault(decision.workload_name, WorkTable(decision.workload_name))
         name = decision.profile_name
         if table.knows(name):
             raise Refusal(f"profile {name} of workload {decision.workload_name} exists already, or did")
@@ -197,12 +200,12 @@ class Orders:
 
     def _register_job(self, decision: d.RegisterJob) -> None:
         self._check_registration()
-        simulation = self._simulation
+        world = self._world
         workload, mark, name = decision.job_id.partition("!")
-        table = simulation.works.get(workload)
+        table = world.works.get(workload)
         if not mark or not name or table is None:
             raise Refusal(f"job {decision.job_id!r} is registered into workload {workload!r}, which does not exist")
-        if decision.job_id in simulation.met:
+        if decision.job_id in world.met:
             raise Refusal(f"cannot register job {decision.job_id}: there has been one of this id")
         fields = dict(decision.job)
         profile = fields.get("profile")
@@ -215,22 +218,22 @@ class Orders:
             check_job(fields, 0, {} if work is None else {work.name: work.described}, "REGISTER_JOB")
             if name_in(workload, fields["id"]) != name:
                 raise InputError(f"registered job {decision.job_id} calls itself {fields['id']!r}")
-            job = simulation.make_job(workload, fields)
+            job = world.make_job(workload, fields)
         except InputError as error:
             raise Refusal(str(error)) from None
         job.state = j.SUBMITTED
-        simulation.register(job)
+        world.register(job)
 
     def _registered(self, decision: d.RegisterJob) -> None:
-        simulation = self._simulation
-        simulation.n_submitted += 1
-        if simulation.options.acknowledge_dynamic_jobs:
-            simulation.tell_submitted(simulation.jobs[decision.job_id])
+        world = self._world
+        world.n_submitted += 1
+        if world.options.acknowledge_dynamic_jobs:
+            world.tell_submitted(world.jobs[decision.job_id])
 
     def _notify(self, decision: d.Notify) -> None:
         if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
             raise Refusal(f"Batsim knows no notice {decision.kind!r}")
-        self._simulation.registration_finished = decision.kind == d.REGISTRATION_FINISHED
+        self._world.registration_finished = decision.kind == d.REGISTRATION_FINISHED
 
     # --- energy ---
 
@@ -242,9 +245,9 @@ class Orders:
     def _query(self, decision: d.Query) -> None:
         if set(decision.requests) != {"consumed_energy"} or decision.requests["consumed_energy"] != {}:
             raise Refusal(f"Batsim answers the query {{'consumed_energy': {{}}}} only, not {dict(decision.requests)}")
-        simulation = self._simulation
-        joules = self._power("a query of consumed energy").total_j(simulation.now)
-        simulation.say(e.Answer(round(joules, 6), timestamp=simulation.stamp()))
+        world = self._world
+        joules = self._power("a query of consumed energy").total_j(world.now)
+        world.say(e.Answer(round(joules, 6), timestamp=world.stamp()))
 
     def _resource_state(self, decision: d.SetResourceState) -> None:
         power = self._power("a change of pstate was asked for")
@@ -252,7 +255,7 @@ class Orders:
             pstate = int(decision.state)
         except ValueError:
             raise Refusal(f"a pstate is a number as text, not {decision.state!r}") from None
-        switching.switch(self._simulation, power, decision.procs, pstate)
+        Switching(self._world, self._execution, power).switch(decision.procs, pstate)
 
 
 def _mapping(given: Mapping[str, Any] | None, n_procs: int, job_id: str) -> tuple[int, ...]:

@@ -111,7 +111,7 @@ def _run(
     rejections = () if engine is None else tuple((n, d.reason_text(why)) for n, why in engine.rejections.values())
     return Result(
         finished=simulation.finished,
-        ended_at=simulation.stamp(),
+        ended_at=simulation.world.stamp(),
         n_messages=simulation.n_messages,
         figures=outputs.tally.figures(scenario.platform.n_procs),
         stuck=() if simulation.finished else tuple(_stuck(simulation, engine)),
@@ -122,8 +122,8 @@ def _run(
 
 
 def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
-    n_procs = simulation.scenario.platform.n_procs
-    n_away = 0 if simulation.hosts is None else simulation.hosts.n_away(n_procs)
+    n_procs = simulation.world.scenario.platform.n_procs
+    n_away = 0 if simulation.world.hosts is None else simulation.world.hosts.n_away(n_procs)
     found = []
     for job in simulation.unfinished:
         if job.state == RUNNING:
@@ -133,7 +133,7 @@ def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
         elif job.res > n_procs - n_away:
             why = f"it asks for {job.res} processors; {n_away} of {n_procs} are unavailable or asleep for good"
         else:
-            why = f"the scheduler has not started it: {_word_of(engine, job.id, simulation.stamp())}"
+            why = f"the scheduler has not started it: {_word_of(engine, job.id, simulation.world.stamp())}"
         found.append(Stuck(job.id, job.res, job.subtime, why))
     return found
 
