@@ -11,8 +11,10 @@ from pybatsched.core.decisions import (
     KillJob,
     Reason,
     RejectJob,
+    Release,
     Replace,
     Requeue,
+    StartAt,
 )
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
@@ -41,7 +43,9 @@ __all__ = [
     "QueuePolicy",
     "Reason",
     "RejectJob",
+    "Release",
     "Replace",
     "Requeue",
+    "StartAt",
     "__version__",
 ]

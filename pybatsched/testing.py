@@ -89,13 +89,14 @@ class FakeBatsim:
     """The embedded simulator for a scheduler that is a function from message to reply.
 
     `config` has members of Batsim's `config` by their names; `machine_events` are (instant, kind, processors) with the
-    kinds `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`.
+    kinds `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`; `hosts` are the properties of each host.
     """
 
     workload: Workload
     n_procs: int
     config: Mapping[str, Any] = field(default_factory=dict)
     machine_events: Sequence[tuple[float, str, str]] = ()
+    hosts: Sequence[Mapping[str, str]] = ()
     workload_name: str = "w0"
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     n_messages: int = 0
@@ -132,7 +133,8 @@ class FakeBatsim:
             ExternalEvent(float(at), kind.removeprefix("event_"), IntervalSet.parse(procs), {})
             for at, kind, procs in sorted(self.machine_events)
         ]
-        return Scenario(uniform(self.n_procs), {self.workload_name: jobs}, options, [events] if events else [])
+        platform = uniform(self.n_procs, properties=self.hosts)
+        return Scenario(platform, {self.workload_name: jobs}, options, [events] if events else [])
 
 
 class _Record(Outputs):
@@ -174,9 +176,13 @@ def run_policy(
     *,
     config: Mapping[str, Any] | None = None,
     machine_events: Sequence[tuple[float, str, str]] = (),
+    hosts: Sequence[Mapping[str, str]] = (),
     **options: Any,
 ) -> FakeBatsim:
-    """Run a policy on the fake Batsim through the codec, with the engine's invariants checked at each step."""
+    """Run a policy on the fake Batsim through the codec, with the engine's invariants checked at each step.
+
+    `hosts` are the properties of each host, as a platform file would have them.
+    """
     session = Session(plan_for(policy, **options), checked=True)
-    fake = FakeBatsim(workload, n_procs, config=config or {}, machine_events=machine_events)
+    fake = FakeBatsim(workload, n_procs, config=config or {}, machine_events=machine_events, hosts=hosts)
     return fake.run(session.handle)

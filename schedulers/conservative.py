@@ -18,7 +18,7 @@ from pybatsched.core.decisions import CallMeLater, Decision, Reason
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
-from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler, QueueOptions
 from pybatsched.policies.profile import Profile
 
 if TYPE_CHECKING:
@@ -168,7 +168,11 @@ class ConservativeScheduler(LocalScheduler):
             if job.n_procs <= self.partition.n_free:
                 n, planned_end_at = job.n_procs, instant(place, self.span_s(job))
                 self._forget(job, arrival)
-                yield self.start(self._entries[job.id], ("its place in the plan, {}, has come", place))
+                procs = self.pick(job, now)
+                if procs is None:
+                    self._put_off(job, planned_end_at, now)
+                    continue
+                yield self.start(self._entries[job.id], ("its place in the plan, {}, has come", place), procs)
                 self._book(job, n, planned_end_at, now)
         if self._wakes:
             yield from self._calls(now)
@@ -176,6 +180,15 @@ class ConservativeScheduler(LocalScheduler):
     def _due(self, now: float) -> list[tuple[float, int, Job]]:
         """Give who has a place that has come, as (place, arrival, job)."""
         return list(itertools.takewhile(lambda entry: entry[0] <= now, self._by_place))
+
+    def _put_off(self, job: Job, planned_end_at: float, now: float) -> None:
+        """Look for a later place for a job that could not have the processors it wants now."""
+        self._profile.give(job.n_procs, now, planned_end_at)
+        later = self._profile.next_step(now)
+        self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), later)))
+        if self.compression:  # somebody else may have this room, and so may the job itself, the next time
+            self._gains.add(now, planned_end_at)
+        self._must_compress = self._wakes = True
 
     def _book(self, job: Job, n: int, planned_end_at: float, now: float) -> None:
         """Note what a job really got: a policy may have started it otherwise than planned, or not at all."""
@@ -190,6 +203,8 @@ class ConservativeScheduler(LocalScheduler):
     def _settle(self, now: float) -> None:
         """Bring the plan up to date: repair and compress it, and give newcomers their places."""
         self._profile.advance(now)
+        if self._newcomers:
+            self._put_in_front()
         running = self.partition.running
         late = bool(self._by_place) and self._by_place[0][0] < now - TOLERANCE
         overrun = bool(running) and running[0][0] < now - TOLERANCE
@@ -203,6 +218,18 @@ class ConservativeScheduler(LocalScheduler):
             self._newcomers = []
             for job in newcomers:
                 self._welcome(job, now)
+
+    def _put_in_front(self) -> None:
+        """Let newcomers that go before all others be placed first, when the plan is repaired."""
+        front = [job for job in self._newcomers if self._goes_first(job)]
+        for job in front:
+            self._newcomers.remove(job)
+            self._note(job, math.inf)
+            self._must_repair = self._wakes = True  # who keeps his place may begin when nothing ends
+
+    def _goes_first(self, job: Job) -> bool:
+        """Tell whether a newcomer was put in front of all others."""
+        return self._entries[job.id][0] == FRONT
 
     def _welcome(self, job: Job, now: float) -> None:
         """Give a newcomer the first place there is. O(profile)."""
@@ -256,28 +283,51 @@ class ConservativeScheduler(LocalScheduler):
         return profile.better(n, span_s, place, max(now, profile.step_at(first - span_s)), last)
 
     def _repair(self, now: float) -> None:
-        """Make the plan fit what really runs: who can keeps his place, the others get new ones. O(queue * profile)."""
+        """Make the plan fit what really runs. O(queue log queue), and O(profile) for each who loses his place."""
         running = self.partition.running
         # What waits for a job past its estimate has no real place, so the plan is provisional until that one has ended.
         self._must_repair = bool(running) and running[0][0] <= now
         self._booked = {job.id: (job.procs, end_at) for end_at, _, job in running if job.procs is not None}
-        self._profile = self.expected_profile(now)
-        planned, self._places = self._places, {}
-        self._by_place.clear()
-        for _, _, job in self.queue:
-            place = planned.get(job.id)
-            if place is None:
-                continue
-            span_s = self.span_s(job)
-            keeps = now + 1.5 * TICK < place < math.inf and self._profile.fits(
-                job.n_procs, place, instant(place, span_s)
-            )
-            if not keeps:
-                place = self._profile.earliest(job.n_procs, span_s, now)
-            self._note(job, self._take(job, place))
+        self._replan(self.expected_profile(now), now)
         # Machines may have come back, or more ended than was booked: everybody may look everywhere.
         self._gains.add(now, math.inf)
         self._must_compress = True
+
+    def _replan(self, free: Profile, now: float) -> None:
+        """Put the places of all waiting jobs into a profile of what is free for them, in queue order.
+
+        Who can keeps his place; the others get the first one there is behind those before them. Only jobs that meet an
+        instant at which all places together are too much need to be looked at; the rest is put in at once.
+        """
+        planned = [(job, self._places[job.id], self.span_s(job)) for _, _, job in self.queue if job.id in self._places]
+        valid = [now + 1.5 * TICK < place < math.inf for _, place, _ in planned]
+        full = free.copy()
+        full.take_all(
+            (job.n_procs, place, instant(place, span_s))
+            for (job, place, span_s), is_valid in zip(planned, valid, strict=True)
+            if is_valid
+        )
+        put_in: list[tuple[int, float, float]] = []  # kept, and not in `free` yet
+        for (job, place, span_s), is_valid in zip(planned, valid, strict=True):
+            n, end_at = job.n_procs, instant(place, span_s)
+            keeps = is_valid and full.least_free(place, end_at) >= 0
+            if not keeps:
+                free.take_all(put_in)
+                put_in.clear()
+                keeps = is_valid and free.fits(n, place, end_at)
+            if keeps:
+                put_in.append((n, place, end_at))
+                continue
+            better = free.earliest(n, span_s, now)
+            if is_valid:
+                full.give(n, place, end_at)
+            if better != place:
+                self._forget(job, self._entries[job.id][1])
+                self._note(job, better)
+                self._gains.add(place, end_at)
+            full.take(n, better, instant(better, span_s))
+            put_in.append((n, better, instant(better, span_s)))
+        self._profile = full
 
     def _calls(self, now: float) -> Iterator[Decision]:
         """Ask to be woken for the next promised start: without compression nothing else may happen then.

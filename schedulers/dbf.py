@@ -156,6 +156,9 @@ class DbfScheduler(ConservativeScheduler):
             self._must_repair = True
         super()._settle(now)
 
+    def _goes_first(self, job: Job) -> bool:
+        return super()._goes_first(job) and job.id not in self._wanted
+
     def _welcome(self, job: Job, now: float) -> None:
         """Accept a job with a deadline that can be met; place any other before all accepted ones."""
         deadline_at = self._wanted.get(job.id)

@@ -22,6 +22,7 @@ from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler, QueueOp
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition
+    from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
     from pybatsched.policies.profile import Profile
 
@@ -117,11 +118,11 @@ class EasyScheduler(LocalScheduler):
         super().withdraw(job, now)
         self._head = None
 
-    def start(self, entry: Entry, reason: Reason) -> ExecuteJob:
+    def start(self, entry: Entry, reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
         """Take a job out of the queue and start it. O(k + log queue)."""
         if self._backlog is not None:
             self._backlog.remove(entry)
-        return super().start(entry, reason)
+        return super().start(entry, reason, procs)
 
     def ended(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Plan from scratch: processors were freed."""
@@ -138,20 +139,31 @@ class EasyScheduler(LocalScheduler):
         first = queue[0]
         if self._head is None or first[2] is not self._head or now > self._shadow_at:
             while first[2].n_procs <= partition.n_free:
-                yield self.start(first, HEAD)
+                procs = self.pick(first[2], now)
+                if procs is None:
+                    break
+                yield self.start(first, HEAD, procs)
                 if not queue:
                     self._head = None
                     return
                 first = queue[0]
             self._head = first[2]
-            self._shadow_at, self._n_extra = self.shadow(self._head, now)
+            if first[2].n_procs <= partition.n_free:  # not on these processors: perhaps on those that are freed next
+                self._shadow_at, self._n_extra = self._next_end(now), 0
+            else:
+                self._shadow_at, self._n_extra = self.shadow(self._head, now)
             newcomers = self._candidates(now) if partition.n_free else []
         for entry in newcomers:
             job = entry[2]
             if job.n_procs <= partition.n_free and job is not self._head and job.id in self._entries:
+                n_extra = self._n_extra
                 reason = self._backfill(job, now)
                 if reason is not None:
-                    yield self.start(entry, reason)
+                    procs = self.pick(job, now)
+                    if procs is None:
+                        self._n_extra = n_extra
+                        continue
+                    yield self.start(entry, reason, procs)
                     if not partition.n_free:
                         return
 
@@ -165,6 +177,10 @@ class EasyScheduler(LocalScheduler):
             for entry in self.queue:
                 self._backlog.add(entry, self.span_s(entry[2]))
         return self._backlog.candidates(now, self._shadow_at + HALF_TICK, self.partition.n_free, self._n_extra)
+
+    def _next_end(self, now: float) -> float:
+        """Give the next expected end of a running job; infinity if nothing runs. O(running)."""
+        return min((max(end_at, now) for end_at, _, _ in self.partition.running), default=math.inf)
 
     def shadow(self, head: Job, now: float) -> tuple[float, int]:
         """Give the head's shadow time and the extra processors then. O(running).

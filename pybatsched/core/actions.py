@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pybatsched.core import decisions as d
+from pybatsched.core.holds import Holds
 from pybatsched.core.instants import TICK
 from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.notes import Notes
 from pybatsched.core.rules import Referee, Violation
 from pybatsched.core.services import Services
 
@@ -36,7 +38,9 @@ class Actions:
         self._cluster = cluster
         self._job = referee.job
         self._may_reopen = may_reopen
-        self.services = Services(jobs, cluster, referee, self)
+        self._notes = Notes()
+        self.services = Services(jobs, cluster, referee, self, self._notes)
+        self.holds = Holds(cluster, self._notes, self)
         self._obey: dict[type[d.Decision], Callable[[Any], None]] = {
             d.ExecuteJob: self._execute,
             d.RejectJob: self._reject,
@@ -51,6 +55,8 @@ class Actions:
             d.ToJobMsg: self._to_job,
             d.Requeue: self.services.requeue,
             d.Replace: self.services.replace,
+            d.StartAt: lambda decision: self.holds.hold(self._job(decision.job_id), decision),
+            d.Release: lambda decision: self.holds.release(self._job(decision.job_id)),
         }
 
     def begin_reply(self, now: float) -> None:
@@ -98,6 +104,7 @@ class Actions:
         """Close the books on a job."""
         job.ended(at, state, final_state)
         self._jobs.bury(job)
+        self._notes.forget(job.wire_id)
         self.services.job_over(job)
 
     # --- obeying ------------------------------------------------------------------------------------------------
@@ -138,8 +145,7 @@ class Actions:
 
     def _set_metadata(self, decision: d.SetJobMetadata) -> None:
         job = self._job(decision.job_id)
-        note = self.services.note_of(job)
-        self.send(decision, job_id=job.wire_id, metadata=f"{note};{decision.metadata}" if note else decision.metadata)
+        self.send(decision, job_id=job.wire_id, metadata=self._notes.say(job.wire_id, decision.metadata))
 
     def _change_state(self, decision: d.ChangeJobState) -> None:
         job = self._job(decision.job_id)

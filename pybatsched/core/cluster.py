@@ -6,13 +6,14 @@ when a job ends or a machine returns. Policies and local schedulers only read th
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
-from pybatsched.errors import RemoteProtocolError
+from pybatsched.errors import InputError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from pybatsched.core.events import Resource, SimulationBegins
@@ -81,6 +82,8 @@ class Cluster:
         self.jobs: Mapping[str, Job] = {}  # all that wait or run, by their users' ids
         #: Tells whether Batsim can run a job again from scratch; by the engine.
         self.can_restart: Callable[[Job], bool] = lambda _job: True
+        #: Tells whether a job can be killed and go on later with the rest of its work; by the engine.
+        self.can_suspend: Callable[[Job], bool] = lambda _job: True
         self.collected_profiles: set[tuple[str, str]] = set()  # (workload, name): Batsim knows them no more
         self.partitions: dict[str, Partition] = {}
         self.unavailable = EMPTY
@@ -119,6 +122,40 @@ class Cluster:
             config=event.config,
             profiles=event.profiles,
         )
+
+    def property_of(self, proc: int, name: str) -> str | None:
+        """Give a property of a host, its own or that of the zones around it; None if there is none. O(1)."""
+        resource = self.resources.get(proc)
+        if resource is None:
+            return None
+        own = (resource.properties or {}).get(name)
+        return own if own is not None else (resource.zone_properties or {}).get(name)
+
+    def number_of(self, proc: int, name: str) -> float | None:
+        """Give a property of a host that is a number from 0; None if there is none. Raises InputError for any other."""
+        text = self.property_of(proc, name)
+        if text is None:
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value < math.inf:
+            host = self.resources[proc].name or proc
+            raise InputError(f"host {host}, property {name}: expected a number from 0, got {text[:60]!r}")
+        return value
+
+    def groups(self, name: str) -> dict[str, IntervalSet]:
+        """Give the processors by a property of host or zone, in the order of their first hosts. O(processors).
+
+        Hosts without the property are in no group.
+        """
+        found: dict[str, list[int]] = {}
+        for proc in self.procs:
+            value = self.property_of(proc, name)
+            if value is not None:
+                found.setdefault(value, []).append(proc)
+        return {value: IntervalSet(procs) for value, procs in found.items()}
 
     def sleep_pstates(self, proc: int) -> frozenset[str]:
         """Give the pstates in which a processor sleeps, by its property ``sleep_pstates`` (S:OFF:ON,…)."""

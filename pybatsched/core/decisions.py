@@ -1,4 +1,4 @@
-"""What the scheduler tells the world, in the imperative: one class per Batsim decision, and two services.
+"""What the scheduler tells the world, in the imperative: one class per Batsim decision, and the engine's services.
 
 Policies make decisions and hand them to the engine, which checks them, fills in what a policy need not know
 (time stamps, the ids of requeued jobs) and passes them on to Batsim. A job is named by `job.id`, which stays the
@@ -151,13 +151,34 @@ class Requeue(Decision, frozen=True):
     ``work="all"`` starts it from scratch, ``"rest"`` keeps what is done; `extra_s` seconds are added to the work
     (the price of a swap, say). When the kill has taken effect the policy hears `on_job_killed` with the job waiting
     again; if it had ended by itself meanwhile, the policy hears `on_job_ended` and nothing is requeued. `on` are the
-    processors the policy means to resume it on; the engine notes them in ``job.resume_on``.
+    processors the policy means to resume it on; the engine notes them in ``job.resume_on``. `by` is the job that it
+    makes room for, if there is one, for those who look at the run later.
     """
 
     job_id: str
     work: Literal["all", "rest"] = "all"
     extra_s: float = 0.0
     on: IntervalSet | None = None
+    by: str = ""
+
+
+class StartAt(Decision, frozen=True):
+    """Keep processors for a waiting job from now on, and start it on them at an instant, by the engine's service.
+
+    Until then the job is *held*: its partition counts it as running until that instant and its estimate after it, so
+    local schedulers plan around it as around any other. The engine asks for the call. If one of the processors goes
+    away before, the job waits again and the policy hears `on_job_released`. An instant that has come starts it now.
+    """
+
+    job_id: str
+    on: IntervalSet
+    at: float
+
+
+class Release(Decision, frozen=True):
+    """Let a held job wait again; its processors are free at once."""
+
+    job_id: str
 
 
 class Replace(Decision, frozen=True):

@@ -143,11 +143,15 @@ def derived_job(
 
 
 class How(NamedTuple):
-    """How a job goes on: as a requeued or a replaced one; with what was left of its work; with time that is no work."""
+    """How a job goes on: as a requeued or a replaced one; with what was left of its work; with time that is no work.
+
+    `by` is the job that it made room for.
+    """
 
     kind: Literal["requeue", "replace"]
     is_rest: bool = False
     extra_s: float = 0.0
+    by: str = ""
 
 
 def lineage(job: Job, segment: int, how: How) -> str:
@@ -155,6 +159,8 @@ def lineage(job: Job, segment: int, how: How) -> str:
     note = f"parent={job.id};segment={segment};kind={how.kind}"
     if how.is_rest:
         note += ";work=rest"
+    if how.by:
+        note += f";by={how.by}"
     return f"{note};extra_s={how.extra_s:.12g}" if how.extra_s else note
 
 

@@ -28,6 +28,7 @@ from pybatsched.core.rules import Referee, Violation
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, told
 
 if TYPE_CHECKING:
+    from pybatsched.core.holds import Holds
     from pybatsched.core.services import Services
 
 _MACHINE_NEWS: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
@@ -76,6 +77,7 @@ class Engine:
         self._referee: Referee
         self._actions: Actions
         self._services: Services
+        self._holds: Holds
         self._static_jobs_done = False
         self._apply: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
@@ -118,6 +120,8 @@ class Engine:
                 raise
         if self.ended:
             return Reply(self.now, ())
+        if self._holds:
+            self._holds.start_due(self.now)
         self._ask()
         if self._referee.dynamic_jobs:
             self._finish_registration()
@@ -181,6 +185,7 @@ class Engine:
         self._actions = Actions(self.jobs, self.cluster, self._referee, may_reopen=may_reopen)
         self._actions.begin_reply(self.now)
         self._services = self._actions.services
+        self._holds = self._actions.holds
         self._static_jobs_done = event.workloads is not None and not event.workloads
         self.began = True
         self._tell("on_begin", self.cluster)
@@ -251,6 +256,8 @@ class Engine:
             procs = event.procs & self.cluster.procs
             if event.kind == e.MACHINES_UNAVAILABLE:
                 self.cluster.change_machines(gone=procs)
+                for job, held_on in self._holds.lose(procs):
+                    self._tell("on_job_released", job, held_on, self.now)
             else:
                 self.cluster.change_machines(back=procs)
             self._tell("on_machines_changed", procs, self.now)

@@ -26,6 +26,7 @@ class JobState(enum.Enum):
     __hash__ = object.__hash__  # members are singletons, and Enum's own hash is a Python function
 
     WAITING = "waiting"
+    HELD = "held"
     RUNNING = "running"
     COMPLETED = "completed"
     KILLED = "killed"
@@ -73,6 +74,7 @@ class Job:
         "expected_end_at",
         "fields",
         "final_state",
+        "held_from",
         "id",
         "n_derived",
         "n_procs",
@@ -83,6 +85,7 @@ class Job:
         "profile_name",
         "resume_on",
         "seq",
+        "start_at",
         "start_reason",
         "started_at",
         "state",
@@ -118,6 +121,8 @@ class Job:
         self.profile = profile
         self.fields: Mapping[str, Any] = fields or {}
         self.state = JobState.WAITING
+        self.held_from: float | None = None
+        self.start_at: float | None = None  # while it is held
         self.started_at: float | None = None
         self.expected_end_at = math.inf
         self.procs: IntervalSet | None = None
@@ -178,10 +183,30 @@ class Job:
         """
         return deadline_of(self.id, self.fields, self.submitted_at)
 
+    def is_urgent(self) -> bool:
+        """Tell whether the job has the field ``urgent: true``. Raises InputError for what is neither true nor false."""
+        urgent = self.fields.get("urgent", False)
+        if type(urgent) is not bool:
+            raise InputError(f"job {self.id}, field urgent: expected true or false, got {str(urgent)[:60]}")
+        return urgent
+
     @property
     def n_restarts(self) -> int:
         """How often the job was killed and requeued."""
         return len(self.past)
+
+    @property
+    def present_terms(self) -> Terms:
+        """What it is to do as it waits or runs now; `terms` are those of the whole job."""
+        return Terms(self.profile_name, self.profile, self.walltime, self.estimate)
+
+    def held(self, now: float, at: float, procs: IntervalSet, partition: Ground | None, reason: Reason) -> None:
+        """Note that processors are kept for it until it starts (for the engine)."""
+        self.state = JobState.HELD
+        self.held_from, self.start_at = now, at
+        self.procs, self.partition = procs, partition
+        self.start_reason = reason
+        self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
 
     def started(self, at: float, procs: IntervalSet, reason: Reason) -> None:
         """Note the start (for the engine)."""
@@ -195,7 +220,7 @@ class Job:
         """Go back to waiting with other work (for the engine)."""
         self.state = JobState.WAITING
         self.profile_name, self.profile, self.walltime, self.estimate = terms
-        self.started_at = None
+        self.held_from = self.start_at = self.started_at = None
         self.procs = None
         self.partition = None
         self.expected_end_at = math.inf
@@ -220,6 +245,8 @@ class Job:
             said.append(f"started at {self.started_at} on {self.procs}" + (f" ({why})" if why else ""))
         if self.ended_at is not None:
             said.append(f"{self.final_state or self.state.value} at {self.ended_at}")
+        elif self.state is JobState.HELD:
+            said.append(f"held on {self.procs} since {self.held_from}, to start at {self.start_at}")
         elif self.state is JobState.WAITING:
             said.append("waiting")
         return "; ".join(said)

@@ -80,6 +80,9 @@ class Policy:
     def on_job_killed(self, job: Job, now: float) -> None:
         """A kill took effect. After a `Requeue` the job is waiting again, else it is over."""
 
+    def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
+        """A job held by `StartAt` on these processors lost some of them before its start; it waits again."""
+
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
         """Processors went away or came back; the free sets say which."""
 

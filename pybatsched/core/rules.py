@@ -14,6 +14,7 @@ from msgspec.structs import astuple
 
 from pybatsched.core import decisions as d
 from pybatsched.core.derive import is_any_size
+from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 
@@ -57,6 +58,8 @@ class Referee:
             d.Answer: lambda decision: None if decision.estimate_waiting_time else self._fail_empty(decision),
             d.ToJobMsg: self._to_job,
             d.Requeue: self._requeue,
+            d.StartAt: self._start_at,
+            d.Release: self._release,
             d.Replace: self._replace,
         }
 
@@ -188,6 +191,23 @@ class Referee:
             raise Violation("known work", f"work is 'all' or 'rest', not {decision.work!r}", job=job)
         if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
             raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
+
+    def _start_at(self, decision: d.StartAt) -> None:
+        job = self._waiting(decision.job_id, "hold processors for")
+        if not (math.isfinite(decision.at) and decision.at >= self.now - TICK):
+            raise Violation(
+                "start in the future", f"job {job.id} cannot start at {decision.at}; it is {self.now}", job=job
+            )
+        if len(decision.on) != job.n_procs and not self.any_size(job):
+            raise Violation(
+                "right number", f"job {job.id} asks for {job.n_procs} processors, got {len(decision.on)}", job=job
+            )
+        self._usable(decision.on, job)
+
+    def _release(self, decision: d.Release) -> None:
+        job = self.job(decision.job_id)
+        if job.state is not JobState.HELD:
+            raise Violation("job held", f"cannot release job {job.id}: it is {job.state.value}", job=job)
 
     def _replace(self, decision: d.Replace) -> None:
         job = self._waiting(decision.job_id, "replace")
@@ -324,7 +344,9 @@ _FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
     d.Query: (("requests", Mapping),),
     d.Answer: (("estimate_waiting_time", (_NONE, Mapping)),),
     d.ToJobMsg: (("job_id", str),),
-    d.Requeue: (("job_id", str), ("extra_s", (int, float)), ("on", (IntervalSet, _NONE))),
+    d.Requeue: (("job_id", str), ("extra_s", (int, float)), ("on", (IntervalSet, _NONE)), ("by", str)),
+    d.StartAt: (("job_id", str), ("on", IntervalSet), ("at", (int, float))),
+    d.Release: (("job_id", str),),
     d.Replace: (
         ("job_id", str),
         ("on", IntervalSet),

@@ -9,30 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pybatsched.core import decisions as d
 from pybatsched.core import derive
+from pybatsched.core.desk import Desk
 from pybatsched.core.instants import TICK
 from pybatsched.core.jobs import Job, JobState, Segment, Terms
+from pybatsched.core.notes import Notes
 from pybatsched.core.rules import Referee, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import JobTable
-
-
-class Desk(Protocol):
-    """Where services hand in what Batsim must be told; `pybatsched.core.actions.Actions` is the one there is."""
-
-    def send(self, decision: d.Decision, **changes: Any) -> None:
-        """Put a decision into the reply as it is."""
-
-    def carry_out(self, decision: d.Decision) -> None:
-        """Do what a decision says, state included."""
-
-    def open_registration(self) -> None:
-        """Make sure that jobs can be registered."""
 
 
 @dataclass(slots=True)
@@ -48,16 +37,17 @@ class PendingKill:
 class Services:
     """Keeps the kills under way, the derived jobs and the dynamic profiles of one run."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, desk: Desk) -> None:
+    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, desk: Desk, notes: Notes) -> None:
         self._jobs = jobs
         self._cluster = cluster
         self._referee = referee
         self._desk = desk
         self._kills: dict[str, PendingKill] = {}
         self._registered: set[str] = set()
-        self._notes: dict[str, str] = {}
+        self._notes = notes
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
         cluster.can_restart = self.can_restart
+        cluster.can_suspend = self.can_suspend
 
     # --- kills ------------------------------------------------------------------------------------------------
 
@@ -118,6 +108,13 @@ class Services:
         known = (job.workload, job.profile_name) not in self._cluster.collected_profiles
         return known or derive.can_copy(job.terms.profile, self._profiles(job))
 
+    def can_suspend(self, job: Job) -> bool:
+        """Tell whether the job can be killed and go on with the rest: of its present profile there must be one.
+
+        There is none of a composed profile with parallel parts, nor of what Batsim reads from files.
+        """
+        return derive.can_copy(job.profile, self._profiles(job))
+
     def requeue(self, decision: d.Requeue) -> None:
         """Kill a running job so that it goes on later."""
         job = self._referee.job(decision.job_id)
@@ -138,7 +135,7 @@ class Services:
                 raise Violation("can be requeued", text, job=job)
             # Its profile is forgotten with the kill, so the next user must come before it.
             spare_id = self._new_id(job, job.workload, prefix="")
-            self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.How("requeue"))
+            self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.How("requeue", by=decision.by))
         self.kill([job], decision, spare_id)
         self._desk.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
 
@@ -174,12 +171,13 @@ class Services:
             except derive.CannotDeriveError as error:
                 raise Violation("can be requeued", str(error), job=job) from None
             wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-            how = derive.How("requeue", requeue.work == "rest", requeue.extra_s)
+            how = derive.How("requeue", requeue.work == "rest", requeue.extra_s, requeue.by)
             profile_name = self._derive(
                 job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, how=how
             )
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
         job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
+        self._notes.forget(job.wire_id)
         self._jobs.rename(job, wire_id)
         job.wait_again(Terms(profile_name, profile, walltime, estimate))
         job.resume_on = requeue.on
@@ -215,6 +213,7 @@ class Services:
         how = derive.How("replace")
         profile_name = self._derive(job, wire_id, profile, n=n, walltime=walltime, estimate=estimate, how=how)
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
+        self._notes.forget(job.wire_id)
         self._jobs.rename(job, wire_id)
         job.n_procs = n
         job.terms = Terms(profile_name, profile, walltime, estimate)
@@ -258,7 +257,7 @@ class Services:
         )
         self._registered.add(wire_id)
         job.n_derived += 1
-        note = self._notes[wire_id] = derive.lineage(job, job.n_derived, how)
+        note = self._notes.add_fact(wire_id, derive.lineage(job, job.n_derived, how))
         self._desk.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
         self._desk.send(d.SetJobMetadata(wire_id, note, reason="so that its parts can be put together again"))
 
@@ -277,10 +276,6 @@ class Services:
         """Tell whether this JOB_SUBMITTED only acknowledges a registration."""
         return wire_id in self._registered
 
-    def note_of(self, job: Job) -> str:
-        """Give the lineage that is written to the job's metadata, or nothing."""
-        return self._notes.get(job.wire_id, "")
-
     # --- profiles that Batsim has forgotten -------------------------------------------------------------------------
 
     def add_profile(self, workload: str, name: str, profile: Mapping[str, Any]) -> None:
@@ -291,7 +286,6 @@ class Services:
         """Forget what is kept for a job that is over."""
         if self._referee.dynamic_jobs:
             self._collect(job.wire_id.partition("!")[0], job.profile_name)
-            self._notes.pop(job.wire_id, None)
 
     def _collect(self, workload: str, name: str) -> None:
         """Note that Batsim has forgotten a profile, and the parts of a composed one, with the first job that ended.

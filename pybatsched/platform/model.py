@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
@@ -134,15 +134,22 @@ def limit(platform: Platform, n_procs: int) -> Platform:
     return dataclasses.replace(platform, compute=platform.compute[:n_procs])
 
 
-def uniform(n_procs: int, speed: float = 1e9) -> Platform:
-    """Make a platform of equal hosts without a file; names are of equal length, so ids follow their numbers. O(n)."""
+def uniform(n_procs: int, speed: float = 1e9, properties: Sequence[Mapping[str, str]] = ()) -> Platform:
+    """Make a platform of equal hosts without a file; names are of equal length, so ids follow their numbers. O(n).
+
+    `properties` are those of the hosts, one mapping for each, or none.
+    """
     if not 0 < n_procs <= MAX_HOSTS:
         raise InputError(f"a platform of {n_procs} processors; expected 1 to {MAX_HOSTS}")
     if not 0 < speed < math.inf:
         raise InputError(f"processors of speed {speed}; expected flop/s above 0")
     n_digits = len(str(n_procs - 1))
     speeds = (float(speed),)
-    compute = tuple(Host(f"node{number:0{n_digits}}", speeds) for number in range(n_procs))
+    if properties and len(properties) != n_procs:
+        raise InputError(f"properties of {len(properties)} hosts; expected those of {n_procs}, or none")
+    own: list[Mapping[str, str]] = [MappingProxyType({**NO_ROLE, **said}) for said in properties]
+    own = own or [NO_ROLE] * n_procs
+    compute = tuple(Host(f"node{number:0{n_digits}}", speeds, properties=own[number]) for number in range(n_procs))
     master = Host(DEFAULT_MASTER, speeds, properties=MappingProxyType({"role": "master"}))
     return Platform(compute, (), master, f"{n_procs} equal processors")
 

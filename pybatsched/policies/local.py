@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
 
-Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area"]
+Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area", "urgent_first"]
 
 
 class QueueOptions(Options):
@@ -36,7 +36,8 @@ class QueueOptions(Options):
     order: Order = Field(
         "fcfs",
         description="order of the queue: fcfs (arrival), sjf / ljf (shortest / longest estimate first), "
-        "narrowest / widest (fewest / most processors first), smallest_area / largest_area",
+        "narrowest / widest (fewest / most processors first), smallest_area / largest_area, "
+        "urgent_first (jobs with the field urgent: true, then by arrival)",
     )
     assume_walltime: float | None = Field(
         None,
@@ -47,15 +48,19 @@ class QueueOptions(Options):
     )
 
 
-_RANKS: Final[dict[str, Callable[[int, float], float]]] = {
-    "fcfs": lambda _n, _span_s: 0.0,
-    "sjf": lambda _n, span_s: span_s,
-    "ljf": lambda _n, span_s: -span_s,
-    "narrowest": lambda n, _span_s: n,
-    "widest": lambda n, _span_s: -n,
-    "smallest_area": lambda n, span_s: n * span_s,
-    "largest_area": lambda n, span_s: -n * span_s,
+_RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
+    "fcfs": lambda _job, _span_s: 0.0,
+    "sjf": lambda _job, span_s: span_s,
+    "ljf": lambda _job, span_s: -span_s,
+    "narrowest": lambda job, _span_s: job.n_procs,
+    "widest": lambda job, _span_s: -job.n_procs,
+    "smallest_area": lambda job, span_s: job.n_procs * span_s,
+    "largest_area": lambda job, span_s: -job.n_procs * span_s,
+    "urgent_first": lambda job, _span_s: 0.0 if job.is_urgent() else 1.0,
 }
+
+#: The rank of jobs that are put in front of the queue, whatever its order.
+FRONT: Final = -math.inf
 
 HEAD: Final = "head of the queue"
 
@@ -64,7 +69,7 @@ class LocalScheduler(ABC):
     """A queue of waiting jobs and a rule that starts them on one partition.
 
     Entries of `queue`, a sorted list, are (rank, arrival, job): ties are broken by arrival in *this* queue, so a
-    requeued job goes to the back of its equals unless it is put in front.
+    requeued job goes to the back of its equals unless it is put in front of all.
     """
 
     #: Whether the rule promises every job a time, and so cannot plan with an endless one.
@@ -101,13 +106,16 @@ class LocalScheduler(ABC):
         return None
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:  # noqa: ARG002  reservations want the time
-        """Put a job into the queue, behind its equals or, as for a preempted one, in front of them. O(log queue)."""
+        """Put a job into the queue, behind its equals or, as for a preempted one, in front of all. O(log queue).
+
+        Of several that are put in front the last one is the first.
+        """
         if job.estimate is None and self.assume_walltime is not None:
             job.estimate = self.assume_walltime
             self._assumed.add(job.id)
         self._n_arrivals += 1
         arrival = -self._n_arrivals if front else self._n_arrivals
-        entry = (self._rank(job.n_procs, self.span_s(job)), arrival, job)
+        entry = (FRONT if front else self._rank(job, self.span_s(job)), arrival, job)
         self._entries[job.id] = entry
         insort(self.queue, entry)
 
@@ -125,6 +133,10 @@ class LocalScheduler(ABC):
     def is_promised(self, job: Job) -> bool:  # noqa: ARG002
         """Tell whether a job was promised to be over in time, so that it had better be left alone."""
         return False
+
+    def waiting(self) -> list[Job]:
+        """Give all jobs that wait here, in queue order. O(queue)."""
+        return [job for _, _, job in self.queue]
 
     def holds(self, job: Job) -> bool:
         """Tell whether a job waits in this queue. O(1)."""
@@ -189,14 +201,21 @@ class LocalScheduler(ABC):
             profile.give(self.partition.n_returned_by(job), max(end_at, round(now + TICK, 6)), math.inf)
         return profile
 
-    def start(self, entry: tuple[float, int, Job], reason: Reason) -> ExecuteJob:
-        """Take a job out of the queue and start it on the lowest free processors. O(k + log queue)."""
+    def pick(self, job: Job, now: float) -> IntervalSet | None:  # noqa: ARG002
+        """Choose the processors that a job starts on now; there are enough free ones. The lowest, unless overridden.
+
+        None means not now: the rule then goes on as if the job did not fit yet.
+        """
+        return self.partition.free.first(job.n_procs)
+
+    def start(self, entry: tuple[float, int, Job], reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
+        """Take a job out of the queue and start it; by default on the lowest free processors. O(k + log queue)."""
         job = entry[2]
         del self._entries[job.id]
         take_out(self.queue, entry)
         if self._assumed:
             self._assumed.discard(job.id)
-        return ExecuteJob(job.id, self.partition.free.first(job.n_procs), reason=reason)
+        return ExecuteJob(job.id, procs or self.partition.free.first(job.n_procs), reason=reason)
 
     def broken_promises(self) -> Iterable[str]:
         """Say which promises to jobs of this queue did not hold."""
@@ -256,6 +275,12 @@ class QueuePolicy(Policy):
         """Tell the scheduler on whose partition it ran. A requeued job waits in no queue until it is put into one."""
         self.ran_on(job).ended(job, now)
 
+    def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
+        """Put a held job that lost its processors in front of the queue of the partition it was held in."""
+        for local in self.locals:
+            if procs.issubset(local.partition.procs):
+                local.submit(job, now, front=True)
+
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
         """Tell the schedulers whose machines they are."""
         for local in self.locals:
@@ -266,7 +291,7 @@ class QueuePolicy(Policy):
         """When no machine can come back any more, refuse the jobs that waited for it in vain."""
         for local in self.locals:
             if local.partition.machines_settled:
-                for _, _, job in list(local.queue):
+                for job in local.waiting():
                     refusal = local.refusal(job)
                     if refusal is not None:
                         local.refuse(job, now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 
 from pybatsched.core.instants import HALF_TICK
 
@@ -48,6 +49,27 @@ class Profile:
         """Use n processors from start to end (infinity allowed). O(s)."""
         self._add(-n, start_at, end_at)
 
+    def take_all(self, spans: Iterable[tuple[int, float, float]]) -> None:
+        """Use processors for many spans (n, start, end) at once. O(s + k log k); one at a time it is O(s * k)."""
+        changes: dict[float, int] = {}
+        first_at = self._times[0]
+        for n, start_at, end_at in spans:
+            start = max(start_at, first_at)
+            if start < end_at and start != math.inf:
+                changes[start] = changes.get(start, 0) - n
+                changes[end_at] = changes.get(end_at, 0) + n
+        changes.pop(math.inf, None)
+        instants = sorted(changes.keys() | set(self._times))
+        free: list[int] = []
+        i, before, delta = 0, 0, 0
+        for at in instants:
+            if i < len(self._times) and self._times[i] == at:
+                before = self._free[i]
+                i += 1
+            delta += changes.get(at, 0)
+            free.append(before + delta)
+        self._times, self._free = instants, free
+
     def give(self, n: int, start_at: float, end_at: float) -> None:
         """Give back n processors from start to end (infinity allowed). O(s)."""
         self._add(n, start_at, end_at)
@@ -75,8 +97,7 @@ class Profile:
 
     def fits(self, n: int, start_at: float, end_at: float) -> bool:
         """Tell whether n processors are free all the time from start to end. O(s), quickly."""
-        i = max(bisect_right(self._times, start_at) - 1, 0)
-        return min(self._free[i : max(bisect_left(self._times, end_at - HALF_TICK), i + 1)]) >= n
+        return self.least_free(start_at, end_at) >= n
 
     def better(self, n: int, span_s: float, place: float, not_before: float, before: float) -> float:
         """Find the first start in [not_before, before) that is better than a job's own place, else that place. O(s).
@@ -107,6 +128,19 @@ class Profile:
         """Give the largest number free at some instant of [start, end). O(s), quickly."""
         i = bisect_right(self._times, start_at) - 1
         return max(self._free[max(i, 0) : bisect_left(self._times, end_at)], default=0)
+
+    def least_free(self, start_at: float, end_at: float) -> int:
+        """Give the smallest number free at any instant of [start, end); below 0 if too much was taken. O(s), quickly.
+
+        An empty span counts as the instant it begins at.
+        """
+        i = max(bisect_right(self._times, start_at) - 1, 0)
+        return min(self._free[i : max(bisect_left(self._times, end_at - HALF_TICK), i + 1)])
+
+    def next_step(self, after: float) -> float:
+        """Give the next instant at which the number free may change; infinity if it does not. O(log s)."""
+        i = bisect_right(self._times, after)
+        return self._times[i] if i < len(self._times) else math.inf
 
     def step_at(self, at: float) -> float:
         """Give the beginning of the step that an instant lies in. O(log s)."""

@@ -1,0 +1,102 @@
+"""Preemption for urgent jobs: who is suspended, for whom, for how long; and the options of all that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+
+from pydantic import Field
+
+from pybatsched_schedulers.swaps import SwapOptions
+
+if TYPE_CHECKING:
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.jobs import Job
+    from pybatsched_schedulers.swaps import SwapTimes
+
+VictimOrder: TypeAlias = Literal["start_order", "longest_remaining", "fewest"]
+Delay: TypeAlias = Literal["max", "serial"]
+
+
+class UjfbOptions(SwapOptions):
+    """Options of UJFB."""
+
+    victim_order: VictimOrder = Field(
+        "start_order",
+        description="whom to suspend first: who began first (as the authors' program does), who has the longest time "
+        "to go (as they intended), or who has the most processors, so that the fewest are suspended",
+    )
+    pd: Delay = Field(
+        "max",
+        description="the preemption delay: the longest swap-out (as published), or all one after the other and the "
+        "last one again (as the authors' program does)",
+    )
+    mode: Literal["suspend", "kill_restart"] = Field(
+        "suspend", description="suspend victims and go on with the rest, or kill them to begin again, without swaps"
+    )
+    resume_same_resources: bool = Field(
+        True, description="a suspended job resumes on the processors it had; false: on any (as the authors' program)"
+    )
+    urgent_order: Literal["fcfs", "shortest"] = Field(
+        "fcfs", description="order of the urgent jobs that wait: by arrival, or the shortest estimate first"
+    )
+
+
+@dataclass(slots=True)
+class Victim:
+    """A regular job that is being stopped for an urgent one, on the processors it has."""
+
+    job: Job
+    procs: IntervalSet
+    swap: SwapTimes
+    is_stopped: bool = False
+
+
+class Preemption(NamedTuple):
+    """An urgent job and those that are being stopped for it, in the order in which they were chosen."""
+
+    urgent: Job
+    victims: list[Victim]
+
+    def stopped(self) -> list[Victim]:
+        """Give those that did not end by themselves in that instant."""
+        return [victim for victim in self.victims if victim.is_stopped]
+
+
+@dataclass(slots=True, frozen=True)
+class Suspended:
+    """A job that was stopped and waits for the processors it had. `by` is the urgent job that has them, or had."""
+
+    job: Job
+    procs: IntervalSet
+    swap_in_s: float
+    by: str
+
+
+class Booking(NamedTuple):
+    """Processors that regular jobs must leave alone, by count."""
+
+    n: int
+    start_at: float
+    end_at: float
+
+
+#: By what victims are ordered, from a job and the number of its start: the least comes first.
+VICTIM_ORDERS: Final[dict[VictimOrder, Callable[[Job, int], tuple[float, int]]]] = {
+    "start_order": lambda _job, nth: (0.0, nth),
+    "longest_remaining": lambda job, nth: (-job.expected_end_at, nth),
+    "fewest": lambda job, nth: (-job.n_procs, nth),
+}
+
+
+def delay_s(pd: Delay, swap_outs: Iterable[float]) -> float:
+    """Give the preemption delay of some swap-outs; none without any.
+
+    >>> delay_s("max", [1.0, 0.5]), delay_s("serial", [1.0, 0.5])
+    (1.0, 2.0)
+    """
+    seconds = list(swap_outs)
+    if pd == "serial":
+        return round(sum(seconds) + (seconds[-1] if seconds else 0.0), 6)
+    return max(seconds, default=0.0)

@@ -1,0 +1,492 @@
+"""Urgent jobs first, with backfilling (Agung, Watanabe, Weber, Egawa and Takizawa, IEEE Access 9, 2021).
+
+Regular jobs are planned by conservative backfilling. An urgent job starts at once: on free processors, whether that
+delays regular jobs or not, or else by *preemption*: running regular jobs are suspended, their memory is swapped out,
+and after that *preemption delay* the urgent job has their processors. A suspended job goes on with the rest of its work
+on the processors it had, as soon as they are free and its memory is back.
+
+Who comes first, in order: urgent jobs that wait, suspended jobs, regular jobs. The first two have bookings *ahead* of
+the plan of the regular ones, found anew at every message; it is disturbed only where somebody collides with them.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pybatsched.core.decisions import Decision, ExecuteJob, Reason, Release, Requeue, StartAt
+from pybatsched.core.instants import HALF_TICK, TICK, instant
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.jobs import JobState
+from pybatsched.core.policy import Need
+from pybatsched.policies.local import QueuePolicy
+from pybatsched.policies.profile import Profile
+from pybatsched_schedulers.conservative import ConservativeScheduler
+from pybatsched_schedulers.preemption import (
+    VICTIM_ORDERS,
+    Booking,
+    Preemption,
+    Suspended,
+    UjfbOptions,
+    Victim,
+    delay_s,
+)
+from pybatsched_schedulers.swaps import HostMemory, Swaps, SwapTimes, memory_gb_of
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.jobs import Job
+
+Entry = tuple[float, int, "Job"]
+
+
+class UjfbScheduler(ConservativeScheduler):
+    """Urgent jobs first on one partition.
+
+    As long as no urgent job waits and nobody is suspended this is conservative backfilling and costs the same. Else a
+    message costs O(running * (urgent + suspended)) more, and a collision as much as repairing the plan.
+    """
+
+    def __init__(self, partition: Partition, options: UjfbOptions, cluster: Cluster) -> None:
+        super().__init__(partition, options)
+        self._rules = options
+        self._swaps = Swaps(cluster, options)
+        self._memory = HostMemory(cluster, self._swaps, options.vh_memory_gb)
+        self._can_stop = cluster.can_suspend if options.mode == "suspend" else cluster.can_restart
+        self._urgents: list[Entry] = []  # those that wait, in order
+        self._served: dict[str, Entry] = {}  # those that run or are held
+        self._suspended: list[Suspended] = []  # who resumes first comes first
+        self._resuming: dict[str, Suspended] = {}  # in their swap-in or after it
+        self._swapping: list[tuple[float, IntervalSet]] = []  # processors that are idle until an instant
+        self._ahead: dict[str, Booking] = {}  # part of the profile
+        self._reserved: dict[str, Booking] = {}  # of urgent jobs that wait
+        self._preemption: Preemption | None = None
+        self._nth_start: dict[str, int] = {}  # of regular jobs that run, in the order of their starts
+        self._n_starts = 0
+        self._collided = False
+        self._fixed: set[str] = set()  # regular jobs that were in the way and cannot be stopped
+        self._waited: set[str] = set()
+        self.figures = dict.fromkeys(
+            ("n_preemptions", "n_backfilled", "n_preceded", "n_waited", "swap_out_s", "swap_in_s", "pd_max_s"), 0.0
+        )
+
+    # --- what happened ---
+
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
+        """Put a job into its queue. Raises InputError for fields that cannot be read. O(log queue)."""
+        memory_gb_of(job)
+        if not job.is_urgent():
+            super().submit(job, now, front=front)
+            return
+        if job.estimate is None:
+            job.estimate = self.assume_walltime
+        self._n_arrivals += 1
+        rank = self.span_s(job) if self._rules.urgent_order == "shortest" else 0.0
+        self._queue_urgent((rank, self._n_arrivals, job))
+
+    def _queue_urgent(self, entry: Entry) -> None:
+        self._entries[entry[2].id] = entry
+        insort(self._urgents, entry)
+
+    def withdraw(self, job: Job, now: float) -> None:
+        """Take a waiting job out of its queue."""
+        one = self._suspension_of(job)
+        if one is not None:
+            self._drop(one)
+        elif job.is_urgent():
+            self._urgents.remove(self._entries.pop(job.id))
+        else:
+            super().withdraw(job, now)
+
+    def waiting(self) -> list[Job]:
+        """Give all jobs that wait here: urgent, suspended and regular ones."""
+        return [job for _, _, job in self._urgents] + [one.job for one in self._suspended] + super().waiting()
+
+    def holds(self, job: Job) -> bool:
+        """Tell whether a job waits here."""
+        return super().holds(job) or self._suspension_of(job) is not None
+
+    def _suspension_of(self, job: Job) -> Suspended | None:
+        return next((one for one in self._suspended if one.job is job), None)
+
+    def ended(self, job: Job, now: float) -> None:
+        """Give back what the job had booked."""
+        for known in (self._nth_start, self._resuming, self._served):
+            known.pop(job.id, None)
+        super().ended(job, now)
+
+    def stopped(self, job: Job) -> None:
+        """Hear that a victim was killed; what becomes of it is settled when all are."""
+        if self._preemption is not None:
+            for victim in self._preemption.victims:
+                victim.is_stopped |= victim.job is job
+
+    def lost(self, job: Job, now: float) -> None:
+        """Take back a held job that lost a processor: it waits as it did before."""
+        entry, one = self._served.get(job.id), self._resuming.get(job.id)
+        self.ended(job, now)
+        if entry is not None:
+            self._queue_urgent(entry)
+        elif one is not None:
+            self._suspend(one)
+
+    def _suspend(self, one: Suspended) -> None:
+        self._suspended.insert(0, one)
+        self._memory.hold(one.job, one.procs)
+
+    def _drop(self, one: Suspended) -> None:
+        self._suspended.remove(one)
+        self._memory.give_back(one.job, one.procs)
+
+    # --- the plan ---
+
+    def plan(self, now: float) -> Iterable[Decision]:
+        """Start what may start now; nothing while a kill is under way."""
+        if self.partition.n_kills_pending or not (self.queue or self._urgents or self._suspended):
+            return ()
+        return self._plan(now)
+
+    def _plan(self, now: float) -> Iterator[Decision]:
+        self._profile.advance(now)
+        if self._swapping:
+            self._swapping = [(until, procs) for until, procs in self._swapping if until > now + HALF_TICK]
+        if self._urgents:
+            yield from self._serve_urgents(now)
+            if self.partition.n_kills_pending:
+                return
+        if self._suspended or self._ahead or self._swapping or self._reserved:
+            self._book_ahead(now)
+            yield from self._resume(now)
+        yield from super()._plan(now)
+
+    def _settle(self, now: float) -> None:
+        if self._collided:
+            self._collided = False
+            self._replan(self.expected_profile(now), now)
+            self._must_compress = self._wakes = True  # who keeps his place may begin when nothing ends
+        super()._settle(now)
+
+    def expected_profile(self, now: float) -> Profile:
+        """Give what is free for regular jobs: what runs and what is booked ahead is taken."""
+        profile = super().expected_profile(now)
+        profile.take_all(self._ahead.values())
+        return profile
+
+    def pick(self, job: Job, now: float) -> IntervalSet | None:
+        """Choose the lowest processors that are not being swapped and that no suspended job wants too soon."""
+        if not (self._suspended or self._swapping):
+            return super().pick(job, now)
+        return self._picked(job, instant(now, self.span_s(job)))
+
+    def _picked(self, job: Job, end_at: float) -> IntervalSet | None:
+        free = self._usable()
+        for one in self._suspended:
+            if one.job is not job and self._is_bound(one) and self._resumes_at(one) < end_at - HALF_TICK:
+                free = free - one.procs
+        return free.first(job.n_procs) if job.n_procs <= len(free) else None
+
+    def _usable(self) -> IntervalSet:
+        """Give the free processors whose memory is not being swapped out."""
+        free = self.partition.free
+        for _, procs in self._swapping:
+            free = free - procs
+        return free
+
+    def _book(self, job: Job, n: int, planned_end_at: float, now: float) -> None:
+        super()._book(job, n, planned_end_at, now)
+        self._count_start(job)
+
+    def _count_start(self, job: Job) -> None:
+        self._n_starts += 1
+        self._nth_start[job.id] = self._n_starts
+
+    def _adopt(self, job: Job, now: float) -> None:
+        """Take a job that was not in the plan into it, as one that runs."""
+        assert job.procs is not None
+        self._booked[job.id] = (job.procs, job.expected_end_at)
+        self._take_ahead(Booking(len(job.procs), now, job.expected_end_at))
+
+    def _take_ahead(self, booking: Booking) -> None:
+        self._profile.take(*booking)
+        self._collided |= self._profile.least_free(booking.start_at, booking.end_at) < 0
+
+    # --- urgent jobs ---
+
+    def _serve_urgents(self, now: float) -> Iterator[Decision]:
+        """Start urgent jobs that can start, by preemption if need be, and reserve a time for the others.
+
+        Stops where kills have to be waited for.
+        """
+        if self._preemption is not None:
+            yield from self._take_over(now)
+        self._reserved.clear()
+        if not self._urgents:
+            return
+        free = self._free_for_urgents(now)
+        for entry in list(self._urgents):
+            job, n = entry[2], entry[2].n_procs
+            place = free.earliest(n, self.span_s(job), now)
+            end_at = instant(place, self.span_s(job))
+            if place <= now:
+                yield from self._start_urgent(job, now)
+                if self.partition.n_kills_pending:
+                    return
+            if job.id in self._served:
+                end_at = job.expected_end_at
+            else:
+                self._waited.add(job.id)
+                self._reserved[job.id] = Booking(n, place, end_at)
+            free.take(n, place, end_at)
+
+    def _free_for_urgents(self, now: float) -> Profile:
+        """Give the processors over time that urgent jobs can have: all that no other such job has. O(running).
+
+        Regular jobs can be preempted, unless Batsim cannot stop them and let them go on.
+        """
+        n_now, later = self.partition.n_free, []
+        for end_at, _, job in self.partition.running:
+            n = self.partition.n_returned_by(job)
+            if job.id not in self._served and self._can_stop(job):
+                n_now += n
+            else:
+                later.append((n, max(end_at, round(now + TICK, 6))))
+                if job.id not in self._served:
+                    self._fixed.add(job.id)
+        profile = Profile(now, n_now)
+        for n, end_at in later:
+            profile.give(n, end_at, float("inf"))
+        for until, procs in self._swapping:
+            profile.take(len(procs & self.partition.free), now, until)
+        return profile
+
+    def _start_urgent(self, job: Job, now: float) -> Iterator[Decision]:
+        """Start an urgent job on free processors, or stop victims for it, or do nothing if there are too few."""
+        missing = job.n_procs - len(self._usable())
+        if missing <= 0:
+            procs = self._chosen(job.n_procs, EMPTY)
+            assert procs is not None
+            self._unbook(job.id, now)
+            disturbs = not self._profile.fits(job.n_procs, now, instant(now, self.span_s(job)))
+            self.figures["n_preceded" if disturbs else "n_backfilled"] += 1
+            reason: Reason = "urgent: delays reservations of regular jobs" if disturbs else "urgent: delays nobody"
+            yield from self._begin(job, procs, now, reason, now)
+            return
+        jobs = self._victims(missing)
+        if jobs:
+            yield from self._preempt(job, jobs, now)
+
+    def _begin(self, job: Job, procs: IntervalSet, at: float, reason: Reason, now: float) -> Iterator[Decision]:
+        self._unbook(job.id, now)
+        entry = self._entries.pop(job.id)
+        self._urgents.remove(entry)
+        self._served[job.id] = entry
+        yield StartAt(job.id, procs, at, reason=reason) if at > now else ExecuteJob(job.id, procs, reason=reason)
+        self._adopt(job, now)
+
+    def _chosen(self, n: int, freed: IntervalSet) -> IntervalSet | None:
+        """Choose processors for an urgent job: those that no suspended job waits for, others, those just freed."""
+        usable = self._usable() - freed
+        waited_for = EMPTY
+        for one in self._suspended:
+            if self._is_bound(one):
+                waited_for = waited_for | one.procs
+        chosen = EMPTY
+        for procs in (usable - waited_for, usable & waited_for, freed & self.partition.free):
+            chosen = chosen | procs.first(min(n - len(chosen), len(procs)))
+        return chosen if len(chosen) == n else None
+
+    def _victims(self, n: int) -> list[Job]:
+        """Choose the shortest prefix of the running regular jobs that frees n processors. None if all do not."""
+        order = VICTIM_ORDERS[self._rules.victim_order]
+        running = sorted(
+            (job for _, _, job in self.partition.running if job.id in self._nth_start),
+            key=lambda job: order(job, self._nth_start[job.id]),
+        )
+        chosen: list[tuple[Job, IntervalSet]] = []
+        for job in running:
+            n_freed = self.partition.n_returned_by(job)
+            if not n_freed or job.procs is None or not self._can_stop(job):
+                continue
+            if not self._memory.fits([*chosen, (job, job.procs)]):
+                continue
+            chosen.append((job, job.procs))
+            n -= n_freed
+            if n <= 0:
+                return [job for job, _ in chosen]
+        return []
+
+    def _preempt(self, urgent: Job, jobs: list[Job], now: float) -> Iterator[Decision]:
+        """Stop victims. Those in their swap-in stop at once, the others when Batsim says so."""
+        suspends = self._rules.mode == "suspend"
+        victims = []
+        for job in jobs:
+            assert job.procs is not None
+            swap = self._swaps.times(job, job.procs) if suspends else SwapTimes(0.0, 0.0)
+            victims.append(Victim(job, job.procs, swap))
+        self._preemption = Preemption(urgent, victims)
+        reason = ("preempted for the urgent job {}, which needs {} processors", urgent.id, urgent.n_procs)
+        for victim in victims:
+            job = victim.job
+            if job.state is JobState.HELD:
+                yield Release(job.id, reason=reason)
+                self.ended(job, now)
+                victim.is_stopped = True
+            else:
+                work: Any = "rest" if suspends else "all"
+                yield Requeue(job.id, work=work, on=victim.procs if suspends else None, by=urgent.id, reason=reason)
+        if not self.partition.n_kills_pending:
+            yield from self._take_over(now)
+
+    def _take_over(self, now: float) -> Iterator[Decision]:
+        """Let an urgent job have what its victims held, when these are swapped out."""
+        assert self._preemption is not None
+        urgent, stopped = self._preemption.urgent, self._preemption.stopped()
+        self._preemption = None
+        freed = EMPTY
+        for victim in stopped:
+            freed = freed | victim.procs
+            self.figures["n_preemptions"] += 1
+            self.figures["swap_out_s"] += victim.swap.out_s
+        pd_s = delay_s(self._rules.pd, (victim.swap.out_s for victim in stopped))
+        self.figures["pd_max_s"] = max(self.figures["pd_max_s"], pd_s)
+        at = instant(now, pd_s)
+        procs = self._chosen(urgent.n_procs, freed)
+        for victim in stopped:
+            if self._rules.mode == "kill_restart":
+                super().submit(victim.job, now, front=True)
+            else:
+                self._suspend(Suspended(victim.job, victim.procs, victim.swap.in_s, urgent.id))
+        if pd_s:
+            self._swapping.append((at, freed))
+        if procs is not None:  # else a machine went away just now, and it is tried again
+            reason = ("urgent: {} regular jobs were preempted, which takes {} s", len(stopped), pd_s)
+            yield from self._begin(urgent, procs, at, reason, now)
+
+    # --- suspended jobs, and bookings ahead ---
+
+    def _is_bound(self, one: Suspended) -> bool:
+        """Tell whether a suspended job waits for its own processors; for ever it does not."""
+        gone = self.partition.machines_settled and not one.procs.isdisjoint(self.partition.away)
+        return self._rules.resume_same_resources and not gone
+
+    def _resumes_at(self, one: Suspended) -> float:
+        booking = self._ahead.get(one.job.id)
+        return float("-inf") if booking is None else booking.start_at
+
+    def _book_ahead(self, now: float) -> None:
+        """Find the bookings of those who come before regular jobs, and put what has changed into the plan."""
+        bookings: dict[str, Booking] = {}
+        for until, procs in self._swapping:
+            bookings[f"{procs} until {until}"] = Booking(len(procs & self.partition.free), now, until)
+        bookings |= self._reserved
+        if self._suspended:
+            free = super().expected_profile(now)
+            free.take_all(bookings.values())
+            claimed: list[tuple[float, IntervalSet]] = []
+            for one in self._suspended:
+                job, span_s = one.job, one.swap_in_s + self.span_s(one.job)
+                not_before = self._own_procs_at(one, claimed, now) if self._is_bound(one) else now
+                start_at = free.earliest(job.n_procs, span_s, not_before)
+                booking = bookings[job.id] = Booking(job.n_procs, start_at, instant(start_at, span_s))
+                free.take(*booking)
+                claimed.append((booking.end_at, one.procs))
+        for name in [name for name, booking in self._ahead.items() if bookings.get(name) != booking]:
+            self._unbook(name, now)
+        for name, booking in bookings.items():
+            if name not in self._ahead:
+                self._ahead[name] = booking
+                self._take_ahead(booking)
+
+    def _own_procs_at(self, one: Suspended, claimed: list[tuple[float, IntervalSet]], now: float) -> float:
+        """Say when all processors of a suspended job are expected to be free; absent ones may be back soon. O(running)."""
+        running = ((max(end, now + TICK), job.procs or EMPTY) for end, _, job in self.partition.running)
+        ends = [
+            end for part in (running, claimed, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)
+        ]
+        return round(max(ends, default=now), 6)
+
+    def _unbook(self, name: str, now: float) -> None:
+        booking = self._ahead.pop(name, None)
+        if booking is not None:
+            self._gain(booking.n, max(booking.start_at, now), booking.end_at)
+            self._must_compress = True
+
+    def _resume(self, now: float) -> Iterator[Decision]:
+        """Let suspended jobs go on whose processors are free, in order."""
+        for one in list(self._suspended):
+            job, booking = one.job, self._ahead[one.job.id]
+            procs = one.procs if self._is_bound(one) else self._picked(job, booking.end_at)
+            if booking.start_at > now or procs is None or not procs.issubset(self._usable()):
+                continue
+            self._drop(one)
+            del self._ahead[job.id]
+            self._resuming[job.id] = one
+            self.figures["swap_in_s"] += one.swap_in_s
+            at = instant(now, one.swap_in_s)
+            reason = ("resumes after {} s of swap-in: the processors it had are free", one.swap_in_s)
+            yield StartAt(job.id, procs, at, reason=reason) if at > now else ExecuteJob(job.id, procs, reason=reason)
+            self._booked[job.id] = (procs, booking.end_at)  # what was booked for it is what it has
+            self._count_start(job)
+
+    # --- words ---
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Say what an urgent or suspended job waits for; of a regular one, its place in the plan."""
+        one = self._suspension_of(job)
+        if one is not None and self._is_bound(one):
+            return "suspended for {}: resumes at {}, when {} are free", one.by, self._resumes_at(one), one.procs
+        if one is not None:
+            return "suspended for {}: resumes at {} on any processors", one.by, self._resumes_at(one)
+        if job.id in self._reserved:
+            return (
+                "urgent: needs {} processors, {} are free and regular jobs hold too few; reserved from {}",
+                job.n_procs,
+                len(self._usable()),
+                self._reserved[job.id].start_at,
+            )
+        return super().why_waiting(job, now)
+
+    def remarks(self) -> Iterator[str]:
+        """Tell of jobs that could not be stopped, and of swaps that took no time."""
+        if self._fixed:
+            yield (
+                f"ujfb: {len(self._fixed)} regular jobs ran while urgent ones wanted processors and could not be "
+                f"preempted, as {min(self._fixed)}: Batsim cannot stop their profiles and go on with them"
+            )
+        if self._swaps.knows_no_memory:
+            yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"
+
+
+class Ujfb(QueuePolicy):
+    """Urgent jobs first: they start at once, and regular jobs in their way are suspended."""
+
+    Options: ClassVar[type[Any]] = UjfbOptions
+    needs = frozenset({Need.DYNAMIC_JOBS})
+    local: UjfbScheduler
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Make the one partition."""
+        self.local = UjfbScheduler(cluster.add_partition("all", cluster.procs), self.options, cluster)
+        self.locals = [self.local]
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        """Queue the job, or refuse it if it can never start."""
+        self.submit_to(self.local, job, now)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Take in a victim, which waits for its processors from now on."""
+        self.local.ended(job, now)
+        self.local.stopped(job)
+
+    def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
+        """Take back a job that lost a processor in its swap-in, or while it waited for others' swap-outs."""
+        self.local.lost(job, now)
+
+    def figures(self) -> Mapping[str, float]:
+        """Count how urgent jobs came to start, and what swapping took."""
+        return {**self.local.figures, "n_waited": float(len(self.local._waited))}  # noqa: SLF001
+
+    def remarks(self) -> Iterable[str]:
+        """Tell of jobs that could not be stopped, and of swaps that took no time."""
+        return self.local.remarks()
