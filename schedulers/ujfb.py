@@ -399,7 +399,7 @@ class UjfbScheduler(ConservativeScheduler):
                 self._take_ahead(booking)
 
     def _own_procs_at(self, one: Suspended, claimed: list[tuple[float, IntervalSet]], now: float) -> float:
-        """Say when all processors of a suspended job are expected to be free; absent ones may be back soon. O(running)."""
+        """Say when a suspended job may have all its processors; absent ones may be back soon. O(running)."""
         running = ((max(end, now + TICK), job.procs or EMPTY) for end, _, job in self.partition.running)
         ends = [
             end for part in (running, claimed, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)

@@ -192,4 +192,4 @@ def test_processors_that_never_come_back_are_not_waited_for() -> None:
     outage = [(71.5, e.MACHINES_UNAVAILABLE, "3")]
     run = run_policy(Ujfb, example(("U", 10, 7, 60)), 8, config=DYNAMIC, machine_events=outage, **FIXED)
     assert not run.deadlocked
-    assert segments(run)["R1"] == [(0, 10, "0-5"), (72.5, 162.5, "0-2 4-6")]
+    assert segments(run)["R1"] == [(0, 10, "0-5"), (72.5, 162.5, "0-2 4-5 7")]
