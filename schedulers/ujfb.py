@@ -11,6 +11,7 @@ the plan of the regular ones, found anew at every message; it is disturbed only 
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,7 +23,6 @@ from pybatsched.core.jobs import JobState
 from pybatsched.core.policy import Need
 from pybatsched.policies.local import QueuePolicy
 from pybatsched.policies.profile import Profile
-from pybatsched_schedulers.conservative import ConservativeScheduler
 from pybatsched_schedulers.preemption import (
     VICTIM_ORDERS,
     Booking,
@@ -32,7 +32,8 @@ from pybatsched_schedulers.preemption import (
     Victim,
     delay_s,
 )
-from pybatsched_schedulers.swaps import HostMemory, Swaps, SwapTimes, memory_gb_of
+from pybatsched_schedulers.suspension import SuspendingScheduler
+from pybatsched_schedulers.swaps import SwapTimes, memory_gb_of
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -41,35 +42,23 @@ if TYPE_CHECKING:
 Entry = tuple[float, int, "Job"]
 
 
-class UjfbScheduler(ConservativeScheduler):
+class UjfbScheduler(SuspendingScheduler):
     """Urgent jobs first on one partition.
 
-    As long as no urgent job waits and nobody is suspended this is conservative backfilling and costs the same. Else a
-    message costs O(running * (urgent + suspended)) more, and a collision as much as repairing the plan.
+    As long as no urgent job waits and nobody is suspended this is conservative backfilling and costs the same; while
+    some wait, a message costs O(running + urgent * profile) more.
     """
 
     def __init__(self, partition: Partition, options: UjfbOptions, cluster: Cluster) -> None:
-        super().__init__(partition, options)
+        super().__init__(partition, options, cluster)
         self._rules = options
-        self._swaps = Swaps(cluster, options)
-        self._memory = HostMemory(cluster, self._swaps, options.vh_memory_gb)
         self._can_stop = cluster.can_suspend if options.mode == "suspend" else cluster.can_restart
         self._urgents: list[Entry] = []  # those that wait, in order
         self._served: dict[str, Entry] = {}  # those that run or are held
-        self._suspended: list[Suspended] = []  # who resumes first comes first
-        self._resuming: dict[str, Suspended] = {}  # in their swap-in or after it
-        self._swapping: list[tuple[float, IntervalSet]] = []  # processors that are idle until an instant
-        self._ahead: dict[str, Booking] = {}  # part of the profile
-        self._reserved: dict[str, Booking] = {}  # of urgent jobs that wait
         self._preemption: Preemption | None = None
-        self._nth_start: dict[str, int] = {}  # of regular jobs that run, in the order of their starts
-        self._n_starts = 0
-        self._collided = False
         self._fixed: set[str] = set()  # regular jobs that were in the way and cannot be stopped
         self._waited: set[str] = set()
-        self.figures = dict.fromkeys(
-            ("n_preemptions", "n_backfilled", "n_preceded", "n_waited", "swap_out_s", "swap_in_s", "pd_max_s"), 0.0
-        )
+        self._figures = dict.fromkeys(("n_preemptions", "n_backfilled", "n_preceded", "swap_out_s", "pd_max_s"), 0.0)
 
     # --- what happened ---
 
@@ -107,13 +96,9 @@ class UjfbScheduler(ConservativeScheduler):
         """Tell whether a job waits here."""
         return super().holds(job) or self._suspension_of(job) is not None
 
-    def _suspension_of(self, job: Job) -> Suspended | None:
-        return next((one for one in self._suspended if one.job is job), None)
-
     def ended(self, job: Job, now: float) -> None:
         """Give back what the job had booked."""
-        for known in (self._nth_start, self._resuming, self._served):
-            known.pop(job.id, None)
+        self._served.pop(job.id, None)
         super().ended(job, now)
 
     def stopped(self, job: Job) -> None:
@@ -131,27 +116,21 @@ class UjfbScheduler(ConservativeScheduler):
         elif one is not None:
             self._suspend(one)
 
-    def _suspend(self, one: Suspended) -> None:
-        self._suspended.insert(0, one)
-        self._memory.hold(one.job, one.procs)
-
-    def _drop(self, one: Suspended) -> None:
-        self._suspended.remove(one)
-        self._memory.give_back(one.job, one.procs)
-
     # --- the plan ---
 
     def plan(self, now: float) -> Iterable[Decision]:
         """Start what may start now; nothing while a kill is under way."""
-        if self.partition.n_kills_pending or not (self.queue or self._urgents or self._suspended):
+        if self.partition.n_kills_pending:
             return ()
-        return self._plan(now)
+        somebody_waits = self.queue or self._urgents or self._suspended or self._preemption is not None
+        return self._plan(now) if somebody_waits else ()
 
     def _plan(self, now: float) -> Iterator[Decision]:
         self._profile.advance(now)
         if self._swapping:
             self._swapping = [(until, procs) for until, procs in self._swapping if until > now + HALF_TICK]
-        if self._urgents:
+        self._reserved.clear()
+        if self._urgents or self._preemption is not None:
             yield from self._serve_urgents(now)
             if self.partition.n_kills_pending:
                 return
@@ -159,57 +138,6 @@ class UjfbScheduler(ConservativeScheduler):
             self._book_ahead(now)
             yield from self._resume(now)
         yield from super()._plan(now)
-
-    def _settle(self, now: float) -> None:
-        if self._collided:
-            self._collided = False
-            self._replan(self.expected_profile(now), now)
-            self._must_compress = self._wakes = True  # who keeps his place may begin when nothing ends
-        super()._settle(now)
-
-    def expected_profile(self, now: float) -> Profile:
-        """Give what is free for regular jobs: what runs and what is booked ahead is taken."""
-        profile = super().expected_profile(now)
-        profile.take_all(self._ahead.values())
-        return profile
-
-    def pick(self, job: Job, now: float) -> IntervalSet | None:
-        """Choose the lowest processors that are not being swapped and that no suspended job wants too soon."""
-        if not (self._suspended or self._swapping):
-            return super().pick(job, now)
-        return self._picked(job, instant(now, self.span_s(job)))
-
-    def _picked(self, job: Job, end_at: float) -> IntervalSet | None:
-        free = self._usable()
-        for one in self._suspended:
-            if one.job is not job and self._is_bound(one) and self._resumes_at(one) < end_at - HALF_TICK:
-                free = free - one.procs
-        return free.first(job.n_procs) if job.n_procs <= len(free) else None
-
-    def _usable(self) -> IntervalSet:
-        """Give the free processors whose memory is not being swapped out."""
-        free = self.partition.free
-        for _, procs in self._swapping:
-            free = free - procs
-        return free
-
-    def _book(self, job: Job, n: int, planned_end_at: float, now: float) -> None:
-        super()._book(job, n, planned_end_at, now)
-        self._count_start(job)
-
-    def _count_start(self, job: Job) -> None:
-        self._n_starts += 1
-        self._nth_start[job.id] = self._n_starts
-
-    def _adopt(self, job: Job, now: float) -> None:
-        """Take a job that was not in the plan into it, as one that runs."""
-        assert job.procs is not None
-        self._booked[job.id] = (job.procs, job.expected_end_at)
-        self._take_ahead(Booking(len(job.procs), now, job.expected_end_at))
-
-    def _take_ahead(self, booking: Booking) -> None:
-        self._profile.take(*booking)
-        self._collided |= self._profile.least_free(booking.start_at, booking.end_at) < 0
 
     # --- urgent jobs ---
 
@@ -220,9 +148,6 @@ class UjfbScheduler(ConservativeScheduler):
         """
         if self._preemption is not None:
             yield from self._take_over(now)
-        self._reserved.clear()
-        if not self._urgents:
-            return
         free = self._free_for_urgents(now)
         for entry in list(self._urgents):
             job, n = entry[2], entry[2].n_procs
@@ -255,7 +180,7 @@ class UjfbScheduler(ConservativeScheduler):
                     self._fixed.add(job.id)
         profile = Profile(now, n_now)
         for n, end_at in later:
-            profile.give(n, end_at, float("inf"))
+            profile.give(n, end_at, math.inf)
         for until, procs in self._swapping:
             profile.take(len(procs & self.partition.free), now, until)
         return profile
@@ -268,7 +193,7 @@ class UjfbScheduler(ConservativeScheduler):
             assert procs is not None
             self._unbook(job.id, now)
             disturbs = not self._profile.fits(job.n_procs, now, instant(now, self.span_s(job)))
-            self.figures["n_preceded" if disturbs else "n_backfilled"] += 1
+            self._figures["n_preceded" if disturbs else "n_backfilled"] += 1
             reason: Reason = "urgent: delays reservations of regular jobs" if disturbs else "urgent: delays nobody"
             yield from self._begin(job, procs, now, reason, now)
             return
@@ -346,10 +271,10 @@ class UjfbScheduler(ConservativeScheduler):
         freed = EMPTY
         for victim in stopped:
             freed = freed | victim.procs
-            self.figures["n_preemptions"] += 1
-            self.figures["swap_out_s"] += victim.swap.out_s
+            self._figures["n_preemptions"] += 1
+            self._figures["swap_out_s"] += victim.swap.out_s
         pd_s = delay_s(self._rules.pd, (victim.swap.out_s for victim in stopped))
-        self.figures["pd_max_s"] = max(self.figures["pd_max_s"], pd_s)
+        self._figures["pd_max_s"] = max(self._figures["pd_max_s"], pd_s)
         at = instant(now, pd_s)
         procs = self._chosen(urgent.n_procs, freed)
         for victim in stopped:
@@ -359,75 +284,9 @@ class UjfbScheduler(ConservativeScheduler):
                 self._suspend(Suspended(victim.job, victim.procs, victim.swap.in_s, urgent.id))
         if pd_s:
             self._swapping.append((at, freed))
-        if procs is not None:  # else a machine went away just now, and it is tried again
+        if procs is not None and urgent.id in self._entries:  # else a machine went away just now, and it is tried again
             reason = ("urgent: {} regular jobs were preempted, which takes {} s", len(stopped), pd_s)
             yield from self._begin(urgent, procs, at, reason, now)
-
-    # --- suspended jobs, and bookings ahead ---
-
-    def _is_bound(self, one: Suspended) -> bool:
-        """Tell whether a suspended job waits for its own processors; for ever it does not."""
-        gone = self.partition.machines_settled and not one.procs.isdisjoint(self.partition.away)
-        return self._rules.resume_same_resources and not gone
-
-    def _resumes_at(self, one: Suspended) -> float:
-        booking = self._ahead.get(one.job.id)
-        return float("-inf") if booking is None else booking.start_at
-
-    def _book_ahead(self, now: float) -> None:
-        """Find the bookings of those who come before regular jobs, and put what has changed into the plan."""
-        bookings: dict[str, Booking] = {}
-        for until, procs in self._swapping:
-            bookings[f"{procs} until {until}"] = Booking(len(procs & self.partition.free), now, until)
-        bookings |= self._reserved
-        if self._suspended:
-            free = super().expected_profile(now)
-            free.take_all(bookings.values())
-            claimed: list[tuple[float, IntervalSet]] = []
-            for one in self._suspended:
-                job, span_s = one.job, one.swap_in_s + self.span_s(one.job)
-                not_before = self._own_procs_at(one, claimed, now) if self._is_bound(one) else now
-                start_at = free.earliest(job.n_procs, span_s, not_before)
-                booking = bookings[job.id] = Booking(job.n_procs, start_at, instant(start_at, span_s))
-                free.take(*booking)
-                claimed.append((booking.end_at, one.procs))
-        for name in [name for name, booking in self._ahead.items() if bookings.get(name) != booking]:
-            self._unbook(name, now)
-        for name, booking in bookings.items():
-            if name not in self._ahead:
-                self._ahead[name] = booking
-                self._take_ahead(booking)
-
-    def _own_procs_at(self, one: Suspended, claimed: list[tuple[float, IntervalSet]], now: float) -> float:
-        """Say when a suspended job may have all its processors; absent ones may be back soon. O(running)."""
-        running = ((max(end, now + TICK), job.procs or EMPTY) for end, _, job in self.partition.running)
-        ends = [
-            end for part in (running, claimed, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)
-        ]
-        return round(max(ends, default=now), 6)
-
-    def _unbook(self, name: str, now: float) -> None:
-        booking = self._ahead.pop(name, None)
-        if booking is not None:
-            self._gain(booking.n, max(booking.start_at, now), booking.end_at)
-            self._must_compress = True
-
-    def _resume(self, now: float) -> Iterator[Decision]:
-        """Let suspended jobs go on whose processors are free, in order."""
-        for one in list(self._suspended):
-            job, booking = one.job, self._ahead[one.job.id]
-            procs = one.procs if self._is_bound(one) else self._picked(job, booking.end_at)
-            if booking.start_at > now or procs is None or not procs.issubset(self._usable()):
-                continue
-            self._drop(one)
-            del self._ahead[job.id]
-            self._resuming[job.id] = one
-            self.figures["swap_in_s"] += one.swap_in_s
-            at = instant(now, one.swap_in_s)
-            reason = ("resumes after {} s of swap-in: the processors it had are free", one.swap_in_s)
-            yield StartAt(job.id, procs, at, reason=reason) if at > now else ExecuteJob(job.id, procs, reason=reason)
-            self._booked[job.id] = (procs, booking.end_at)  # what was booked for it is what it has
-            self._count_start(job)
 
     # --- words ---
 
@@ -446,6 +305,10 @@ class UjfbScheduler(ConservativeScheduler):
                 self._reserved[job.id].start_at,
             )
         return super().why_waiting(job, now)
+
+    def figures(self) -> dict[str, float]:
+        """Count how urgent jobs came to start, and what swapping took."""
+        return {**self._figures, "n_waited": float(len(self._waited)), "swap_in_s": self.swap_in_s}
 
     def remarks(self) -> Iterator[str]:
         """Tell of jobs that could not be stopped, and of swaps that took no time."""
@@ -485,7 +348,7 @@ class Ujfb(QueuePolicy):
 
     def figures(self) -> Mapping[str, float]:
         """Count how urgent jobs came to start, and what swapping took."""
-        return {**self.local.figures, "n_waited": float(len(self.local._waited))}  # noqa: SLF001
+        return self.local.figures()
 
     def remarks(self) -> Iterable[str]:
         """Tell of jobs that could not be stopped, and of swaps that took no time."""
