@@ -61,8 +61,8 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
 def bandwidth_gbps(input_size: SwapClass | None = None) -> float:
     """Give the rate of a line through zero, by least squares, over one input size or all; without the outliers.
 
-    >>> round(bandwidth_gbps("A"), 2), round(bandwidth_gbps(), 1)
-    (5.44, 6.0)
+    >>> round(bandwidth_gbps("A"), 3), round(bandwidth_gbps(), 1)
+    (5.445, 6.0)
     """
     rows = [row for row in MEASUREMENTS if not row.is_outlier and input_size in {None, row.input_size}]
     mb_s = sum(row.size_mb * row.swap_s for row in rows)

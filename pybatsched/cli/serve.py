@@ -94,4 +94,5 @@ def _summary(session: Session) -> str:
     for n, reason in session.engine.rejections.values():
         why = d.reason_text(reason) or "no reason was given"
         told += f"\n  {n} rejected: {why}" + (" (the first of them)" if n > 1 else "")
-    return "\n  ".join((told, *session.engine.remarks))
+    figures = [f"{name} {value:g}" for name, value in session.engine.figures.items()]
+    return "\n  ".join((told, *filter(None, [", ".join(figures)]), *session.engine.remarks))

@@ -339,6 +339,28 @@ class Engine:
         """What the policy promised and did not keep."""
         return self._words("broken_promises")
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """The policy's own numbers of the run; refused if they are none."""
+        if not self.began:
+            return {}
+        try:
+            found = dict(self.policy.figures())
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self._raised("figures", error) from error
+        for name, value in found.items():
+            is_number = type(value) in {int, float} and math.isfinite(value)
+            if not (is_number and type(name) is str and name.isidentifier()):
+                raise PolicyError(
+                    f"figures gave {str(name)!r:.60}: {value!r:.60}; expected finite numbers by names of letters, "
+                    "digits and underscores",
+                    policy=self.policy_name,
+                    rule="figures are numbers",
+                )
+        return found
+
     def _words(self, hook: str) -> tuple[str, ...]:
         if not self.began:
             return ()

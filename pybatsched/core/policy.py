@@ -8,7 +8,7 @@ next, so a generator always sees the free sets as they are after its own last de
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -114,6 +114,13 @@ class Policy:
     def remarks(self) -> Iterable[str]:
         """Say what people should know when the run is over: an option that had no effect, say."""
         return ()
+
+    def figures(self) -> Mapping[str, float]:
+        """Give numbers of the policy's own when the run is over: how often it preempted, say.
+
+        They are shown in the closing table, kept in the summary (`policy_figures`) and columns of campaigns.
+        """
+        return {}
 
     def broken_promises(self) -> Iterable[str]:
         """Say which promises did not hold, a line each; the run is then reported as failed, with exit code 7."""

@@ -117,6 +117,7 @@ def result_of(session: Session, finished: bool, jobs: Path, expected: Iterable[s
         rejections=tuple((n, d.reason_text(why)) for n, why in engine.rejections.values()),
         remarks=engine.remarks,
         broken_promises=engine.broken_promises,
+        policy_figures=engine.figures,
     )
 
 
@@ -125,6 +126,8 @@ def _stuck(engine: Engine) -> list[Stuck]:
     for job in engine.jobs.alive.values():
         if job.state is JobState.RUNNING:
             why = "it runs, and nothing will ever end it"
+        elif job.state is JobState.HELD:
+            why = f"it is held on {job.procs} and would start at {job.start_at}"
         else:
             why = f"the scheduler has not started it: {word_of(engine, job, engine.now)}"
         found.append(Stuck(job.id, job.n_procs, job.submitted_at, why))

@@ -108,6 +108,10 @@ def read_summary(path: str) -> RunSummary:
     if not isinstance(figures, dict) or not isinstance(figures.get("n_by_state"), dict):
         raise InputError(f"{path}: expected an object 'figures' with 'n_by_state'")
     found: dict[str, Any] = {name: value for name, value in figures.items() if name != "n_by_state"}
+    own = content.get("policy_figures", {})
+    if not isinstance(own, dict):
+        raise InputError(f"{path}: expected an object 'policy_figures'")
+    found = {**own, **found}
     found |= {name: figures["n_by_state"].get(state, 0) for state, name in _COUNTS.items()}
     found |= {name: content.get(name) for name in ("n_unfinished", "n_messages", "ended_at")}
     for name, value in found.items():

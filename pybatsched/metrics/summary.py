@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import platform as python_platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,6 +55,7 @@ class Result:
     rejections: tuple[tuple[int, str], ...] = ()
     remarks: tuple[str, ...] = ()
     broken_promises: tuple[str, ...] = ()
+    policy_figures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         "ended_at": result.ended_at,
         "n_messages": result.n_messages,
         "figures": result.figures.as_dict(),
+        **({"policy_figures": dict(result.policy_figures)} if result.policy_figures else {}),
         "n_unfinished": len(result.stuck),
         "unfinished": [{"job": job.job_id, "why": job.why} for job in result.stuck],
         "rejections": [{"n": n, "first_reason": why} for n, why in result.rejections],
@@ -127,6 +129,7 @@ def table(result: Result) -> list[str]:
         ("utilisation", "-" if figures.utilisation is None else f"{figures.utilisation:.2%}"),
         ("makespan", _seconds(figures.makespan_s)),
     ]
+    rows += [(name, _number(value)) for name, value in result.policy_figures.items()]
     lines = aligned(rows, "lr")
     lines += [f"{n} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
     return lines
@@ -134,6 +137,10 @@ def table(result: Result) -> list[str]:
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.2f} s"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3f}"
 
 
 def _plain(value: float | None) -> str:

@@ -20,11 +20,13 @@ def diagnose(engine: Engine) -> str:
     if not engine.began:
         return "the simulation had not begun"
     running = [job for job in engine.jobs.alive.values() if job.state is JobState.RUNNING]
+    held = [job for job in engine.jobs.alive.values() if job.state is JobState.HELD]
     waiting = [job for job in engine.jobs.alive.values() if job.state is JobState.WAITING]
     n_over = sum(engine.jobs.n_over.values())
     counts = f"{n_over} over, {len(running)} running, {len(waiting)} waiting, {engine.n_calls_pending} calls pending"
     lines = [f"simulated time {engine.now}; {engine.jobs.n_submitted} jobs submitted, {counts}"]
     lines += _listed("running", running, _about_running)
+    lines += _listed("held", held, _about_held)
     lines += _listed("waiting", waiting, _about_waiting)
     away = engine.cluster.away
     if away:
@@ -72,6 +74,10 @@ def _listed(what: str, jobs: list[Job], about: Callable[[Job], str]) -> list[str
 def _about_running(job: Job) -> str:
     name = job.id if job.wire_id == job.id else f"{job.id} (as {job.wire_id})"
     return f"{name} since {job.started_at} on {job.procs}, expected to end at {job.expected_end_at}"
+
+
+def _about_held(job: Job) -> str:
+    return f"{job.id} since {job.held_from} on {job.procs}, to start at {job.start_at}"
 
 
 def _about_waiting(job: Job) -> str:

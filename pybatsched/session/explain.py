@@ -46,6 +46,7 @@ class Story:
     lines: list[tuple[float, str]] = field(default_factory=list)
     wire_ids: set[str] = field(default_factory=set)
     passed_over: _PassedOver | None = None
+    held_from: float | None = None
 
     def tell(self, at: float, text: str) -> None:
         """Add a line."""
@@ -194,7 +195,16 @@ def _told(decision: d.Decision) -> list[tuple[str, str]]:
 
 def _ask_why(story: Story, engine: Engine, now: float) -> None:
     job = engine.jobs.alive.get(story.job_id)
-    if job is not None and job.state is JobState.WAITING:
+    if job is not None and job.state is JobState.RUNNING:
+        story.held_from = None
+    elif job is not None and job.state is JobState.HELD and job.held_from != story.held_from:
+        story.held_from = job.held_from
+        why = d.reason_text(job.start_reason)
+        story.tell(now, f"held on {job.procs}, to start at {job.start_at}" + (f": {why}" if why else ""))
+    elif job is not None and job.state is JobState.WAITING:
+        if story.held_from is not None:
+            story.held_from = None
+            story.tell(now, "released: it waits again")
         try:
             reason = engine.policy.why_waiting(job, now)
         except Exception as error:  # noqa: BLE001  a broken explanation must not hide the story

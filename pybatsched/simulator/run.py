@@ -118,6 +118,7 @@ def _run(
         rejections=rejections,
         remarks=() if engine is None else engine.remarks,
         broken_promises=() if engine is None else engine.broken_promises,
+        policy_figures={} if engine is None else engine.figures,
     )
 
 
