@@ -56,7 +56,7 @@ def test_the_test_of_the_guide_passes(shortest: Path) -> None:
     subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent)
 
 
-@pytest.mark.parametrize(("index", "name"), [(2, "FirstFit"), (3, "Halves"), (4, "Pushy")])
+@pytest.mark.parametrize(("index", "name"), [(2, "FirstFit"), (3, "Halves"), (4, "Pushy"), (5, "Booting")])
 def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) -> None:
     path = tmp_path / "snippet.py"
     path.write_text(PYTHON[index])
@@ -70,6 +70,11 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
         jobs = Workload().job("a", n=3, s=5, walltime=6).job("b", n=2, s=5, at=1).job("c", n=4, s=5, at=2, walltime=6)
         run = testing.run_policy(f"{path}:{name}", jobs, n_procs=8)
         assert [(job.started_at, str(job.procs)) for job in run.jobs.values()] == [(0, "4-6"), (1, "0-1"), (5, "4-7")]
+    elif name == "Booting":
+        jobs = Workload().job("a", n=2, s=5).job("b", n=1, s=90, at=1).job("c", n=2, s=5, at=2)
+        run = testing.run_policy(f"{path}:{name}", jobs, n_procs=4)
+        found = [(job.started_at, str(job.procs), job.metadata) for job in run.jobs.values()]
+        assert found == [(60, "0-1", "held_s=60"), (61, "2", "held_s=60"), (125, "0 3", "held_s=60")]
     else:
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
 
@@ -108,6 +113,6 @@ def test_every_rule_is_documented() -> None:
     """The table of rules in docs/protocol.md names every rule the code can report."""
     told = (ROOT / "docs" / "protocol.md").read_text()
     for module in ("rules", "actions", "services", "engine"):
-        text = (ROOT / "pybatsched" / f"{module}.py").read_text()
+        text = (ROOT / "pybatsched" / "core" / f"{module}.py").read_text()
         for rule in re.findall(r'(?:Violation\(\s*|rule=)"([a-z -]+)"', text):
             assert rule in told, rule
