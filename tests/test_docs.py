@@ -44,8 +44,9 @@ def test_the_policy_of_the_guide_runs_in_the_real_process(shortest: Path, tmp_pa
         assert server.finish() == 0, server.errors
     assert not run.deadlocked
     assert {job.final_state for job in run.jobs.values()} == {"COMPLETED_SUCCESSFULLY"}
-    assert run_cli("replay", journal).returncode == 0
-    story = run_cli("explain", journal, "w0!23").stdout
+    named = ("--policy", f"{shortest}:ShortestFirst")
+    assert run_cli("replay", journal, *named).returncode == 0
+    story = run_cli("explain", journal, "w0!23", *named).stdout
     assert "not started: needs 32 processors" in story
     assert "started on 0-31: shortest that fits: 350.3 s" in story
 
