@@ -62,15 +62,13 @@ def add_policy(parser: Group, *, required: bool) -> None:
     """Describe the options that choose a policy."""
     add = parser.add_argument
     add("--policy", required=required, metavar="NAME", help="an installed policy, or path/to/file.py:Class")
-    add(
-        "-o",
-        dest="options",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the policy; the value is read as JSON, else as text (repeatable)",
-    )
+    add_options(parser, "an option of the policy; the value is read as JSON, else as text (repeatable)")
     add("--config", metavar="FILE.toml", help="options of policies, in tables [policy.NAME]")
+
+
+def add_options(parser: Group, help_text: str) -> None:
+    """Describe the option for a policy's own options."""
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="KEY=VALUE", help=help_text)
 
 
 def say(text: str) -> None:
@@ -80,14 +78,19 @@ def say(text: str) -> None:
 
 def policy_plan(name: str, given: list[str], config: str | None, seed: int | None = None) -> registry.PolicyPlan:
     """Find a policy and gather the options the user gave for it; a seed goes to one that has an option of that name."""
-    source = registry.find(name)
+    source = registry.find(name, trusted=True)
     from_file: Mapping[str, Any] = {}
     if config is not None:
         from_file = _table(config, source.table_name)
-    options = dict(map(_option, given))
+    options = options_given(given)
     if seed is not None and "seed" in source.option_fields:
         options.setdefault("seed", seed)
-    return registry.PolicyPlan(source, options, from_file, config or "")
+    return registry.PolicyPlan(source, options, from_file, config or "", trusted=True)
+
+
+def options_given(texts: Iterable[str]) -> dict[str, Any]:
+    """Read what was given with ``-o``. Raises InputError."""
+    return dict(map(_option, texts))
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -111,7 +111,7 @@ def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
 def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(_name: str) -> None:
+    def broken(_name: str, **_trust: bool) -> None:
         raise RuntimeError("boom")
 
     monkeypatch.setattr("pybatsched.policies.registry.find", broken)

@@ -45,7 +45,7 @@ def simulate(policy: str, directory: Path, args: list[str], out: Path, *options:
         simulator = batsim(directory, args, server.wait_ready(), out / "out")
         simulator.communicate(timeout=60)
         code = server.finish(timeout=30)
-    assert replay(JournalReader(journal)).difference is None
+    assert replay(JournalReader(journal), policy).difference is None
     return simulator.returncode, code, server.errors
 
 

@@ -52,7 +52,7 @@ def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_
             reply = peer.ask(request)
             assert same(request, reply, recorded)
         assert server.finish() == 0, server.errors
-    replayed = replay(JournalReader(journal))
+    replayed = replay(JournalReader(journal), SCRIPTED)
     assert (replayed.n_same, replayed.difference) == (len(recording.requests), None)
 
 
@@ -74,7 +74,7 @@ def test_what_batsim_did_not_survive_is_caught_before_it_leaves(recording: Recor
     else:
         assert (caught, code) == (True, 6), server.errors
         assert "broke the rule" in server.errors
-    assert replay(JournalReader(journal)).difference is None
+    assert replay(JournalReader(journal), SCRIPTED).difference is None
 
 
 def first_messages(n: int) -> list[bytes]:

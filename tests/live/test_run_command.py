@@ -81,6 +81,14 @@ def test_batsim_gets_what_the_policy_needs_and_what_the_user_adds(place: Path) -
     assert (place / "args").read_text().splitlines().count("--enable-dynamic-jobs") == 1
 
 
+def test_options_by_way_of_batsim_name_no_files(place: Path) -> None:
+    (place / "mine.py").write_text("raise SystemExit('it was run')\n")
+    done = run(place, "--", "--sched-cfg", '{"principal": "mine.py:Mine"}', policy="redirection")
+    assert done.returncode == 2
+    assert "option principal (from Batsim's --sched-cfg): 'mine.py:Mine' names a Python file" in done.stderr
+    assert "it was run" not in done.stderr
+
+
 def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
     (place / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n")
     args = ("-p", "sx-aurora", "-w", "log.swf", "--walltimes", "exact", "--policy", "fcfs", "-e", "deep/er/x")

@@ -261,7 +261,7 @@ def test_explain_tells_what_it_knows_when_the_policy_has_changed(
 ) -> None:
     journal = write(tmp_path / "run.pbj", workload=BACKFILL)
     fcfs = plan_for("fcfs").source
-    monkeypatch.setattr("pybatsched.session.replay.registry.find", lambda _name: fcfs)
+    monkeypatch.setattr("pybatsched.session.replay.registry.find", lambda _name, **_trust: fcfs)
     assert told(journal, "w0!3") == [
         "2 submitted: 2 processors, walltime 5",
         "2 started on 6-7: backfilled: ends by the shadow time 11.0 of w0!2",
