@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import Peer, Server, run_cli
 
@@ -53,7 +54,7 @@ def test_the_policy_of_the_guide_runs_in_the_real_process(shortest: Path, tmp_pa
 def test_the_test_of_the_guide_passes(shortest: Path) -> None:
     test = shortest.with_name("check.py")
     test.write_text(PYTHON[1])
-    subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent)
+    subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(("index", "name"), [(2, "FirstFit"), (3, "Halves"), (4, "Pushy")])
@@ -82,7 +83,12 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 def test_the_demo_runs(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "demo.py")], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, str(ROOT / "examples" / "demo.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "a week of 2,951 jobs on 128 processors" in done.stdout
