@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 
 from pybatsched import __version__
@@ -38,7 +38,7 @@ def shell(place: Path, command: str, **env: Any) -> subprocess.CompletedProcess[
         env=os.environ | {"PATH": path} | env,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=PATIENCE_OF_WORK_S,
         check=False,
     )
 

@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +50,7 @@ def run(tmp_path: Path, **changes: str) -> tuple[int, int, str]:
         endpoint = server.wait_ready()
         text = told["batsim"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")
         command = shlex.split(text.replace("tcp://scheduler:28000", endpoint))
-        simulate = [sys.executable, "-m", "pybatsched", "simulate", "--external", *command]
-        batsim = subprocess.run(simulate, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        batsim = run_cli("simulate", "--external", *command)
         return server.finish(), batsim.returncode, server.errors
 
 

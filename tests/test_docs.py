@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 from support.process import Peer, Server, run_cli
 
@@ -54,7 +54,7 @@ def test_the_policy_of_the_guide_runs_in_the_real_process(shortest: Path, tmp_pa
 def test_the_test_of_the_guide_passes(shortest: Path) -> None:
     test = shortest.with_name("check.py")
     test.write_text(PYTHON[1])
-    subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent, timeout=PATIENCE_S)
+    subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent, timeout=PATIENCE_OF_WORK_S)
 
 
 @pytest.mark.parametrize(("index", "name"), [(2, "FirstFit"), (3, "Halves"), (4, "Pushy")])
@@ -87,7 +87,7 @@ def test_the_demo_runs(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=PATIENCE_OF_WORK_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

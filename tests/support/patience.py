@@ -24,10 +24,11 @@ _LOOK_S: Final = 0.01
 def wait_until(happened: Callable[[], object], *, by: subprocess.Popen[Any] | None = None) -> None:
     """Wait until something has happened. Fails after PATIENCE_S, or when the process that is to do it has ended."""
     give_up_at = time.monotonic() + PATIENCE_S
+    problem = f"it has not happened within {PATIENCE_S:g} s (see PYBATSCHED_PATIENCE)"
     while not happened():
         # Whoever has ended may have done it just before.
         assert by is None or by.poll() is None or happened(), f"its process ended with {by.returncode} before"
-        assert time.monotonic() < give_up_at, f"it has not happened within {PATIENCE_S:g} s (PYBATSCHED_PATIENCE)"
+        assert time.monotonic() < give_up_at, problem
         time.sleep(_LOOK_S)
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -75,16 +74,16 @@ def main(args: list[str]) -> int:
         ask_once(args[args.index("--socket-endpoint") + 1], then_stay=how == "wait")
         print("Segmentation fault")
         return 139
-    command = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", "0", *args]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(done.stdout, done.stderr)
+    from pybatsched import cli
+
+    code = cli.main(["simulate", "--external", "--timeout", "0", *args])
     if how == "crash-late":
         return 139
     prefix = args[args.index("-e") + 1]
     if how == "lose-a-job":
         path = Path(f"{prefix}_jobs.csv")
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    if done.returncode == 5:  # Batsim exits with 0 after a deadlock; with older SimGrids it aborts
+    if code == 5:  # Batsim exits with 0 after a deadlock; with older SimGrids it aborts
         if how == "deadlock-abort":
             path = Path(f"{prefix}_jobs.csv")
             path.write_text(path.read_text()[:-1] + "7,w0,d,0.0000")
@@ -96,7 +95,7 @@ def main(args: list[str]) -> int:
 
             time.sleep(2 * GRACE_S)
         return 0
-    return done.returncode
+    return code
 
 
 if __name__ == "__main__":
