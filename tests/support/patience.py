@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
 PATIENCE_S: Final = float(os.environ.get("PYBATSCHED_PATIENCE", "60"))
 PATIENCE_MS: Final = round(1000 * PATIENCE_S)
@@ -21,7 +20,16 @@ PATIENCE_OF_WORK_S: Final = 10 * PATIENCE_S
 _LOOK_S: Final = 0.01
 
 
-def wait_until(happened: Callable[[], object], *, by: subprocess.Popen[Any] | None = None) -> None:
+class Process(Protocol):
+    """A process that may have ended."""
+
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Give its exit code, None while it runs."""
+
+
+def wait_until(happened: Callable[[], object], *, by: Process | None = None) -> None:
     """Wait until something has happened. Fails after PATIENCE_S, or when the process that is to do it has ended."""
     give_up_at = time.monotonic() + PATIENCE_S
     problem = f"it has not happened within {PATIENCE_S:g} s (see PYBATSCHED_PATIENCE)"

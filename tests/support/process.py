@@ -18,7 +18,8 @@ from typing import Self
 import zmq
 
 from pybatsched import cli
-from support.patience import PATIENCE_MS, PATIENCE_OF_WORK_S, PATIENCE_S, no_longer_than, wait_until
+from support.nursery import Forked
+from support.patience import PATIENCE_MS, PATIENCE_OF_WORK_S, no_longer_than, wait_until
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 SCRIPTED = f"{Path(__file__).with_name('scripted.py')}:Scripted"
@@ -28,10 +29,9 @@ class Server:
     """A running ``pybatsched`` with a port of its own."""
 
     def __init__(self, *args: str, endpoint: str = "tcp://127.0.0.1:*", cwd: Path | None = None) -> None:
-        command = [sys.executable, "-m", "pybatsched", *args, "--endpoint", endpoint]
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__; a file never fills up, as a pipe does
         self._last_words = ""
-        self.process = subprocess.Popen(command, stderr=self._said, stdout=subprocess.DEVNULL, cwd=cwd)
+        self.process = Forked([*args, "--endpoint", endpoint], stderr=self._said, cwd=cwd)
         self.endpoint = ""
 
     @property
@@ -55,7 +55,7 @@ class Server:
 
     def finish(self) -> int:
         """Wait for the end. Gives the exit code; `errors` holds all it said."""
-        return self.process.wait(PATIENCE_S)
+        return self.process.finish()
 
     def send_signal(self, signum: int) -> None:
         self.process.send_signal(signum)
@@ -64,9 +64,8 @@ class Server:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(PATIENCE_S)
+        self.process.kill()
+        self.process.finish()
         self._last_words = self.errors
         self._said.close()
 
