@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -107,6 +108,20 @@ def run_process(*args: str, cwd: Path | None = None) -> subprocess.CompletedProc
     """Run a pybatsched command to its end in a process of its own, for claims about processes."""
     command = [sys.executable, "-m", "pybatsched", *args]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=False)
+
+
+_ONE_AFTER_ANOTHER = """
+import json, sys
+from pybatsched import cli
+sys.exit(max(cli.main(args) for args in json.load(sys.stdin)))
+"""
+
+
+def run_elsewhere(commands: Sequence[Sequence[str]], cwd: Path) -> None:
+    """Run commands one after another in one other interpreter: it hashes text in another way, and makes the same."""
+    program = [sys.executable, "-c", _ONE_AFTER_ANOTHER]
+    told = json.dumps(commands)
+    subprocess.run(program, input=told, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=True)
 
 
 def run_cli(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
