@@ -47,7 +47,9 @@ def write(path: Path, *, seeds: int = 3, jobs: int = 20, keep: str = "figures", 
 
 
 def campaign(spec: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return run_cli("campaign", "run", str(spec), "--output", str(folder), *more)
+    """Run a campaign, with one worker if nothing else is said: a handful of cells is not worth two."""
+    workers = () if "--workers" in more else ("--workers", "1")
+    return run_cli("campaign", "run", str(spec), "--output", str(folder), *workers, *more)
 
 
 def start(spec: Path, folder: Path, *more: str) -> subprocess.Popen[str]:

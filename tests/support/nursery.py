@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import functools
+import gc
 import json
 import os
 import select
@@ -99,7 +100,10 @@ def close() -> None:
 def _tend(channel: socket.socket) -> int:
     """Fork for every request until the channel is closed. In a fork: run the command and give its exit code."""
     from pybatsched import cli
+    from pybatsched.policies import registry
 
+    registry.available()
+    gc.freeze()  # what a fork never collects, it does not have to copy
     keepers: list[int] = []
     while True:
         raw, fds, _, _ = socket.recv_fds(channel, _MAX_BYTES, 2)
