@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.packages import needed_for, without
+from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 from support.process import Peer, Server, run_cli
 
@@ -55,7 +56,7 @@ def test_the_policy_of_the_guide_runs_in_the_real_process(shortest: Path, tmp_pa
 def test_the_test_of_the_guide_passes(shortest: Path) -> None:
     test = shortest.with_name("check.py")
     test.write_text(PYTHON[1])
-    subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent)
+    subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent, timeout=PATIENCE_OF_WORK_S)
 
 
 @pytest.mark.parametrize(("index", "name"), [(2, "FirstFit"), (3, "Halves"), (4, "Pushy"), (5, "Booting")])
@@ -89,7 +90,9 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 def test_the_demo_runs_on_what_make_demo_installs(tmp_path: Path) -> None:
     command = without(needed_for("dev") - needed_for("report"), ROOT / "examples" / "demo.py")
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE_OF_WORK_S
+    )
     assert done.returncode == 0, done.stderr
     assert "a page about all three, to open in a browser: out/demo.html" in done.stdout
     assert "a week of 2,951 jobs on 128 processors" in done.stdout

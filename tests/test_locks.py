@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.patience import PATIENCE_S, wait_until
+from support.places import ROOT, WAITING
 from support.process import run_cli
 
 from pybatsched import locks
@@ -18,19 +18,6 @@ from pybatsched.errors import InputError
 from pybatsched.session.journal import JournalWriter
 
 JOBS, LOG = locks.OF_SIMULATION, locks.OF_BATSIM
-WAITS = '''
-import pathlib, time
-from pybatsched.core.policy import Policy
-
-
-class Waits(Policy):
-    """Says that it runs, and goes on until it is killed."""
-
-    def decide(self, now):
-        pathlib.Path({mark!r}).touch()
-        time.sleep(600)
-        return ()
-'''
 
 
 def simulate(place: Path, prefix: str, policy: str = "easy", *more: str) -> tuple[str, ...]:
@@ -42,22 +29,16 @@ def simulate(place: Path, prefix: str, policy: str = "easy", *more: str) -> tupl
 def running(place: Path, prefix: str, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """A simulation that goes on and on."""
     mark = place / "mark"
-    policy = place / "waits.py"
-    policy.write_text(WAITS.format(mark=str(mark)))
-    command = [sys.executable, "-m", "pybatsched", *simulate(place, prefix, f"{policy}:Waits", *more)]
+    options = ("-o", f"mark={mark}", *more)
+    command = [sys.executable, "-m", "pybatsched", *simulate(place, prefix, f"{WAITING}:Waits", *options)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        while not mark.exists():
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(mark.exists, by=process)
         mark.unlink()
         yield process
     finally:
         process.kill()
-        process.wait()
-        policy.unlink()
+        process.wait(PATIENCE_S)
 
 
 def names(place: Path) -> set[str]:

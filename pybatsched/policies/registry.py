@@ -11,6 +11,7 @@ unless its caller says that the name is `trusted`; a caller that forgets to say 
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
@@ -172,8 +173,9 @@ class PolicyPlan:
         return said
 
 
-def available() -> dict[str, metadata.EntryPoint]:
-    """Give the installed policies by name. Cost: one look through the installed packages."""
+@functools.cache
+def available() -> Mapping[str, metadata.EntryPoint]:
+    """Give the installed policies by name. Cost: one look through the installed packages, the first time."""
     return {entry.name: entry for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 

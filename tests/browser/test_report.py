@@ -17,6 +17,7 @@ from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 from support import campaigns
+from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
 
@@ -43,6 +44,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
     options.add_argument(f"--user-data-dir={profile}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver.set_page_load_timeout(PATIENCE_S)
+    driver.set_script_timeout(PATIENCE_S)
     yield driver
     driver.quit()
 
@@ -66,7 +69,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def load(browser: webdriver.Chrome, path: Path) -> None:
     browser.get(path.as_uri())
     idle = "return window.Bokeh && Bokeh.documents.length > 0 && Bokeh.documents.every((d) => d.is_idle)"
-    WebDriverWait(browser, 60).until(lambda driver: driver.execute_script(idle))
+    WebDriverWait(browser, PATIENCE_S).until(lambda driver: driver.execute_script(idle))
     log: list[dict[str, Any]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
     wrong = [entry for entry in log if entry["level"] in {"SEVERE", "ERROR"}]
     assert wrong == []
@@ -141,7 +144,7 @@ def test_a_hundred_thousand_rectangles_are_painted_and_found(browser: webdriver.
         start, proc = i // 100 * 10, i % 100
         lines.append(f'{i},w0,d,0,1,20,1,COMPLETED_SUCCESSFULLY,{start},10,{start + 10},{start},{start},1,{proc},-1,""')
     (tmp_path / "big_jobs.csv").write_text("\n".join(lines) + "\n")
-    assert run_cli("report", "big", "--output", "big.html", cwd=tmp_path, timeout=120).returncode == 0
+    assert run_cli("report", "big", "--output", "big.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "big.html")
     assert gantt(browser, "return g.n") == 100_000
     found = gantt(

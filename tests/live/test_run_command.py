@@ -8,10 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S, wait_until
 from support.places import ROOT
 from support.process import run_cli
 from support.simulated import rows
@@ -49,10 +49,7 @@ def is_running(place: Path) -> bool:
 
 
 def assert_gone(place: Path) -> None:
-    deadline = time.monotonic() + 5
-    while is_running(place) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_running(place)
+    wait_until(lambda: not is_running(place))
 
 
 def test_a_run_gives_the_table_and_the_files_of_simulate(place: Path) -> None:
@@ -154,10 +151,7 @@ def start(place: Path, *more: str) -> subprocess.Popen[str]:
         *more,
     ]
     process = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not (place / "pid").exists() or not (place / "pid").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: (place / "pid").exists() and (place / "pid").read_text(), by=process)
     return process
 
 
@@ -169,7 +163,7 @@ def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert (second.returncode, "-e out/r: another run is writing out/r_batsim.log" in second.stderr) == (2, True)
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=PATIENCE_S)
     assert_gone(place)
     monkeypatch.delenv("STAND_IN")
     assert run(place).returncode == 0
@@ -191,7 +185,7 @@ def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, m
     monkeypatch.setenv("STAND_IN", how)
     process = start(place)
     process.send_signal(signum)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code
     assert_gone(place)
 
@@ -201,7 +195,7 @@ def test_batsim_dies_even_when_we_are_killed(place: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("STAND_IN", "stubborn")
     process = start(place)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert_gone(place)
 
 
@@ -209,7 +203,7 @@ def test_the_scheduler_ends_when_batsim_is_killed(place: Path, monkeypatch: pyte
     monkeypatch.setenv("STAND_IN", "hang")
     process = start(place)
     os.kill(int((place / "pid").read_text()), signal.SIGKILL)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     assert "exit code 137 before its first message" in said
 
@@ -287,7 +281,7 @@ def test_what_a_wrapper_started_is_ended_too(place: Path, monkeypatch: pytest.Mo
     wrapper.chmod(0o755)
     process = start(place, "--batsim", str(wrapper))
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 143
     assert_gone(place)
 
@@ -349,7 +343,7 @@ def test_a_container_is_killed_by_name(place: Path, monkeypatch: pytest.MonkeyPa
     docker.chmod(0o755)
     process = start(place, "--image", "oarteam/batsim:4.0.0")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 143
     assert f"kill pybatsched-{process.pid}" in (place / "docker").read_text()
     assert_gone(place)

@@ -8,21 +8,26 @@ import pty
 import signal
 import subprocess
 import sys
-import time
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import zmq
 from support.fuzzer import random_workload
-from support.places import PUSHY, RECORDED
-from support.process import Server, run_cli
+from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
+from support.places import PUSHY, RECORDED, WAITING
+from support.process import Server, run_cli, run_elsewhere
 from support.simulated import rows
 
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
+from pybatsched.simulator import external
 
 FIXTURE = RECORDED / "fuzz-11"
+LONG_S = 7200
 OUTPUTS = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 
@@ -50,8 +55,8 @@ def jobs(*sizes: tuple[int, float], walltime: float = 60) -> dict[str, Any]:
     }
 
 
-def simulate(directory: Path, *args: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
-    return run_cli("simulate", "-p", "platform.xml", "-w", "w.json", *args, cwd=directory, timeout=timeout)
+def simulate(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return run_cli("simulate", "-p", "platform.xml", "-w", "w.json", *args, cwd=directory)
 
 
 def texts(directory: Path, prefix: str) -> dict[str, str]:
@@ -72,8 +77,9 @@ def test_in_process_and_over_the_socket_are_the_same_byte_for_byte(policy: str, 
 
 
 def test_a_run_twice_gives_the_same_files_and_one_to_repeat_it_by(inputs: Path) -> None:
-    for prefix in ("a", "b"):
-        assert simulate(inputs, "--policy", "easy", "-o", "order=sjf", "-e", prefix).returncode == 0
+    args = ("simulate", "-p", "platform.xml", "-w", "w.json", "--policy", "easy", "-o", "order=sjf", "-e")
+    assert run_cli(*args, "a", cwd=inputs).returncode == 0
+    run_elsewhere([(*args, "b")], cwd=inputs)
     assert texts(inputs, "a") == texts(inputs, "b")
     assert (inputs / "a_summary.json").read_text() == (inputs / "b_summary.json").read_text()
     summary = json.loads((inputs / "a_summary.json").read_text())
@@ -135,34 +141,41 @@ def test_a_deadlock_over_the_wire(farewell: bool, inputs: Path) -> None:
     assert code == (5 if farewell else 4)
 
 
-class Rude:
-    """A REP socket that answers as a test says, once, and then is silent."""
+class Rude(threading.Thread):
+    """A REP socket that hears one message and then does as a test says, and nothing more until the simulator has ended.
 
-    def __init__(self, answer: bytes | None) -> None:
+    It answers, or closes its connection (answer None), or does something else (a function).
+    """
+
+    def __init__(self, answer: bytes | Callable[[], None] | None) -> None:
+        super().__init__(daemon=True)
+        self.answer = answer
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.REP)
+        self.socket.setsockopt(zmq.LINGER, 0)
         self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
-        self.answer = answer
+        self.has_ended = threading.Event()
 
-    def play(self, directory: Path, *args: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--external"]
-        command += ["-s", f"tcp://127.0.0.1:{self.port}", *args]
-        process = subprocess.Popen(command, cwd=directory, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            assert self.socket.poll(20_000)
+    def run(self) -> None:
+        if self.socket.poll(PATIENCE_MS):
             self.socket.recv()
-            if self.answer is not None:
+            if isinstance(self.answer, bytes):
                 self.socket.send(self.answer)
-                time.sleep(0.3)
-            elif "--timeout" not in args:
-                self.socket.close(0)
-            _, errors = process.communicate(timeout=20)
-        finally:
-            process.kill()
-            process.communicate()
-            self.socket.close(0)
-            self.context.term()
-        return process.returncode, errors
+            elif self.answer is not None:
+                self.answer()
+            else:
+                self.socket.close()
+            self.has_ended.wait(PATIENCE_S)
+        self.socket.close()
+        self.context.term()
+
+    def play(self, directory: Path) -> tuple[int, str]:
+        """Simulate for it, without any time limit that could matter. Gives the exit code and what was said."""
+        self.start()
+        done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S))
+        self.has_ended.set()
+        self.join(PATIENCE_S)
+        return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -192,10 +205,14 @@ def test_a_scheduler_that_vanishes(inputs: Path) -> None:
     assert "closed its connection" in errors
 
 
-def test_a_scheduler_that_falls_silent(inputs: Path) -> None:
-    code, errors = Rude(None).play(inputs, "--timeout", "1")
+def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the message, and a long time passes: on the simulator's clock, not on ours."""
+    passed = [0.0]
+    monkeypatch.setattr(external, "time", SimpleNamespace(monotonic=lambda: passed[-1]))
+    code, errors = Rude(lambda: passed.append(LONG_S)).play(inputs)
     assert code == 4
-    assert "no answer to message 1" in errors
+    assert "no answer to message 1 at tcp://127.0.0.1:" in errors
+    assert f" for {LONG_S:.1f} s (--timeout {LONG_S})" in errors
 
 
 def test_no_scheduler_at_all(inputs: Path) -> None:
@@ -229,28 +246,26 @@ def test_a_journal_of_a_simulation_can_be_replayed_and_explained(inputs: Path) -
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_what_was_written_stays(signum: int, inputs: Path) -> None:
-    write_workload(inputs, random_workload(3, 3000, 8))
     command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
-    process = subprocess.Popen([*command, f"{PUSHY}:Sleepy", "-e", "cut"], cwd=inputs, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 20
-    while not (inputs / "cut_jobs.csv").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    command += [f"{WAITING}:Waits", "-o", "mark=mark", "-e", "cut"]
+    process = subprocess.Popen(command, cwd=inputs, stderr=subprocess.PIPE)
+    wait_until((inputs / "mark").exists, by=process)
     process.send_signal(signum)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + signum
     assert b"Traceback" not in errors
     assert (inputs / "cut_jobs.csv").read_text().startswith("job_id,")
 
 
 def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
-    write_workload(inputs, random_workload(3, 4000, 8))
-    quiet = simulate(inputs, "--policy", "easy")
+    """The line is shown now and then; Sleepy makes sure that a fast machine takes as long as that."""
+    write_workload(inputs, random_workload(3, 300, 8))
+    quiet = simulate(inputs, "--policy", f"{PUSHY}:Sleepy")
     assert quiet.returncode == 0
     assert "jobs/s" not in quiet.stderr
     main, terminal = pty.openpty()
-    command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy", "easy"]
-    process = subprocess.Popen(command, cwd=inputs, stderr=terminal, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
+    process = subprocess.Popen([*command, f"{PUSHY}:Sleepy"], cwd=inputs, stderr=terminal, stdout=subprocess.DEVNULL)
     os.close(terminal)
     seen = b""
     while True:
@@ -262,8 +277,8 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
             break
         seen += part
     os.close(main)
-    assert process.wait(timeout=20) == 0
-    assert b"of 4,000 jobs, simulated" in seen
+    assert process.wait(PATIENCE_S) == 0
+    assert b"of 300 jobs, simulated" in seen
     assert seen.endswith(b"\r\x1b[K")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.logs import line, log, real
+from support.patience import PATIENCE_S
 
 from pybatsched.cli import workload as command
 from pybatsched.errors import InputError
@@ -303,7 +304,7 @@ def test_the_package_is_light_to_import() -> None:
     """`simulate` loads it at each start: nothing that draws, and no arrays of others."""
     code = "import sys, pybatsched.cli.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
     alone = code.replace("pybatsched.cli.workload", "pybatsched.workload")
-    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stdout == "[]\n"
 
 
