@@ -224,7 +224,7 @@ def read_spec(path: str | Path) -> Spec:
             content = tomllib.load(file)
     except OSError as error:
         raise InputError(f"{path}: cannot read the campaign: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of thousands of digits
         raise InputError(f"{path}: expected TOML; {error}") from None
     return spec_of(content, str(path))
 

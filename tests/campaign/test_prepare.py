@@ -109,6 +109,7 @@ def test_what_is_drawn_is_kept_by_its_seed(how: dict[str, Any], draws: bool, tmp
     assert first == again
     assert (first.digest != second.digest, first.path != second.path) == (draws, draws)
 
+        ({"urgent": {"jobs": [[2, 60, 5]]}}, False),
 
 def test_injections_come_one_after_the_other(tmp_path: Path) -> None:
     """Urgent jobs come last: no deadline and no type falls on them, and they move no other job's turn."""
@@ -139,3 +140,24 @@ def test_an_optional_workload_is_left_out_where_it_is_not(tmp_path: Path) -> Non
     with pytest.raises(InputError, match=r"workload file log\.swf: not found"):
         preparer.prepare(missing, 0)
     assert preparer.prepare(missing.model_copy(update={"optional": True}), 0) == []
+def test_urgent_jobs_by_name_are_those_of_each_week(tmp_path: Path) -> None:
+    """Instants are those of the workload that is run: of a week, which begins at 0."""
+    log(tmp_path / "log.swf", 5)
+    given = {
+        "name": "log",
+        "file": "log.swf",
+        "weeks": {"max_weeks": 2},
+        "urgent": {"jobs": [[4, "6.5m", "1h"], [2, 60, 30]]},
+    }
+    for one in Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 1):
+        made = json.loads(Path(one.path).read_text())
+        told = [(job["id"], job["subtime"], job["res"], job.get("urgent")) for job in made["jobs"]]
+        assert told[1:] == [("urgent2", 30, 2, True), (told[2][0], 60, 1, None), ("urgent1", 3600, 4, True)]
+        assert made["jobs"][3]["estimate"] == 390
+        assert made["urgent"] == {"injected": 2}  # no seed: it would make files of one content different
+
+
+    given["urgent"] = {"jobs": [[16, 60, 0], [17, 60, 1]]}
+    said = r"^workload small: urgent job 2 of 2, at 1 s, has 17 processors: expected at most 16, the machine's"
+    with pytest.raises(InputError, match=said):
+        Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)

@@ -80,7 +80,10 @@ def test_wrong_files_name_the_member(changes: dict[str, Any], said: str) -> None
     assert said in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "said"), [("x = ", "expected TOML"), ("a = 1\na = 2", "expected TOML")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("x = ", "expected TOML"), ("a = 1\na = 2", "expected TOML"), (f"a = {'9' * 5000}", "expected TOML")],
+)
 def test_what_is_no_toml(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)
