@@ -56,6 +56,22 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "max_jobs": 5}]},
             "max_jobs: expected with a file",
         ),
+        (
+            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "memory_unit": "MB"}]},
+            "workload.0: memory_unit: expected with a file",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "memory_unit": "mb"}]},
+            "workload.0.memory_unit: Input should be 'KB', 'MB' or 'GB'",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, 0], [4, 60]]}}]},
+            "workload.0.urgent.jobs.1: expected [processors, seconds, instant], as [256, 390, 86400], found [4, 60]",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, "soon"]]}}]},
+            "workload.0.urgent.jobs.0: instant: expected seconds, or a number with m, h, d or w",
+        ),
         ({"repeats": 10**9}, "it may have 1,000,000,000 points; expected at most 1,000,000"),
         (
             {"platform": [{"name": "p", "procs": 10**11}]},
