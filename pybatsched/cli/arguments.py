@@ -19,6 +19,7 @@ from pybatsched import __version__
 from pybatsched.errors import InputError, Interrupted
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.policies import registry
+from pybatsched.workload.swf import MEMORY_UNITS
 
 
 class Group(Protocol):
@@ -187,6 +188,12 @@ def add_procs(parser: Group) -> None:
     """Describe the option for the size of a machine that no file of a run tells."""
     text = "the machine's processors, for runs with nothing but a _jobs.csv, which does not say"
     parser.add_argument("--procs", type=positive, metavar="N", help=text)
+
+
+def add_memory_unit(parser: Group) -> None:
+    """Describe the option for the unit of memory in logs."""
+    text = "what logs count memory a processor in (default: KB, as the format says)"
+    parser.add_argument("--memory-unit", choices=MEMORY_UNITS, help=text)
 
 
 def n_workers(text: str) -> int:

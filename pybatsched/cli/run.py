@@ -118,7 +118,7 @@ def _supervised(args: argparse.Namespace, job: _Job) -> int:
             finished = supervisor.run()
     ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
     result = result_of(session, finished, Path(f"{args.export}_jobs.csv"), ids)
-    extra = {"walltimes": args.walltimes, "seed": args.seed, "batsim_args": job.told}
+    extra = {**inputs.how_read(args), "seed": args.seed, "batsim_args": job.told}
     about = summary.of_run(_setting(job, session.engine), result, extra, {"batsim": job.version})
     summary.write(f"{args.export}_summary.json", about)
     dynamic_jobs = bool(session.engine.cluster.config.get("dynamic-jobs-enabled"))
@@ -144,7 +144,7 @@ def _ready(args: argparse.Namespace, lock: contextlib.ExitStack) -> _Job:
         check_energy(platform)
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
-    workloads = inputs.workloads(args.workload, args.walltimes, quiet=args.quiet)
+    workloads = inputs.workloads(args)
     for remark in inputs.too_small(platform.n_procs, workloads.values()):
         _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)

@@ -158,7 +158,7 @@ def _simulate(
                 farewell=args.farewell,
                 progress=progress.heard,
             )
-    extra = {"walltimes": args.walltimes, "seed": args.seed}
+    extra = {**inputs.how_read(args), "seed": args.seed}
     simulator = {"behaves_as_batsim": BATSIM_VERSION}
     about = summary.of_run(setting, result, extra, simulator)
     summary.write(f"{args.export}_summary.json", about)
@@ -192,7 +192,7 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     options = _options(args)
     if plan is not None:
         options = runs.with_needs(options, plan)
-    workloads = inputs.workloads(args.workload, args.walltimes, quiet=args.quiet)
+    workloads = inputs.workloads(args)
     platform = _platform(args, list(workloads.values()))
     if options.energy:
         model.check_energy(platform)

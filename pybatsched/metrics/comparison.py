@@ -14,6 +14,7 @@ from typing import Any, Final
 from pybatsched.errors import InputError
 from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
+from pybatsched.workload.swf import DEFAULT_MEMORY_UNIT
 
 #: What the counts of final states are called among the metrics: n_completed, n_walltime_reached, …
 _COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in STATE_WORDS.items()}
@@ -26,6 +27,8 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "!=": operator.ne,
 }
 _HUGE: Final = 1e300
+#: How inputs were read, by the members of a summary: what an older one, which does not say, has meant.
+_HOW_READ: Final = {"walltimes": None, "memory_unit": DEFAULT_MEMORY_UNIT}
 _CONDITION: Final = re.compile(
     r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
     r"(?P<sign>[+-]?)\s*(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
@@ -117,7 +120,8 @@ def read_summary(path: str) -> RunSummary:
     for name, value in found.items():
         if value is not None and not _is_number(value):
             raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
-    inputs = _digests(content.get("inputs")) | {"walltimes": (str(content.get("walltimes")),)}
+    how_read = {name: (str(content.get(name, usual)),) for name, usual in _HOW_READ.items()}
+    inputs = _digests(content.get("inputs")) | how_read
     return RunSummary(path, found, inputs)
 
 

@@ -14,7 +14,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import jobs_csv
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.series import procs_in_use, span_of
-from pybatsched.workload import load
+from pybatsched.workload import load, swf
 from pybatsched.workload.ids import full_id
 
 
@@ -49,8 +49,11 @@ def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = N
     """
     summary = _summary(Path(f"{prefix}_summary.json"))
     files = list(workloads) or _unchanged(summary)
+    unit = _memory_unit(prefix, summary)
     fields = {
-        full_id(f"w{i}", job["id"]): job for i, path in enumerate(files) for job in load(path, walltimes="none").jobs
+        full_id(f"w{i}", job["id"]): job
+        for i, path in enumerate(files)
+        for job in load(path, walltimes="none", memory_unit=unit).jobs
     }
     records = tuple(joined(jobs_csv.read(f"{prefix}_jobs.csv"), fields))
     found = summary.get("n_procs")
@@ -78,6 +81,15 @@ def _summary(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected a summary in JSON; {error}") from None
     return content if isinstance(content, dict) else {}
+
+
+def _memory_unit(prefix: str, summary: Mapping[str, Any]) -> swf.MemoryUnit:
+    """Give the unit that the run has read logs with; an older summary does not say it."""
+    unit: swf.MemoryUnit = summary.get("memory_unit", swf.DEFAULT_MEMORY_UNIT)
+    if unit not in swf.MEMORY_UNITS:
+        expected = ", ".join(swf.MEMORY_UNITS)
+        raise InputError(f"{prefix}_summary.json: memory_unit is {unit!r:.40}; expected one of {expected}")
+    return unit
 
 
 def _unchanged(summary: Mapping[str, Any]) -> list[str]:

@@ -87,12 +87,14 @@ def test_options_by_way_of_batsim_name_no_files(place: Path) -> None:
 
 
 def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
-    (place / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n")
+    (place / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 20 1500 1 1 1 1 1 1 -1 -1\n")
     args = ("-p", "sx-aurora", "-w", "log.swf", "--walltimes", "exact", "--policy", "fcfs", "-e", "deep/er/x")
-    done = run_cli("run", *args, cwd=place)
+    done = run_cli("run", *args, "--memory-unit", "MB", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "<platform" in (place / "deep" / "er" / "x_platform.xml").read_text()
-    assert json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"][0]["walltime"] == 11
+    (job,) = json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"]
+    assert (job["walltime"], job["memory_gb"]) == (11, 1.5)
+    assert json.loads((place / "deep" / "er" / "x_summary.json").read_text())["memory_unit"] == "MB"
     args_told = (place / "args").read_text().splitlines()
     assert args_told[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
 

@@ -224,6 +224,13 @@ def test_fields_come_from_the_workload(prefix: str, tmp_path: Path) -> None:
     assert list(by_class(read_run(prefix).records, "user")) == ["unknown"]
 
 
+def test_a_unit_of_memory_that_is_none(prefix: str, tmp_path: Path) -> None:
+    for suffix in ("_jobs.csv", "_summary.json"):
+        (tmp_path / f"b{suffix}").write_text(Path(f"{prefix}{suffix}").read_text().replace('"KB"', '["KB"]'))
+    with pytest.raises(InputError, match=r"b_summary\.json: memory_unit is \['KB'\]; expected one of KB, MB, GB"):
+        read_run(str(tmp_path / "b"))
+
+
 def test_plain_files_of_batsim_are_enough(prefix: str, tmp_path: Path) -> None:
     for suffix in ("_jobs.csv", "_schedule.csv"):
         (tmp_path / f"b{suffix}").write_text(Path(f"{prefix}{suffix}").read_text())

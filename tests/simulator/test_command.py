@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -298,6 +299,8 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--external", "-s", "nonsense"], "cannot connect to nonsense"),
         (["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"], "not both"),
         (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
+        (["--policy", "easy", "--memory-unit", "TB"], "--memory-unit: invalid choice: 'TB'"),
+        (["--policy", "easy", "--memory-unit", "MB"], "--memory-unit: expected a log in SWF among the workloads"),
     ],
 )
 def test_usage_errors_name_the_culprit(args: list[str], said: str, inputs: Path) -> None:
@@ -341,6 +344,28 @@ def test_swf_is_read_directly(tmp_path: Path) -> None:
         ("1", "10.000000", "60.000000"),
         ("2", "70.000000", "30.000000"),
     ]
+
+
+def test_the_unit_of_memory_in_a_log_is_one_of_the_inputs(tmp_path: Path) -> None:
+    """12,000 MB leave at 6 GB/s in two seconds, 12,000 KB in two milliseconds; the urgent job waits so long."""
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 60 4 -1 -1 4 100 12000 1 7 3 -1 2 -1 -1 -1\n")
+    urgent = jobs((2, 5))
+    urgent["jobs"][0] |= {"subtime": 10, "urgent": True}
+    write_workload(tmp_path, urgent, "urgent.json")
+    args = ("--procs", "4", "-w", "log.swf", "-w", "urgent.json", "--policy", "ujfb")
+    for given, unit, starts_at, memory_gb in (
+        (["--memory-unit", "MB"], "MB", "12.000000", "12"),
+        ([], "KB", "10.002000", "0.012"),
+    ):
+        done = run_cli("simulate", *args, *given, "-e", unit, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        (row,) = [row for row in rows(tmp_path / f"{unit}_jobs.csv") if row["workload_name"] == "w1"]
+        assert row["starting_time"] == starts_at
+        assert json.loads((tmp_path / f"{unit}_summary.json").read_text())["memory_unit"] == unit
+        classes = run_cli("metrics", unit, "--by", "memory_gb", cwd=tmp_path).stdout
+        assert re.search(rf"^{re.escape(memory_gb)}\s", classes, re.MULTILINE), classes
+    done = run_cli("compare", "KB_summary.json", "MB_summary.json", cwd=tmp_path)
+    assert "the two runs had different inputs: memory_unit" in done.stderr
 
 
 def test_the_seed_goes_to_policies_that_have_one(inputs: Path) -> None:
