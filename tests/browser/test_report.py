@@ -25,7 +25,10 @@ from pybatsched.campaign import table
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH")
+pytestmark = [
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH"),
+    pytest.mark.xdist_group("browser"),  # one browser will do
+]
 
 #: Names that would do harm if they were taken for HTML or for a part of a script.
 EVIL = "</script><img src=x onerror=document.title='broken'>"
