@@ -95,14 +95,9 @@ class Simulation:
 
     def run(self) -> bool:
         """Play the whole simulation. Tells whether it came to its end; what was written until then is kept."""
-        try:
-            self.outputs.begin()
-            try:
-                self._play()
-            finally:
-                self.outputs.close()
-        except OSError as error:  # a policy's own would have come as a PolicyError
-            raise InputError(f"cannot write {error.filename or 'the outputs'}: {error.strerror}") from None
+        n_jobs = sum(len(workload.jobs) for workload in self.scenario.workloads.values())
+        with self.outputs.opened(n_jobs, self.scenario.platform.n_procs):
+            self._play()
         return self.finished
 
     def _play(self) -> None:

@@ -233,14 +233,15 @@ def test_a_signal_ends_it_and_what_was_written_stays(signum: int, inputs: Path) 
     command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
     process = subprocess.Popen([*command, f"{PUSHY}:Sleepy", "-e", "cut"], cwd=inputs, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 20
-    while not (inputs / "cut_jobs.csv").exists() and time.monotonic() < deadline:
+    while not (inputs / "cut.part_jobs.csv").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
     process.send_signal(signum)
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 128 + signum
     assert b"Traceback" not in errors
-    assert (inputs / "cut_jobs.csv").read_text().startswith("job_id,")
+    assert (inputs / "cut.part_jobs.csv").read_text().startswith("job_id,")
+    assert not (inputs / "cut_jobs.csv").exists()
 
 
 def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
