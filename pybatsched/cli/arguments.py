@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
 import signal
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
@@ -19,6 +20,7 @@ from pybatsched import __version__
 from pybatsched.errors import InputError, Interrupted
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.policies import registry
+from pybatsched.results import marks
 from pybatsched.workload.swf import MEMORY_UNITS
 
 
@@ -131,28 +133,22 @@ def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
         raise InputError(f"{output} is to be read; expected another file to write")
 
 
-#: What the names of a run's files end in, behind the prefix.
-OUTPUT_SUFFIXES: Final = (
-    "_jobs.csv",
-    "_schedule.csv",
-    "_machine_states.csv",
-    "_consumed_energy.csv",
-    "_pstate_changes.csv",
-    "_summary.json",
-)
+def _files_of_run(prefix: str, more_suffixes: Iterable[str]) -> list[str]:
+    """Give the names of all files that a run may write, the journal aside."""
+    aside = [f"{prefix}{marks.PART}{suffix}" for suffix in (*marks.SUFFIXES, marks.MARK)]
+    return [*aside, *(f"{prefix}{suffix}" for suffix in (*marks.SUFFIXES, marks.MARK, *more_suffixes))]
 
 
 def refuse_outputs_over(prefix: str, inputs: Iterable[str], more_suffixes: Iterable[str] = ()) -> None:
     """Raise InputError if a run with this prefix would write over one of its own inputs."""
     wanted = list(inputs)
-    for suffix in (*OUTPUT_SUFFIXES, *more_suffixes):
-        refuse_to_overwrite(f"{prefix}{suffix}", wanted)
+    for name in _files_of_run(prefix, more_suffixes):
+        refuse_to_overwrite(name, wanted)
 
 
 def refuse_journal_among(journal: str, prefix: str, more_suffixes: Iterable[str] = ()) -> None:
     """Raise InputError if the journal has the name of another file of the run."""
-    names = {Path(f"{prefix}{suffix}").resolve() for suffix in (*OUTPUT_SUFFIXES, *more_suffixes)}
-    if Path(journal).resolve() in names:
+    if Path(journal).resolve() in {Path(name).resolve() for name in _files_of_run(prefix, more_suffixes)}:
         raise InputError(f"--journal {journal} is a file of the run itself (-e {prefix}); expected another name")
 
 
@@ -160,6 +156,18 @@ def ignore_signals() -> None:
     """Let SIGTERM and SIGINT do nothing any more: all is done, and how it went must not change on the way out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let SIGTERM and SIGINT do nothing while something takes a moment that must not be left half done."""
+    before = [(signum, signal.getsignal(signum)) for signum in (signal.SIGINT, signal.SIGTERM)]
+    ignore_signals()
+    try:
+        yield
+    finally:
+        for signum, handler in before:
+            signal.signal(signum, handler)
 
 
 def timeout_s(text: str) -> float:

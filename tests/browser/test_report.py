@@ -97,6 +97,22 @@ def test_the_page_loads_nothing_and_has_the_right_numbers(browser: webdriver.Chr
     assert cells["utilisation"] == [f"{one['utilisation']:.4g}" for one in figures]
 
 
+def test_a_run_that_broke_off_is_told_where_nobody_can_miss_it(browser: webdriver.Chrome, place: Path) -> None:
+    halting = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
+    options = ("--policy", halting, "-o", "after=5", "-o", "then=raise", "-e", "broken")
+    assert run_cli("simulate", "--procs", "32", "-w", "w.json", *options, cwd=place).returncode == 6
+    assert run_cli("report", "easy", "broken", "--output", "broken.html", cwd=place).returncode == 7
+    load(browser, place / "broken.html")
+    (notice,) = browser.find_elements(By.CSS_SELECTOR, "[role=alert]")
+    assert notice.is_displayed()
+    first, second = notice.text.splitlines()
+    assert first == "broken: failed after 5 of 30 jobs"
+    assert "decide raised ValueError: that is enough" in second
+    assert notice.location["y"] + notice.size["height"] < browser.execute_script("return window.innerHeight") / 2
+    load(browser, place / "both.html")
+    assert browser.find_elements(By.CSS_SELECTOR, "[role=alert]") == []
+
+
 def test_names_are_text(browser: webdriver.Chrome, place: Path) -> None:
     load(browser, place / "both.html")
     assert browser.title == "fcfs, easy"

@@ -17,11 +17,13 @@ from typing import Any
 import polars as pl
 import pytest
 from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S, no_longer_than, wait_until
+from support.places import ROOT
 from support.process import run_cli, run_process
 
 from pybatsched.campaign import table, workers
 from pybatsched.campaign.store import Store
 
+HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
 SPEC = """
 name = "trial"
 seeds = {seeds}
@@ -127,6 +129,21 @@ def hold(place: Path, folder: Path, goal: int) -> None:
     """Let a gated campaign stop and wait as soon as so many cells are done."""
     (place / "gate.part").write_text(f"{folder} {goal}")
     (place / "gate.part").replace(place / "gate")
+
+
+def test_files_of_a_cell_that_failed_are_told_from_whole_ones(tmp_path: Path) -> None:
+    more = f'[[policy]]\nname = "{HALTING}"\noptions = {{after = 5, then = "raise"}}'
+    done = campaign(write(tmp_path / "s.toml", seeds=1, keep="files", more=more), tmp_path / "out")
+    assert done.returncode == 7
+    states = {
+        path: json.loads(path.read_text())["state"] for path in (tmp_path / "out" / "runs").glob("*/run_state.json")
+    }
+    assert sorted(states.values()) == ["failed", "finished", "finished", "finished"]
+    for path, state in states.items():
+        shown = run_cli("metrics", str(path).removesuffix("_state.json"))
+        assert shown.returncode == (7 if state == "failed" else 0)
+        assert ("failed after 5 of 20 jobs" in shown.stdout) is (state == "failed")
+    assert table.frame(Store(tmp_path / "out")).height == 3
 
 
 def test_a_campaign_of_two_hundred_cells_is_killed_and_resumed(tmp_path: Path) -> None:

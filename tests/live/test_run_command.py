@@ -16,8 +16,11 @@ from support.places import ROOT
 from support.process import run_cli
 from support.simulated import rows
 
+from pybatsched.results.marks import SUFFIXES
+
 STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
 PUSHY = ROOT / "tests" / "support" / "pushy.py"
+HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
 WORKLOAD = ROOT / "examples" / "workload.json"
 
 
@@ -157,12 +160,85 @@ def start(place: Path, *more: str) -> subprocess.Popen[str]:
     return process
 
 
+def files(place: Path) -> dict[str, bytes]:
+    """Give the results that are in their places, with Batsim's log."""
+    found = {suffix: place / "out" / f"r{suffix}" for suffix in SUFFIXES}
+    return {suffix: path.read_bytes() for suffix, path in found.items() if path.exists()}
+
+
+def test_a_finished_run_leaves_nothing_aside(place: Path) -> None:
+    assert run(place).returncode == 0
+    before = files(place)
+    results = {"r_jobs.csv", "r_schedule.csv", "r_machine_states.csv", "r_summary.json", "r_batsim.log"}
+    assert {path.name for path in (place / "out").iterdir()} == results | {"r_state.json"}
+    told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert told[told.index("-e") + 1] == "out/r"
+    mark = json.loads((place / "out" / "r_state.json").read_text())
+    assert (mark["state"], mark["n_jobs"], mark["n_over"]) == ("finished", 30, 30)
+    assert run(place).returncode == 0
+    assert files(place) == before
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("how", "code", "n_over"), [("early", 2, 0), ("crash", 4, 0), ("crash-late", 4, 30), ("raise", 6, 5)]
+)
+def test_a_run_that_fails_leaves_earlier_results_alone(
+    how: str, code: int, n_over: int, is_first: bool, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_first:
+        assert run(place).returncode == 0
+    before = files(place)
+    monkeypatch.setenv("STAND_IN", how)
+    policy = HALTING if how == "raise" else "easy"
+    options = ("-o", "then=raise", "-o", "after=5") if how == "raise" else ()
+    done = run(place, *options, policy=policy)
+    assert done.returncode == code, done.stderr
+    assert f"failed after {n_over} of 30 jobs; its files are out/r.part_*" in done.stderr
+    assert files(place) == before
+    mark = json.loads((place / "out" / "r_state.json").read_text())
+    assert (mark["state"], mark["n_jobs"], mark["n_over"], mark["exit_code"]) == ("failed", 30, n_over, code)
+    assert (place / "out" / "r.part_batsim.log").exists()
+    shown = run_cli("metrics", "out/r", cwd=place)
+    if is_first:
+        assert (shown.returncode, "out/r: failed after" in shown.stdout) == (7, True)
+    else:
+        assert (shown.returncode, "failed" in shown.stdout) == (0, False)
+        assert f"results of an earlier run; the last one: failed after {n_over} of 30 jobs" in shown.stderr
+    monkeypatch.delenv("STAND_IN")
+    assert run(place).returncode == 0
+    assert not list((place / "out").glob("r.part*_*"))
+
+
+@pytest.mark.parametrize(("signum", "state"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "running")])
+def test_a_run_that_is_stopped_leaves_earlier_results_alone(
+    signum: int, state: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(place).returncode == 0
+    before = files(place)
+    (place / "pid").unlink()
+    monkeypatch.setenv("STAND_IN", "wait")
+    process = start(place, "-e", "out/r")
+    shown = run_cli("metrics", "out/r", cwd=place)
+    assert (shown.returncode, "the last one: still running (out/r.part_*" in shown.stderr) == (0, True)
+    process.send_signal(signum)
+    process.communicate(timeout=PATIENCE_S)
+    assert files(place) == before
+    assert json.loads((place / "out" / "r_state.json").read_text())["state"] == state
+    told = "interrupted after 0 of 30 jobs" if state == "interrupted" else "broke off"
+    assert f"the last one: {told} (out/r.part_*" in run_cli("metrics", "out/r", cwd=place).stderr
+    assert_gone(place)
+
+
 def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "hang")
     process = start(place, "-e", "out/r")
     try:
         second = run(place)
-        assert (second.returncode, "-e out/r: another run is writing out/r_batsim.log" in second.stderr) == (2, True)
+        assert (second.returncode, "-e out/r: another run is writing out/r.part_* right now" in second.stderr) == (
+            2,
+            True,
+        )
     finally:
         process.kill()
         process.communicate(timeout=PATIENCE_S)
@@ -331,7 +407,9 @@ def test_the_image_is_started_with_the_files_under_their_own_names(place: Path) 
     assert f"--user {os.getuid()}:{os.getgid()}" in told
     assert "--network host" in told
     words = (place / "args").read_text().splitlines()
-    assert words[words.index("-e") + 1] == f"{place}/out/r"
+    assert words[words.index("-e") + 1] == f"{place}/out/r.part"
+    told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert told[told.index("-e") + 1] == f"{place}/out/r"
     assert words[words.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
 
 

@@ -44,7 +44,7 @@ def test_urgent_jobs_go_first_where_the_order_says_so(policy: type[LocalPolicy])
     jobs = Workload().job("a", n=8, s=5, walltime=9, estimate=5)
     for name, urgent in (("b", False), ("c", True), ("d", False), ("e", True)):
         jobs.job(name, n=8, s=5, at=1, walltime=9, estimate=5, urgent=urgent)
-    options = {} if policy is Ujf else {"order": "urgent_first"}
+    options: dict[str, Any] = {} if policy is Ujf else {"order": "urgent_first"}
     assert starts(run_policy(policy, jobs, 8, **options)) == {"a": 0, "c": 5, "e": 10, "b": 15, "d": 20}
 
 

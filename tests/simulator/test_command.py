@@ -255,7 +255,8 @@ def test_a_signal_ends_it_and_what_was_written_stays(signum: int, inputs: Path) 
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + signum
     assert b"Traceback" not in errors
-    assert (inputs / "cut_jobs.csv").read_text().startswith("job_id,")
+    assert (inputs / "cut.part_jobs.csv").read_text().startswith("job_id,")
+    assert not (inputs / "cut_jobs.csv").exists()
 
 
 def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
