@@ -12,6 +12,7 @@ from support.recordings import recording
 from support.scripted import Scripted
 
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
+from pybatsched.policies import registry
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.replay import replay
@@ -231,7 +232,7 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
     assert told(tmp_path / "run.pbj", "w0!a") == [
         (
             "0 (why it waited is not known: there is no policy 'Gentle'; "
-            "installed: conservative, dbf, easy, fcfs, redirection (or give path/to/file.py:Class))"
+            f"installed: {', '.join(registry.available())} (or give path/to/file.py:Class))"
         ),
         "0 submitted: 2 processors, walltime 20",
         "0 started on 0-1: head of the queue",
