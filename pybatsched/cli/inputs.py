@@ -51,7 +51,8 @@ def workloads(args: argparse.Namespace) -> dict[str, Workload]:
 
 def how_read(args: argparse.Namespace) -> dict[str, str]:
     """Say how workloads were read, for the summary: who has the same files may still have read them otherwise."""
-    return {"walltimes": args.walltimes, "memory_unit": args.memory_unit or swf.DEFAULT_MEMORY_UNIT}
+    unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
+    return {"walltimes": args.walltimes} | ({} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit})
 
 
 def _workload(path: str, args: argparse.Namespace) -> Workload:

@@ -26,7 +26,8 @@ def test_version_and_help() -> None:
 
 def test_policies() -> None:
     listed = run_cli("policies").stdout
-    assert [line.split()[0] for line in listed.splitlines()] == ["conservative", "dbf", "easy", "fcfs", "redirection"]
+    shipped = ["conservative", "dbf", "easy", "fcfs", "redirection", "ujf", "ujfb"]
+    assert [line.split()[0] for line in listed.splitlines()] == shipped
     shown = run_cli("policies", "conservative").stdout
     assert "compression = true" in shown
     assert 'order = "fcfs"' in shown

