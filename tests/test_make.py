@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 from support.packages import needed_for
+from support.patience import PATIENCE_S
 from support.places import ROOT
 
 FOR_DEMO, FOR_TESTS = "--editable '.[report]'", "--editable '.[dev]'"
@@ -28,7 +29,9 @@ def clone(tmp_path: Path) -> Path:
 
 def installs(clone: Path, *goals: str) -> list[str]:
     """Tell what make would install in .venv, in this order, and in which order whatever it does at the same time."""
-    shown = subprocess.run(["make", "-n", *goals], cwd=clone, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["make", "-n", *goals], cwd=clone, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    ).stdout
     return re.findall(
         r"^PIP_CONSTRAINT=constraints.txt .venv/bin/python -m pip install .*(--editable .*)$", shown, re.MULTILINE
     )
@@ -36,7 +39,9 @@ def installs(clone: Path, *goals: str) -> list[str]:
 
 def set_up(clone: Path, goal: str) -> None:
     """Leave behind what make leaves when it has set up something."""
-    shown = subprocess.run(["make", "-n", goal], cwd=clone, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        ["make", "-n", goal], cwd=clone, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    ).stdout
     (stamps,) = re.findall(r"^touch (.*)$", shown, re.MULTILINE)
     for stamp in stamps.split():
         (clone / stamp).touch()
