@@ -112,7 +112,7 @@ class Results:
     def _move(self, files: tuple[str, ...]) -> None:
         """Put files in their places, where that has not been done yet; results that the run has not written go away."""
         for suffix in SUFFIXES:
-            # A log is no result, and that of a Batsim may be of one that is a simulation of ours: this very run.
+            # A log is no result, and where a simulation of ours plays Batsim, it belongs to whoever has started that.
             if suffix not in files and suffix != marks.LOG:
                 self._path(suffix).unlink(missing_ok=True)
         for suffix in files:
@@ -124,9 +124,8 @@ class Results:
         """Write the mark, over the last one: its lock stays, and so does its room on a full disk."""
         head = {"format": marks.FORMAT, "format_version": marks.FORMAT_VERSION, "state": state}
         text = json.dumps({**head, "n_jobs": self._n_jobs, **members}, indent=1).encode() + b"\n"
-        padded = text.ljust(
-            os.fstat(self._fd).st_size
-        )  # blanks until the rest is cut off: whoever reads it, it is JSON
+        # Blanks stand where the last one was longer, until they are cut off: whenever somebody reads it, it is JSON.
+        padded = text.ljust(os.fstat(self._fd).st_size)
         if os.pwrite(self._fd, padded, 0) < len(padded):
             raise OSError(0, "the disk is full", str(self._path(MARK)))
         os.ftruncate(self._fd, len(text))

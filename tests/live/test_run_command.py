@@ -334,11 +334,13 @@ def test_energy_by_name(place: Path) -> None:
     assert told["inputs"]["platform"] == [{"file": "sx-aurora", "sha256": digest}]
 
 
-@pytest.mark.parametrize("suffix", ["_jobs.csv", "_summary.json", "_schedule.csv", "_w0.json", "_batsim.log"])
+@pytest.mark.parametrize(
+    "suffix", ["_jobs.csv", "_summary.json", "_state.json", ".part_jobs.csv", "_w0.json", "_batsim.log"]
+)
 def test_inputs_are_never_overwritten(suffix: str, place: Path) -> None:
     path = place / f"x{suffix}"
     path.write_text(WORKLOAD.read_text())
-    for command in ("run", "simulate")[: 1 if suffix in {"_w0.json", "_batsim.log"} else 2]:
+    for command in ("run", "simulate")[: 1 if suffix == "_w0.json" else 2]:
         done = run_cli(command, "-p", "sx-ace", "-w", path.name, "--policy", "easy", "-e", "x", cwd=place)
         assert done.returncode == 2
         assert f"x{suffix} is to be read; expected another file to write" in done.stderr

@@ -96,6 +96,22 @@ def test_writers_that_are_killed_anywhere_leave_one_whole_run(
         assert {path.name for path in Path(folder).iterdir()} == {"a_state.json", *(f"a{one}" for one in last)}
 
 
+def test_what_a_run_left_aside_is_not_taken_for_the_next_ones(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    with pytest.raises(ZeroDivisionError), Results(prefix) as results:
+        results.begin(1)
+        for suffix in (JOBS, "_schedule.csv"):
+            Path(f"{results.part}{suffix}").write_text("broken")
+        raise ZeroDivisionError
+    assert seen(prefix) == {JOBS: "broken", "_schedule.csv": "broken"}
+    with Results(prefix) as results:
+        results.begin(1)
+        assert seen(prefix) == {}
+        Path(f"{results.part}_jobs.csv").write_text("new")
+        results.finish()
+    assert seen(prefix) == {JOBS: "new"}
+
+
 def test_every_step_is_tried(tmp_path: Path) -> None:
     """The steps above are more than there are, so that the last ones are not left out."""
     with killed_at(1000) as made, Results(str(tmp_path / "a")) as results:
@@ -162,6 +178,23 @@ def test_the_mark_of_a_finished_run_is_always_the_same(tmp_path: Path) -> None:
         "n_jobs": 30,
         "n_over": 29,
     }
+
+
+def test_the_mark_can_be_read_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark that is shorter than the last one is written over it, and then the rest is cut off."""
+    prefix, read = str(tmp_path / "a"), []
+    real = os.ftruncate
+
+    def truncate(fd: int, size: int) -> None:
+        mark = marks.read(prefix)
+        assert mark is not None
+        read.append((str(mark.state), mark.moving))
+        real(fd, size)
+
+    monkeypatch.setattr(os, "ftruncate", truncate)
+    with Results(prefix, {"inputs": "x" * 5000}) as results:
+        write(results, "x", frozenset({JOBS}))
+    assert read == [("running", ()), ("finished", (JOBS,)), ("finished", ())]
 
 
 def test_a_run_that_does_not_begin_leaves_all_as_it_was(tmp_path: Path) -> None:
