@@ -20,20 +20,6 @@ from pybatsched import locks
 from pybatsched.errors import InputError
 from pybatsched.session.journal import JournalWriter
 
-WAITS = '''
-import pathlib, time
-from pybatsched.core.policy import Policy
-
-
-class Waits(Policy):
-    """Says that it runs, and goes on until it is killed."""
-
-    def decide(self, now):
-        pathlib.Path({mark!r}).touch()
-        time.sleep(600)
-        return ()
-'''
-
 
 def simulate(place: Path, prefix: str, policy: str = "easy", *more: str) -> tuple[str, ...]:
     inputs = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"))

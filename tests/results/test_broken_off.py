@@ -10,11 +10,11 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S, wait_until
 from support.places import PUSHY, ROOT
 from support.process import run_cli
 
@@ -31,7 +31,6 @@ from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.run import run_policy
 from pybatsched.workload import load
 
-PATIENCE_S = float(os.environ.get("PYBATSCHED_PATIENCE", "60"))
 HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
 N_JOBS, N_OVER = 1200, 40
 
@@ -81,16 +80,12 @@ def halted(*more: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=PATIENCE_S)
         Path("halted").unlink(missing_ok=True)
 
 
 def await_file(path: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(path.exists, by=process)
 
 
 def n_rows() -> int:
