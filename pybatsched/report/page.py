@@ -33,10 +33,12 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 .gantt { position: relative; }
 .gantt-tip { display: none; position: absolute; background: #fffffff0; border: 1px solid #888; padding: 0.4em 0.7em;
   font-size: 0.85em; white-space: pre-wrap; max-width: 320px; pointer-events: none; z-index: 5; }
+.gantt-legend { display: flex; flex-wrap: wrap; gap: 0.3em 1.6em; margin-left: 64px; font-size: 0.85em; }
+.gantt-legend canvas { vertical-align: -3px; margin-right: 0.5em; }
 .row { display: flex; flex-wrap: wrap; }
 """
 _HOW_TO_LOOK: Final = """<p class="note">The wheel zooms in time, with shift in processors, with ctrl in both; drag to
-move, double click to see all, hover for a job. What was killed is grey.</p>"""
+move, double click to see all, hover for a job.</p>"""
 
 
 def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: float = DEFAULT_TAU_S) -> str:

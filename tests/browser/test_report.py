@@ -16,7 +16,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
-from support import campaigns
+from support import campaigns, preempted
 from support.places import ROOT
 from support.process import run_cli
 
@@ -149,6 +149,83 @@ def test_a_hundred_thousand_rectangles_are_painted_and_found(browser: webdriver.
     )
     assert found == ["job w0!0", "job w0!99999", "job w0!50050"]
     assert gantt(browser, "return g.at(10001, 0)") == -1
+
+
+@pytest.fixture(scope="module")
+def urgent_page(browser: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("urgent")
+    preempted.simulated(folder, *preempted.SWAPS)
+    assert run_cli("report", "ujfb", "--output", "ujfb.html", cwd=folder).returncode == 0
+    return folder / "ujfb.html"
+
+
+#: The colours of a chart at instants and processors, from the canvas itself, as [red, green, blue].
+SEEN = """const canvas = document.querySelector("#gantt0 canvas"), pen = canvas.getContext("2d"), v = g.view;
+const k = canvas.width / 1080;
+return arguments[0].map(([t, p]) => [...pen.getImageData(
+  Math.floor(k * (64 + (t - v.t0) / (v.t1 - v.t0) * 984)), Math.floor(k * (8 + (v.p1 - p) / (v.p1 - v.p0) * 388)), 1, 1
+).data].slice(0, 3))"""
+
+
+def seen(browser: webdriver.Chrome, *places: tuple[float, float]) -> list[tuple[int, ...]]:
+    found = browser.execute_script(f"const g = window.gantts.gantt0; {SEEN}", places)
+    return [tuple(color) for color in found]
+
+
+def test_suspended_and_urgent_jobs_and_held_processors(browser: webdriver.Chrome, urgent_page: Path) -> None:
+    load(browser, urgent_page)
+    blue, black, white = (31, 119, 180), (16, 16, 16), (255, 255, 255)
+    paler = tuple(round(255 - 0.4 * (255 - part)) for part in blue)
+    of_r1 = set(seen(browser, *((t / 8, 3.2) for t in range(8, 72))))
+    assert of_r1 == {blue, paler}  # stripes
+    assert seen(browser, (150, 3)) == [blue]  # its last segment
+    assert seen(browser, (15, 3), (115, 3), (15, 5.5)) == [white] * 3  # held, and idle beside it
+    frame = set(seen(browser, *((10.15, p / 40) for p in range(10, 190))))
+    assert frame == {(80, 80, 80), white}  # dashes
+    assert seen(browser, (20.2, 3), (20.2, 6.5), (80.3, 1)) == [black] * 3  # around urgent jobs
+    assert len(set(seen(browser, (50, 3), (50, 7)))) == 1  # one colour for a job
+    assert seen(browser, (22, 4.9)) == [black]  # the triangle in its corner
+
+
+def test_hovering_tells_who_preempted_whom(browser: webdriver.Chrome, urgent_page: Path) -> None:
+    load(browser, urgent_page)
+    told = gantt(
+        browser, "return [[5, 3], [15, 3], [50, 7], [115, 3], [150, 3], [230, 3]].map(([t, p]) => g.told(g.at(t, p)))"
+    )
+    assert [text.split("\n")[:2] for text in told] == [
+        ["job w0!R1", "suspended, preempted by w0!U"],
+        ["job w0!U, urgent", "held for 10 s"],
+        ["job w0!U, urgent", "held for 10 s before it started"],
+        ["job w0!R1", "held for 10 s"],
+        ["job w0!R1", "held for 10 s before it started"],
+        ["job w0!R2", "successfully, 8 processors"],
+    ]
+    assert "submitted 10 s, held from 10 s to 20 s" in told[1].split("\n")
+    assert "submitted 0 s, this began 0 s, ended 10 s" in told[0].split("\n")
+    assert gantt(browser, "return g.at(15, 5.5)") == -1
+
+
+def test_the_legend_explains_what_is_there(browser: webdriver.Chrome, urgent_page: Path, place: Path) -> None:
+    load(browser, urgent_page)
+    entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
+    assert [entry.text for entry in entries] == [
+        "suspended: the job went on later with the rest of its work",
+        "processors held for the job that starts there next",
+        "urgent job",
+    ]
+    assert all(entry.find_element(By.TAG_NAME, "canvas").is_displayed() for entry in entries)
+    load(browser, place / "both.html")
+    assert browser.find_elements(By.CSS_SELECTOR, ".gantt-legend") == []
+
+
+def test_what_began_anew_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    preempted.simulated(tmp_path, "mode=kill_restart")
+    assert run_cli("report", "ujfb", "--output", "ujfb.html", cwd=tmp_path).returncode == 0
+    load(browser, tmp_path / "ujfb.html")
+    assert seen(browser, (5, 3)) == [(176, 176, 176)]
+    assert "preempted by w0!U; this work is lost" in gantt(browser, "return g.told(g.at(5, 3))")
+    entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
+    assert [entry.text for entry in entries] == ["lost: the job was killed and began anew", "urgent job"]
 
 
 #: What is drawn in each figure of a campaign's page: its name, its family, its categories, the boxes and the dots.
