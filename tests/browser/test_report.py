@@ -279,6 +279,32 @@ def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
     assert wide  # nothing sticks out of the page
 
 
+def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    """As a study of urgent jobs has them: the same figure by policy on an axis by powers of ten, and over an option."""
+    spec = tmp_path / "s.toml"
+    spec.write_text(
+        'name = "urgent"\nseeds = [1, 2]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 60, load = 1.2}\n'
+        "urgent = {every_s = 3600, kinds = [[12, 600]]}\n"
+        '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "fcfs"\n'
+        '[[policy]]\nname = "ujfb"\noptions = {swap = "uniform", swap_out = [[5, 10], [0.2, 2]]}\n'
+        '[[chart]]\nfigure = "urgent_slowdown_max"\nscale = "log"\n'
+        '[[chart]]\nfigure = "urgent_slowdown_max"\nby = "swap_out"\ntitle = "U_L over swap times"\n'
+    )
+    assert run_cli("campaign", "run", str(spec), "--output", str(tmp_path / "out")).returncode == 0
+    assert run_cli("report", str(tmp_path / "out"), "--output", str(tmp_path / "c.html")).returncode == 0
+    load(browser, tmp_path / "c.html")
+    titles = [one.text for one in browser.find_elements(By.TAG_NAME, "h3")]
+    assert titles == ["max slowdown of urgent jobs", "U_L over swap times"]
+    settings = ["[0.2, 2]", "[5, 10]"]
+    by_policy = ["fcfs", *(f"ujfb swap_out={bounds}" for bounds in settings)]
+    assert browser.execute_script(DRAWN) == [
+        ["boxes-urgent_slowdown_max", "d", by_policy, 3, 6],
+        ["boxes-urgent_slowdown_max", "d", settings, 2, 4],
+    ]
+    scales = browser.execute_script("return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => plot.y_scale.type)")
+    assert scales == ["LogScale", "LinearScale"]
+
+
 def test_names_of_a_campaign_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
     rows = [campaigns.Row("w", EVIL, {"n_jobs": 1, **dict.fromkeys(table.SHOWN, 2.0)}, {EVIL: k}) for k in (1, 2)]
     campaigns.keep(tmp_path / "evil", rows, ["w"])
