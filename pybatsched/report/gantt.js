@@ -176,7 +176,7 @@ function pybatschedGantt(box, data) {
     if (note && note[i]) lines.push(data.notes[note[i]]);
     const spent = (look[i] & 3) === HELD ? ", held from " + s(left[i]) + " to " + s(right[i])
       : ", this began " + s(left[i]) + ", ended " + s(right[i]);
-    lines.push(data.states[k].toLowerCase().replaceAll("_", " ") + ", " + data.sizes[k] + " processors",
+    lines.push(data.states[k] + ", " + data.sizes[k] + " processors",
       "submitted " + s(data.submitted[k]) + spent,
       "waited " + s(data.waits[k]) + ", ran " + s(data.runtimes[k]));
     if (data.stories) lines.push(...(data.stories[k] || []));

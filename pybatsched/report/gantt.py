@@ -13,6 +13,7 @@ from bokeh.palettes import Category20
 
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
+from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report.bars import bars_of, color_of, legend_of
 
 WIDTH: Final = 1080
@@ -64,7 +65,7 @@ def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
         ],  # of the first jobs; it repeats
         "legend": list(legend_of(bars).items()),
         "jobs": [record.id for record in records],
-        "states": [record.state.removeprefix("COMPLETED_") for record in records],
+        "states": [STATE_WORDS.get(record.state, record.state) for record in records],
         "sizes": [record.n_procs for record in records],
         "submitted": [record.submitted_at for record in records],
         "waits": [round(record.wait_s, 6) for record in records],

@@ -198,7 +198,7 @@ def test_hovering_tells_who_preempted_whom(browser: webdriver.Chrome, urgent_pag
         ["job w0!U, urgent", "held for 10 s before it started"],
         ["job w0!R1", "held for 10 s"],
         ["job w0!R1", "held for 10 s before it started"],
-        ["job w0!R2", "successfully, 8 processors"],
+        ["job w0!R2", "completed, 8 processors"],
     ]
     assert "submitted 10 s, held from 10 s to 20 s" in told[1].split("\n")
     assert "submitted 0 s, this began 0 s, ended 10 s" in told[0].split("\n")
