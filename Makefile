@@ -10,7 +10,7 @@ FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit batsim wheel platforms bench clean
 
-demo: $(VENV)/ready
+demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
 
 test: lint types unit wheel
@@ -51,12 +51,21 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/simulations.py
 	$(BIN)/python benchmarks/decisions.py
 
-# Installed anew whenever the project's own description or the pins have changed.
-$(VENV)/ready: pyproject.toml constraints.txt
+# One environment in two stages: what the demo needs, and all that checks and tests need. The second contains the first.
+# Each is installed anew whenever the project's own description or the pins have changed.
+$(VENV)/demo: pyproject.toml constraints.txt
+	@echo 'setting up $(VENV): pybatsched and what its pages need (about 25 packages) ...'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) --editable '.[report]'
+	touch $@
+
+# Where both are asked for, one after the other: two installations at once would spoil each other.
+$(VENV)/ready: pyproject.toml constraints.txt | $(if $(filter demo,$(MAKECMDGOALS)),$(VENV)/demo)
+	@echo 'setting up $(VENV): pybatsched and what its checks and tests need (about 85 packages) ...'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	mkdir -p build
 	$(PIP_INSTALL) --editable '.[dev]'
-	touch $@
+	touch $(VENV)/demo $@
 
 # Programs of others that the tests run against ours, away from our own environment. Compiled when used: it is faster.
 $(FOREIGN)/ready: constraints.txt tests/foreign/requirements.txt

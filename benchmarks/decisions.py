@@ -1,10 +1,10 @@
-"""How long deciding takes, message by message, under deadline-based backfilling and redirection.
+"""How long deciding takes, message by message, under the published policies.
 
     python benchmarks/decisions.py [--quick] [--traces DIR]
 
 Each case is simulated in this process, and every call of the engine (events in, checked decisions out) is timed on the
 wall clock. Prints the CPU time of the run and percentiles over those messages in which jobs arrive, beside those of the
-policies that the two are made of, on the same jobs. Prints tables, never a verdict. Without the traces it draws jobs.
+policies that these are made of, on the same jobs. Prints tables, never a verdict. Without the traces it draws jobs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload import Workload, swf
 from pybatsched.workload.deadlines import every, with_deadlines
 from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.injections import Urgent
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
@@ -74,6 +75,25 @@ def deadlines(workload: Workload, least_s: float) -> Workload:
     return with_deadlines(workload, every(len(workload.jobs), 3, 2), least_s=least_s, factor=2.0)
 
 
+def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
+    """Run the cases with urgent jobs, beside conservative backfilling on the same jobs."""
+    rows = []
+    uniform_swaps = {"swap": "uniform"}
+    monthly = Urgent(every_s=30 * DAY_S, busy=0.75)
+    for name, file, n_procs, step, n_jobs in (
+        ("SX-ACE, 10,000 jobs", "SX-ACE-2019.swf.gz", 1280, monthly, 10_000),
+        ("SX-ACE", "SX-ACE-2019.swf.gz", 1280, monthly, None),
+        ("DWD", "DWD-SXO-2020-urgentq.swf.gz", 1024, Urgent(queues=("sx_rout",)), None),
+    ):
+        if (traces / file).exists():
+            options = swf.Options(Walltimes.parse("exact"), n_procs=n_procs)
+            log = swf.to_workload(swf.read_swf(traces / file), options, Selection(max_jobs=n_jobs))[0]
+            jobs = step.applied(log, seed=1)
+            rows.append(row(name, jobs, n_procs, "conservative"))
+            rows.append(row(name, jobs, n_procs, "ujfb", **uniform_swaps))
+    return rows
+
+
 def main() -> None:
     """Run all cases that there are inputs for."""
     parser = argparse.ArgumentParser(description="How long deciding takes, message by message.")
@@ -88,6 +108,7 @@ def main() -> None:
         ("drawn, 72 h", deadlines(drawn, 3 * DAY_S), "dbf"),
         ("drawn", drawn, "easy"),
         ("drawn", drawn, "redirection"),
+        ("drawn, urgent", Urgent(every_s=DAY_S, kinds=((64, 600.0),)).applied(drawn, seed=1), "ujfb"),
     ):
         rows.append(row(case, workload, 302 if policy in {"easy", "redirection"} else 256, policy))
     exact = swf.Options(Walltimes.parse("exact"))
@@ -105,6 +126,8 @@ def main() -> None:
             if week.number == 31:  # the one with most jobs
                 rows.append(row("Curie, week 31", jobs, 109_779, "easy"))
                 rows.append(row("Curie, week 31", jobs, 109_779, "redirection"))
+    if not args.quick:
+        rows += urgent_rows(Path(args.traces))
     print("\n".join(aligned(rows, "llrrrrrrr")))
 
 

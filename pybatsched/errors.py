@@ -2,6 +2,7 @@
 
     PybatschedError                    exit code
     ├── InputError                     2   the user's input: a file, an option, a plugin that does not load
+    │   └── UntrustedFileError         2   a Python file that somebody else than the owner has named
     ├── RemoteProtocolError            3   the peer (Batsim) sent something it must not send
     ├── PeerLostError                  4   the peer fell silent or vanished
     ├── UnfinishedError                5   the simulation ended with jobs left over
@@ -38,6 +39,10 @@ class InputError(PybatschedError):
     """The user's input is wrong; the text names the file or option and what was expected."""
 
     exit_code = 2
+
+
+class UntrustedFileError(InputError):
+    """A Python file was to be run that its owner did not name: the peer did, or a journal."""
 
 
 class RemoteProtocolError(PybatschedError):

@@ -8,58 +8,65 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from pybatsched.errors import InputError
 
-#: The file that stands for all of a simulation's, and the one for all of a run with a real Batsim, which writes the
-#: first itself (and may be a simulation of ours that plays Batsim).
-OF_SIMULATION: Final = "_jobs.csv"
-OF_BATSIM: Final = "_batsim.log"
+_GLANCE_S: Final = 0.001
 
 
 def take(fd: int) -> bool:
-    """Take the lock of an open file, until it is closed; False if somebody else has it.
+    """Take the lock of an open file, until it is closed; False if another writer has it.
 
     What cannot be locked, as a pipe, a device or a file on a file system without locks, counts as taken.
     """
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         return True
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if has_writer(fd) is not False:
+                return False
+            time.sleep(_GLANCE_S)  # somebody just looks whether there is a writer, as in `has_writer`
+        except OSError:
+            return True
+        else:
+            return True
+
+
+def has_writer(fd: int) -> bool | None:
+    """Tell whether somebody else has taken the lock of an open file; None where there are no locks to tell by."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
-    except OSError:
         return True
-    return True
+    except OSError:
+        return None
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return False
 
 
 @contextmanager
-def files_of(prefix: str, own: str, others: Sequence[str] = ()) -> Iterator[None]:
-    """Keep the files of a run to ourselves by the lock of one of them, while nobody has those of `others`.
+def held(path: Path, refusal: str) -> Iterator[int]:
+    """Open a file to write it, and keep others from it while it is open. Gives its descriptor.
 
-    Nothing is written here; a file or directory that was made for the lock is taken away if the run comes to nothing.
-    Where a file cannot be opened nothing is locked: who writes it will say why. Raises InputError.
+    Nothing is written here; a file or directory that was made for the lock is taken away if an exception comes and the
+    file is still empty. Raises InputError with the text `refusal` if somebody else has it, and OSError.
     """
-    path = Path(f"{prefix}{own}")
-    for suffix in others:
-        _refuse_if_taken(Path(f"{prefix}{suffix}"), prefix)
-    if path.exists() and not path.is_file():
-        yield
-        return
     made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     fd = None
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd = _opened(path, prefix)
     try:
-        yield
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = _opened(path, refusal)
+        yield fd
     except BaseException:
         with suppress(OSError):
-            if fd is not None and _is_at(fd, path) and not os.fstat(fd).st_size:
+            if fd is not None and is_at(fd, path) and path.is_file() and not os.fstat(fd).st_size:
                 path.unlink()  # before the lock is gone: afterwards it may be somebody else's
         with suppress(OSError):
             for folder in made:
@@ -70,37 +77,21 @@ def files_of(prefix: str, own: str, others: Sequence[str] = ()) -> Iterator[None
             os.close(fd)
 
 
-def _opened(path: Path, prefix: str) -> int:
+def _opened(path: Path, refusal: str) -> int:
     """Open a file and take its lock. Raises InputError if somebody else has it, and OSError."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         if not take(fd):
             os.close(fd)
-            raise _taken(path, prefix)
-        if _is_at(fd, path):
+            raise InputError(refusal)
+        if is_at(fd, path):
             return fd
         os.close(fd)  # who had it before has just taken the file away
 
 
-def _refuse_if_taken(path: Path, prefix: str) -> None:
-    with suppress(OSError):
-        if not path.is_file():
-            return
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if not take(fd):
-                raise _taken(path, prefix)
-        finally:
-            os.close(fd)
-
-
-def _taken(path: Path, prefix: str) -> InputError:
-    return InputError(f"-e {prefix}: another run is writing {path} right now; expected its end, or another prefix")
-
-
-def _is_at(fd: int, path: Path) -> bool:
+def is_at(fd: int, path: Path) -> bool:
     """Tell whether an open file is still the one of that name."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
-    except FileNotFoundError:
+    except OSError:
         return False

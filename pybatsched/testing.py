@@ -165,8 +165,10 @@ def _told(job: SimJob) -> FakeJob:
 def plan_for(policy: str | type[Policy], **options: Any) -> registry.PolicyPlan:
     """Make a plan of a policy by name or class, with options."""
     if isinstance(policy, str):
-        return registry.PolicyPlan(registry.find(policy), options)
-    return registry.PolicyPlan(registry.PolicySource(policy.__name__, policy, "a test"), options)
+        source = registry.find(policy, trusted=True)
+    else:
+        source = registry.PolicySource(policy.__name__, policy, "a test")
+    return registry.PolicyPlan(source, options, trusted=True)
 
 
 def run_policy(

@@ -115,6 +115,7 @@ class ConservativeScheduler(LocalScheduler):
         self._by_place: list[tuple[float, int, Job]] = []  # sorted
         self._booked: dict[str, tuple[IntervalSet, float]] = {}
         self._newcomers: list[Job] = []
+        self._put_off_jobs: dict[str, Job] = {}  # those that could not have the processors they wanted
         self._gains = Gains()
         self._seen: dict[str, int] = {}  # how many gains there were when a job was last looked at
         self._n_seen_by_all = 0
@@ -183,12 +184,25 @@ class ConservativeScheduler(LocalScheduler):
 
     def _put_off(self, job: Job, planned_end_at: float, now: float) -> None:
         """Look for a later place for a job that could not have the processors it wants now."""
-        self._profile.give(job.n_procs, now, planned_end_at)
+        self._gain(job.n_procs, now, planned_end_at)  # for the others: the job itself has seen that it is no use
         later = self._profile.next_step(now)
         self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), later)))
-        if self.compression:  # somebody else may have this room, and so may the job itself, the next time
-            self._gains.add(now, planned_end_at)
-        self._must_compress = self._wakes = True
+        self._put_off_jobs[job.id] = job
+        self._wakes = True
+
+    def _try_again(self, now: float) -> None:
+        """Let jobs that were put off look for the first place there is, now that something has ended. O(profile) each.
+
+        What they want may be had while the plan, which counts processors, has not changed.
+        """
+        for _, arrival, job in sorted(self._entries[job_id] for job_id in self._put_off_jobs):
+            place = self._forget(job, arrival)
+            end_at = instant(place, self.span_s(job))
+            self._profile.give(job.n_procs, place, end_at)
+            better = self._profile.earliest(job.n_procs, self.span_s(job), now)
+            self._note(job, self._take(job, better))
+            if better < place < math.inf and self.compression:
+                self._gains.add(place, end_at)
 
     def _book(self, job: Job, n: int, planned_end_at: float, now: float) -> None:
         """Note what a job really got: a policy may have started it otherwise than planned, or not at all."""
@@ -210,6 +224,8 @@ class ConservativeScheduler(LocalScheduler):
         overrun = bool(running) and running[0][0] < now - TOLERANCE
         if self._must_repair or late or overrun or len(running) != len(self._booked):
             self._repair(now)
+        if self._must_compress and self._put_off_jobs:
+            self._try_again(now)
         if self._must_compress and self.compression:
             self._compress(now)
         self._must_compress = False
@@ -246,6 +262,7 @@ class ConservativeScheduler(LocalScheduler):
 
     def _forget(self, job: Job, arrival: int) -> float:
         place = self._places.pop(job.id)
+        self._put_off_jobs.pop(job.id, None)
         del self._seen[job.id]
         take_out(self._by_place, (place, arrival, job))
         return place

@@ -81,6 +81,10 @@ class Booking(NamedTuple):
     start_at: float
     end_at: float
 
+    def left_at(self, now: float) -> Booking:
+        """Give what is left of it: a booking that goes on is no other one because time goes by."""
+        return self if self.start_at >= now else self._replace(start_at=now)
+
 
 #: By what victims are ordered, from a job and the number of its start: the least comes first.
 VICTIM_ORDERS: Final[dict[VictimOrder, Callable[[Job, int], tuple[float, int]]]] = {

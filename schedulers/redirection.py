@@ -17,7 +17,7 @@ from pydantic import Field, field_serializer, model_validator
 from pybatsched.core.decisions import Decision, Reason, Requeue
 from pybatsched.core.jobs import JobState
 from pybatsched.core.policy import Need, Options
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies import registry
 from pybatsched.policies.local import LocalScheduler, QueuePolicy
 
@@ -144,7 +144,9 @@ class Redirection(QueuePolicy):
     def _made(self, which: str, partition: Partition) -> LocalScheduler:
         name, given = getattr(self.options, which), getattr(self.options, f"{which}_options")
         try:
-            return registry.local_scheduler(name, given, partition)
+            return registry.local_scheduler(name, given, partition, files=self.trusted_files)
+        except UntrustedFileError:
+            raise  # it names the option itself, and who gave it
         except InputError as error:
             raise InputError(f"policy redirection, option {which}: {error}") from None
 

@@ -101,7 +101,7 @@ class SuspendingScheduler(ConservativeScheduler):
                 booking = bookings[job.id] = Booking(job.n_procs, start_at, instant(start_at, span_s))
                 free.take(*booking)
                 claimed.append((booking.end_at, one.procs))
-        for name in [name for name, booking in self._ahead.items() if bookings.get(name) != booking]:
+        for name in [name for name, booking in self._ahead.items() if bookings.get(name) != booking.left_at(now)]:
             self._unbook(name, now)
         for name, booking in bookings.items():
             if name not in self._ahead:
@@ -137,6 +137,7 @@ class SuspendingScheduler(ConservativeScheduler):
     def _settle(self, now: float) -> None:
         if self._collided:
             self._collided = False
+            self._put_in_front()  # or the others would give way twice
             self._replan(self.expected_profile(now), now)
             self._must_compress = self._wakes = True  # who keeps his place may begin when nothing ends
         super()._settle(now)

@@ -233,7 +233,7 @@ class UjfbScheduler(SuspendingScheduler):
             n_freed = self.partition.n_returned_by(job)
             if not n_freed or job.procs is None or not self._can_stop(job):
                 continue
-            if not self._memory.fits([*chosen, (job, job.procs)]):
+            if self._rules.mode == "suspend" and not self._memory.fits([*chosen, (job, job.procs)]):
                 continue
             chosen.append((job, job.procs))
             n -= n_freed

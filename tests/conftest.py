@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support import nursery
 
 # The same examples each time, so that a red run is red for everybody; new ones where somebody asks for more.
 settings.register_profile(
@@ -17,6 +18,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("pybatsched")
+
+
+def pytest_sessionfinish() -> None:
+    nursery.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,23 +17,24 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 FLOORS: dict[str, str] = {
     "errors": "",
     "locks": "errors",
+    "results": "locks errors",
     "core": "errors",
     "policies": "core errors",
     "pybatsched": "policies core",
     "protocol": "core errors",
     "workload": "core errors",
     "session": "pybatsched protocol policies core locks errors",
-    "metrics": "pybatsched workload core errors",
+    "metrics": "pybatsched results workload core errors",
     "live": "metrics session core errors",
     "platform": "metrics core errors",
     "machines": "platform errors",
-    "simulator": "platform live metrics session workload protocol policies core errors",
+    "simulator": "platform live metrics results session workload protocol policies core errors",
     "testing": "simulator platform session workload protocol policies core errors",
     "campaign": "pybatsched simulator machines platform live metrics workload policies core errors",
     "report": "campaign pybatsched metrics errors",
     "cli": (
         "report campaign simulator machines platform live metrics session pybatsched workload protocol policies core "
-        "locks errors"
+        "results errors"
     ),
     "__main__": "cli",
 }

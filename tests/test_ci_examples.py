@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 
 from pybatsched import __version__
+
+pytestmark = pytest.mark.xdist_group("ci")  # one origin for all
 
 CI = ROOT / "examples" / "ci"
 
@@ -37,19 +40,26 @@ def shell(place: Path, command: str, **env: Any) -> subprocess.CompletedProcess[
         env=os.environ | {"PATH": path} | env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_OF_WORK_S,
         check=False,
     )
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What docs/ci.md tells the user to have, the baseline made by its own command."""
-    shutil.copy(ROOT / "platforms" / "cluster32.xml", tmp_path / "platform.xml")
-    shutil.copy(ROOT / "examples" / "workload.json", tmp_path / "workload.json")
+    place = tmp_path_factory.mktemp("origin")
+    shutil.copy(ROOT / "platforms" / "cluster32.xml", place / "platform.xml")
+    shutil.copy(ROOT / "examples" / "workload.json", place / "workload.json")
     (setup,) = re.findall(r"```sh\n\s*(pybatsched simulate .*-e ci/baseline)\n", (ROOT / "docs" / "ci.md").read_text())
-    assert shell(tmp_path, setup).returncode == 0
-    return tmp_path
+    assert shell(place, setup).returncode == 0
+    return place
+
+
+@pytest.fixture
+def repository(origin: Path, tmp_path: Path) -> Path:
+    """A clone of it."""
+    return Path(shutil.copytree(origin, tmp_path / "clone"))
 
 
 @pytest.mark.parametrize("read", [github, gitlab])

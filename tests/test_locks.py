@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import subprocess
 import sys
 import time
@@ -10,27 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.places import ROOT
+from support.patience import PATIENCE_S, wait_until
+from support.places import ROOT, WAITING
 from support.process import run_cli
 
 from pybatsched import locks
 from pybatsched.errors import InputError
 from pybatsched.session.journal import JournalWriter
-
-JOBS, LOG = locks.OF_SIMULATION, locks.OF_BATSIM
-WAITS = '''
-import pathlib, time
-from pybatsched.core.policy import Policy
-
-
-class Waits(Policy):
-    """Says that it runs, and goes on until it is killed."""
-
-    def decide(self, now):
-        pathlib.Path({mark!r}).touch()
-        time.sleep(600)
-        return ()
-'''
 
 
 def simulate(place: Path, prefix: str, policy: str = "easy", *more: str) -> tuple[str, ...]:
@@ -42,29 +30,27 @@ def simulate(place: Path, prefix: str, policy: str = "easy", *more: str) -> tupl
 def running(place: Path, prefix: str, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """A simulation that goes on and on."""
     mark = place / "mark"
-    policy = place / "waits.py"
-    policy.write_text(WAITS.format(mark=str(mark)))
-    command = [sys.executable, "-m", "pybatsched", *simulate(place, prefix, f"{policy}:Waits", *more)]
+    options = ("-o", f"mark={mark}", *more)
+    command = [sys.executable, "-m", "pybatsched", *simulate(place, prefix, f"{WAITING}:Waits", *options)]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
-        while not mark.exists():
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(mark.exists, by=process)
         mark.unlink()
         yield process
     finally:
         process.kill()
-        process.wait()
-        policy.unlink()
+        process.wait(PATIENCE_S)
 
 
 def names(place: Path) -> set[str]:
     return {str(path.relative_to(place)) for path in place.rglob("*") if "__pycache__" not in path.parts}
 
 
-USUAL = {"out", "out/a_jobs.csv", "out/a_schedule.csv", "out/a_machine_states.csv", "out/a_summary.json"}
+RESULTS = {f"_{name}" for name in ("jobs.csv", "schedule.csv", "machine_states.csv", "summary.json", "state.json")}
+
+
+def files(*prefixes: str) -> set[str]:
+    return {f"out/{prefix}{suffix}" for prefix in prefixes for suffix in RESULTS}
 
 
 def test_two_simulations_of_one_prefix(tmp_path: Path) -> None:
@@ -76,9 +62,10 @@ def test_two_simulations_of_one_prefix(tmp_path: Path) -> None:
         assert names(tmp_path) == before
         assert run_cli(*simulate(tmp_path, "out/b")).returncode == 0
     # It was killed by SIGKILL: the lock is gone, and there is nothing but its own files.
-    assert names(tmp_path) - {f"out/b{suffix.removeprefix('out/a')}" for suffix in USUAL} <= USUAL
+    own = {"out", "out/a_state.json", "out/a.part_jobs.csv", "out/a.part_machine_states.csv"}
+    assert names(tmp_path) == own | files("b")
     assert run_cli(*simulate(tmp_path, "out/a")).returncode == 0
-    assert names(tmp_path) >= USUAL
+    assert names(tmp_path) == {"out"} | files("a", "b")
 
 
 def test_two_simulations_of_one_journal(tmp_path: Path) -> None:
@@ -100,38 +87,56 @@ def test_a_run_that_does_not_begin_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == set()
 
 
-def test_earlier_files_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "a_jobs.csv").write_text("precious")
-    with locks.files_of(str(tmp_path / "a"), JOBS):
-        assert (tmp_path / "a_jobs.csv").read_text() == "precious"
-        with pytest.raises(InputError, match="another run is writing"), locks.files_of(str(tmp_path / "a"), JOBS):
+def test_a_file_is_kept_from_others_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("precious")
+    with locks.held(path, "taken"):
+        assert path.read_text() == "precious"
+        with pytest.raises(InputError, match="taken"), locks.held(path, "taken"):
             pass
-    assert (tmp_path / "a_jobs.csv").read_text() == "precious"
-    with locks.files_of(str(tmp_path / "a"), JOBS):
+    with pytest.raises(ZeroDivisionError), locks.held(path, "taken"):
+        raise ZeroDivisionError
+    assert path.read_text() == "precious"
+    with locks.held(path, "taken"):
         pass
 
 
-def test_a_run_with_batsim_and_a_simulation_see_each_other(tmp_path: Path) -> None:
-    prefix = str(tmp_path / "a")
-    with locks.files_of(prefix, LOG, (JOBS,)):
-        refused = run_cli(*simulate(tmp_path, "a"))
-        assert (refused.returncode, "a_batsim.log right now" in refused.stderr) == (2, True)
-        with locks.files_of(prefix, JOBS):  # a simulation that plays Batsim for it
-            pass
-    with locks.files_of(prefix, JOBS), pytest.raises(InputError, match="a_jobs.csv right now"):
-        locks.files_of(prefix, LOG, (JOBS,)).__enter__()
-
-
 def test_what_came_to_nothing_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), locks.files_of(str(tmp_path / "new" / "place" / "a"), JOBS):
-        assert (tmp_path / "new" / "place" / "a_jobs.csv").exists()
+    path = tmp_path / "new" / "place" / "a"
+    with pytest.raises(KeyboardInterrupt), locks.held(path, "taken"):
+        assert path.exists()
         raise KeyboardInterrupt
     assert names(tmp_path) == set()
 
 
+def test_who_looks_for_a_writer_keeps_none_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader has the lock for a moment, shared: whoever wants to write comes a moment later."""
+    path = tmp_path / "a"
+    path.touch()
+    reader = os.open(path, os.O_RDONLY)
+    fcntl.flock(reader, fcntl.LOCK_SH)
+    n_waits = 0
+
+    def wait(_seconds: float) -> None:
+        nonlocal n_waits
+        n_waits += 1
+        if n_waits == 3:
+            os.close(reader)
+
+    monkeypatch.setattr(time, "sleep", wait)
+    with locks.held(path, "taken") as fd:
+        assert n_waits == 3
+        other = os.open(path, os.O_RDONLY)
+        assert locks.has_writer(other) is True
+        os.close(fd)
+        assert locks.has_writer(other) is False
+        os.dup2(other, fd)
+        os.close(other)
+
+
 def test_a_file_that_was_taken_away_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock of a file that has no name any more is worth nothing: the new one is taken."""
-    path = tmp_path / "a_jobs.csv"
+    path = tmp_path / "a"
     real, n_calls = locks.take, 0
 
     def slow(fd: int) -> bool:
@@ -142,23 +147,23 @@ def test_a_file_that_was_taken_away_meanwhile(tmp_path: Path, monkeypatch: pytes
         return real(fd)
 
     monkeypatch.setattr(locks, "take", slow)
-    with locks.files_of(str(tmp_path / "a"), JOBS):
+    with locks.held(path, "taken"):
         assert (n_calls, path.exists()) == (2, True)
 
 
 def test_what_is_no_file_is_not_locked(tmp_path: Path) -> None:
-    (tmp_path / "a_jobs.csv").symlink_to("/dev/null")
-    with locks.files_of(str(tmp_path / "a"), JOBS), locks.files_of(str(tmp_path / "a"), JOBS):
+    path = tmp_path / "a"
+    path.symlink_to("/dev/null")
+    with locks.held(path, "taken"), locks.held(path, "taken"):
         pass
-    assert (tmp_path / "a_jobs.csv").is_symlink()
+    assert path.is_symlink()
     writers = [JournalWriter("/dev/null") for _ in range(2)]
     for writer in writers:
         writer.close()
 
 
-def test_where_nothing_can_be_written_nothing_is_locked(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with locks.files_of(str(tmp_path / "file" / "a"), JOBS):
-        pass
     done = run_cli(*simulate(tmp_path, "file/a"))
-    assert (done.returncode, "file" in done.stderr) == (2, True)
+    said = f"-e {tmp_path}/file/a: cannot write {tmp_path}/file: File exists"
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr

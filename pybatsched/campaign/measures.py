@@ -3,7 +3,7 @@
 Numbers, + - * / and brackets, and these functions, where FIGURE is a column of figures and `where` selects points by
 the columns in front (``workload = 'curie-*'``, a star for anything) and by options of the policy (``theta = 10``):
 
-* ``mean(FIGURE, where…)``, ``median(FIGURE, where…)``, ``total(FIGURE, where…)``: over the points;
+* ``mean(FIGURE, where…)``, ``median``, ``total``, ``greatest``, ``least``: over the points;
 * ``mean_ratio(FIGURE, 'BASELINE', where…)``, ``median_ratio``, ``greatest_ratio``: over the ratios of the points to
   those of the policy of that label on the same workload, platform, seed and repeat;
 * ``least_median_ratio(FIGURE, 'BASELINE', where…)``: the least such median of all platforms and options;
@@ -40,6 +40,8 @@ _OVER_POINTS: Final[dict[str, Callable[[list[float]], float]]] = {
     "mean": statistics.fmean,
     "median": statistics.median,
     "total": sum,
+    "greatest": max,
+    "least": min,
 }
 _OVER_RATIOS: Final[dict[str, Callable[[list[float]], float]]] = {
     "mean_ratio": statistics.fmean,

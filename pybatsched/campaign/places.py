@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pybatsched.errors import InputError
 from pybatsched.machines import names
+from pybatsched.policies.registry import names_file
 
 
 def places_of(beside: Path | None) -> list[Path]:
@@ -32,7 +33,7 @@ def platform_at(name: str, places: Sequence[Path]) -> str:
 
 def policy_at(name: str, places: Sequence[Path]) -> str:
     """Give ``path/to/file.py:Class`` with the whole path; the name of an installed policy as it is."""
-    if not (name.endswith(".py") or ".py:" in name):
+    if not names_file(name):
         return name
     stem, _, class_name = name.partition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
     found = _found(f"{stem}.py", places)

@@ -106,13 +106,15 @@ def _loaded(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tupl
     if files.looks_like_json(source):
         if spec.weeks is not None:
             raise InputError("weeks: expected a log in SWF, found a Batsim file")
+        if spec.memory_unit is not None:
+            raise InputError("memory_unit: expected a log in SWF, found a Batsim file, whose jobs have memory_gb")
         workload, report = prepare.with_walltimes(batsim_json.read(source), walltimes)
         workload = prepare.select(workload, selection, report)[0]
         workload.n_procs = spec.procs or workload.n_procs
         yield "", workload
         return
     trace = swf.read_swf(source)
-    options = swf.Options(walltimes, n_procs=spec.procs)
+    options = swf.Options(walltimes, n_procs=spec.procs, memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT)
     if spec.weeks is None:
         yield "", swf.to_workload(trace, options, selection)[0]
         return

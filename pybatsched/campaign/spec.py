@@ -20,6 +20,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.workload.generate import MODELS
 from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent
+from pybatsched.workload.swf import MemoryUnit
 from pybatsched.workload.walltimes import Walltimes
 
 FORMAT_VERSION: Final = 1
@@ -66,8 +67,8 @@ class WorkloadSpec(_Part):
     """Where jobs come from, and what is done to them before they run, in this order.
 
     `file` is looked for beside the campaign file, then in the directory of traces; one that is `optional` is left out,
-    with its points, where it is not found. `walltimes` are as in `workload
-    convert`: requested unless it says otherwise, and exact for drawn workloads.
+    with its points, where it is not found. `walltimes` are as in `workload convert`: requested unless it says
+    otherwise, and exact for drawn workloads. `memory_unit` is that of a log, KB unless it says otherwise.
     """
 
     name: Name
@@ -78,6 +79,7 @@ class WorkloadSpec(_Part):
     weeks: Weeks | None = None
     max_jobs: Positive | None = None
     procs: Positive | None = None
+    memory_unit: MemoryUnit | None = None
     moldable: Moldable | None = None
     deadlines: Deadlines | None = None
     urgent: Urgent | None = None
@@ -102,7 +104,7 @@ class WorkloadSpec(_Part):
             raise ValueError("expected either file or generate")
         if self.weeks is not None and self.file is None:
             raise ValueError("weeks: expected a log, by file")
-        for name in ("max_jobs", "procs"):
+        for name in ("max_jobs", "procs", "memory_unit"):
             if getattr(self, name) is not None and self.file is None:
                 raise ValueError(f"{name}: expected with a file; what is drawn has its own")
         return self
@@ -282,7 +284,7 @@ def read_spec(path: str | Path) -> Spec:
             content = tomllib.load(file)
     except OSError as error:
         raise InputError(f"{path}: cannot read the campaign: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of thousands of digits
         raise InputError(f"{path}: expected TOML; {error}") from None
     return spec_of(content, str(path))
 

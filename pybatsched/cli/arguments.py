@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import os
 import signal
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import msgspec
 
@@ -19,6 +20,8 @@ from pybatsched import __version__
 from pybatsched.errors import InputError, Interrupted
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.policies import registry
+from pybatsched.results import marks
+from pybatsched.workload.swf import MEMORY_UNITS
 
 
 class Group(Protocol):
@@ -62,15 +65,13 @@ def add_policy(parser: Group, *, required: bool) -> None:
     """Describe the options that choose a policy."""
     add = parser.add_argument
     add("--policy", required=required, metavar="NAME", help="an installed policy, or path/to/file.py:Class")
-    add(
-        "-o",
-        dest="options",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the policy; the value is read as JSON, else as text (repeatable)",
-    )
+    add_options(parser, "an option of the policy; the value is read as JSON, else as text (repeatable)")
     add("--config", metavar="FILE.toml", help="options of policies, in tables [policy.NAME]")
+
+
+def add_options(parser: Group, help_text: str) -> None:
+    """Describe the option for a policy's own options."""
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="KEY=VALUE", help=help_text)
 
 
 def say(text: str) -> None:
@@ -80,14 +81,19 @@ def say(text: str) -> None:
 
 def policy_plan(name: str, given: list[str], config: str | None, seed: int | None = None) -> registry.PolicyPlan:
     """Find a policy and gather the options the user gave for it; a seed goes to one that has an option of that name."""
-    source = registry.find(name)
+    source = registry.find(name, trusted=True)
     from_file: Mapping[str, Any] = {}
     if config is not None:
         from_file = _table(config, source.table_name)
-    options = dict(map(_option, given))
+    options = options_given(given)
     if seed is not None and "seed" in source.option_fields:
         options.setdefault("seed", seed)
-    return registry.PolicyPlan(source, options, from_file, config or "")
+    return registry.PolicyPlan(source, options, from_file, config or "", trusted=True)
+
+
+def options_given(texts: Iterable[str]) -> dict[str, Any]:
+    """Read what was given with ``-o``. Raises InputError."""
+    return dict(map(_option, texts))
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -127,28 +133,22 @@ def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
         raise InputError(f"{output} is to be read; expected another file to write")
 
 
-#: What the names of a run's files end in, behind the prefix.
-OUTPUT_SUFFIXES: Final = (
-    "_jobs.csv",
-    "_schedule.csv",
-    "_machine_states.csv",
-    "_consumed_energy.csv",
-    "_pstate_changes.csv",
-    "_summary.json",
-)
+def _files_of_run(prefix: str, more_suffixes: Iterable[str]) -> list[str]:
+    """Give the names of all files that a run may write, the journal aside."""
+    aside = [f"{prefix}{marks.PART}{suffix}" for suffix in (*marks.SUFFIXES, marks.MARK)]
+    return [*aside, *(f"{prefix}{suffix}" for suffix in (*marks.SUFFIXES, marks.MARK, *more_suffixes))]
 
 
 def refuse_outputs_over(prefix: str, inputs: Iterable[str], more_suffixes: Iterable[str] = ()) -> None:
     """Raise InputError if a run with this prefix would write over one of its own inputs."""
     wanted = list(inputs)
-    for suffix in (*OUTPUT_SUFFIXES, *more_suffixes):
-        refuse_to_overwrite(f"{prefix}{suffix}", wanted)
+    for name in _files_of_run(prefix, more_suffixes):
+        refuse_to_overwrite(name, wanted)
 
 
 def refuse_journal_among(journal: str, prefix: str, more_suffixes: Iterable[str] = ()) -> None:
     """Raise InputError if the journal has the name of another file of the run."""
-    names = {Path(f"{prefix}{suffix}").resolve() for suffix in (*OUTPUT_SUFFIXES, *more_suffixes)}
-    if Path(journal).resolve() in names:
+    if Path(journal).resolve() in {Path(name).resolve() for name in _files_of_run(prefix, more_suffixes)}:
         raise InputError(f"--journal {journal} is a file of the run itself (-e {prefix}); expected another name")
 
 
@@ -156,6 +156,18 @@ def ignore_signals() -> None:
     """Let SIGTERM and SIGINT do nothing any more: all is done, and how it went must not change on the way out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let SIGTERM and SIGINT do nothing while something takes a moment that must not be left half done."""
+    before = [(signum, signal.getsignal(signum)) for signum in (signal.SIGINT, signal.SIGTERM)]
+    ignore_signals()
+    try:
+        yield
+    finally:
+        for signum, handler in before:
+            signal.signal(signum, handler)
 
 
 def timeout_s(text: str) -> float:
@@ -184,6 +196,12 @@ def add_procs(parser: Group) -> None:
     """Describe the option for the size of a machine that no file of a run tells."""
     text = "the machine's processors, for runs with nothing but a _jobs.csv, which does not say"
     parser.add_argument("--procs", type=positive, metavar="N", help=text)
+
+
+def add_memory_unit(parser: Group) -> None:
+    """Describe the option for the unit of memory in logs."""
+    text = "what logs count memory a processor in (default: KB, as the format says)"
+    parser.add_argument("--memory-unit", choices=MEMORY_UNITS, help=text)
 
 
 def n_workers(text: str) -> int:

@@ -1,16 +1,44 @@
-"""The last lines of a run: the closing table, and the exit code that goes with it."""
+"""The end of a run: its files in their places, the closing table, and the exit code that goes with it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
 
 from pybatsched.cli import arguments
 from pybatsched.errors import BrokenPromiseError, UnfinishedError
 from pybatsched.metrics import summary
+from pybatsched.results import marks
+from pybatsched.results.writing import Results
 
 _N_SHOWN: Final = 20
+
+
+@contextmanager
+def kept(results: Results) -> Iterator[Results]:
+    """Keep the files of a run; if it breaks off, say where there is what of it."""
+    try:
+        with results:
+            yield results
+    except BaseException:
+        if results.state in {marks.State.INTERRUPTED, marks.State.FAILED}:
+            earlier = Path(f"{results.prefix}{marks.JOBS}").exists()
+            arguments.say(
+                f"{results.told()}; its files are {results.part}_*"
+                + (f", the results of an earlier run stay in {results.prefix}_*" if earlier else "")
+                + f" (pybatsched metrics {results.prefix} --partial)"
+            )
+        raise
+
+
+def put_in_place(results: Results, about: Mapping[str, Any]) -> None:
+    """Write the summary, and put all files of a run that is over in their places."""
+    summary.write(f"{results.part}{marks.SUMMARY}", about)
+    with arguments.undisturbed():
+        results.finish()
 
 
 def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:

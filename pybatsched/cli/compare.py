@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, wholeness
 from pybatsched.errors import BrokenPromiseError
 from pybatsched.metrics import comparison
 
@@ -17,7 +17,8 @@ examples:
 
 A condition is a metric of the table, one of < <= > >= == !=, and a number: with a sign it is about the change from the
 first run to the second (+5% in per cent of the first, +5 in the metric's unit), without a sign about the second alone.
-If one holds, or its metric has no value, the exit code is 7.
+If one holds, or its metric has no value, the exit code is 7. So it is if a run still runs or broke off, whose figures
+are those of the jobs that were over, unless --partial is given.
 """
 
 
@@ -33,13 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         help="end with exit code 7 if this holds, as in 'mean_wait_s > +5%%' (repeatable)",
     )
+    wholeness.add_partial(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table, then judge."""
     conditions = [comparison.read_condition(text) for text in args.fail_if]
-    before, after = comparison.read_summary(args.before), comparison.read_summary(args.after)
+    before, after = (comparison.read_summary(path, partial=args.partial) for path in (args.before, args.after))
     failures = [why for why in (comparison.broken(condition, before, after) for condition in conditions) if why]
+    standings = (before.standing, after.standing)
+    wholeness.introduce(standings)
     print("\n".join(comparison.table(before, after)))
     kinds = {*before.inputs, *after.inputs}
     differing = sorted(kind for kind in kinds if before.inputs.get(kind, ()) != after.inputs.get(kind, ()))
@@ -47,4 +51,5 @@ def run(args: argparse.Namespace) -> int:
         arguments.say(f"the two runs had different inputs: {', '.join(differing)}")
     if failures:
         raise BrokenPromiseError("the second run fails:\n" + "\n".join(f"  {why}" for why in failures))
+    wholeness.check(standings, partial=args.partial)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from pybatsched.workload import batsim_json, load
 from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent, step_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
+from pybatsched.workload.urgent import UrgentJob, urgent_job_of
 
 SUMMARY: Final = "Give jobs deadlines or moldable types, or put urgent jobs among them."
 EPILOG: Final = """\
@@ -21,6 +23,7 @@ examples:
   pybatsched workload inject w.json deadlines --share 0.333 --least 72h --seed 7 --output b.json
   pybatsched workload inject w.json urgent --every 720h --busy 0.75 --seed 1 --output u.json
   pybatsched workload inject w.json urgent --probability 0.001 --kind 16:10m --kind 32:4m --output u.json
+  pybatsched workload inject w.json urgent --at 128:10m:4982280 --at 256:390:87d --output u.json   these two
   pybatsched workload inject w.json urgent --queue sx_rout --output u.json                 mark jobs that are there
   pybatsched workload inject w.json moldable --seed 3 --output m.json
 
@@ -112,16 +115,22 @@ def _urgent_arguments(parser: argparse.ArgumentParser) -> None:
     add("--busy", type=float, metavar="L", help="only where the offered load is at least L, as 0.75")
     kinds = "of so many processors for so long (repeatable; default 128:600 256:390 512:240)"
     add("--kind", action="append", metavar="N:T", help=kinds)
+    given = "instead: inject one of N processors that runs T, at this INSTANT of the workload's clock (repeatable)"
+    add("--at", action="append", metavar="N:T:INSTANT", help=given)
     add("--queue", action="append", metavar="NAME", help="instead: mark the jobs of this queue (repeatable)")
     add("--share", type=float, metavar="P", help="instead: mark each job (of those queues) with a probability")
 
 
 def _urgent(args: argparse.Namespace) -> Urgent:
+    for name in ("every", "probability", "busy", "kind", "queue", "share") if args.at is not None else ():
+        if getattr(args, name) is not None:
+            raise InputError(f"--{name}: expected without --at, which says all about its jobs")
     given = {
         "every_s": None if args.every is None else seconds_of(args.every, "--every"),
         "probability": args.probability,
         "busy": args.busy,
         "kinds": None if args.kind is None else list(_kinds(args.kind)),
+        "jobs": None if args.at is None else list(_jobs(args.at)),
         "queues": args.queue,
         "share": args.share,
     }
@@ -131,9 +140,26 @@ def _urgent(args: argparse.Namespace) -> Urgent:
 def _kinds(texts: list[str]) -> Iterator[tuple[int, float]]:
     for text in texts:
         size, colon, length = text.partition(":")
-        if not (colon and size.isascii() and size.isdigit()):
+        count = _count_of(size)
+        if not colon or count is None:
             raise InputError(f"--kind {text:.60}: expected PROCESSORS:SECONDS, as 128:600 or 128:10m")
-        yield int(size), seconds_of(length, f"--kind {text:.60}")
+        yield count, seconds_of(length, f"--kind {text:.60}")
+
+
+def _jobs(texts: list[str]) -> Iterator[UrgentJob]:
+    for text in texts:
+        size, *times = text.split(":")
+        count = _count_of(size)
+        if len(times) != 2 or count is None:
+            raise InputError(f"--at {text:.60}: expected PROCESSORS:SECONDS:INSTANT, as 256:390:86400 or 256:6.5m:1d")
+        try:
+            yield urgent_job_of([count, *times])
+        except InputError as error:
+            raise InputError(f"--at {text:.60}: {error}") from None
+
+
+def _count_of(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,15}", text) else None
 
 
 # ----------------------------------------------------------------------------------------------------------- moldable

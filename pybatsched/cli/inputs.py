@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from pybatsched.metrics import summary
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.workload import Workload, files, load
+from pybatsched.workload import Workload, files, load, swf
 
 PLATFORM_HELP: Final = "a SimGrid platform, or the name of a machine (pybatsched platform list)"
 
@@ -36,17 +37,28 @@ def add_workloads(group: arguments.Group) -> None:
         metavar="HOW",
         help="walltimes: requested (default, as the file has them), exact, requested-strict, factor:F, round, none",
     )
+    arguments.add_memory_unit(group)
 
 
-def workloads(paths: Sequence[str], walltimes: str, *, quiet: bool) -> dict[str, Workload]:
+def workloads(args: argparse.Namespace) -> dict[str, Workload]:
     """Read workloads, by the names that Batsim gives them, and tell what was dropped or changed in logs."""
-    return {f"w{i}": _workload(path, walltimes, quiet=quiet) for i, path in enumerate(paths)}
+    if args.memory_unit is not None and all(map(files.looks_like_json, args.workload)):
+        raise InputError(
+            "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have memory_gb"
+        )
+    return {f"w{i}": _workload(path, args) for i, path in enumerate(args.workload)}
 
 
-def _workload(path: str, walltimes: str, *, quiet: bool) -> Workload:
-    workload = load(path, walltimes=walltimes)
+def how_read(args: argparse.Namespace) -> dict[str, str]:
+    """Say how workloads were read, for the summary: who has the same files may still have read them otherwise."""
+    unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
+    return {"walltimes": args.walltimes} | ({} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit})
+
+
+def _workload(path: str, args: argparse.Namespace) -> Workload:
+    workload = load(path, walltimes=args.walltimes, memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT)
     workload.source = str(Path(path).resolve())  # as Batsim tells it
-    if not quiet and not files.looks_like_json(path):
+    if not args.quiet and not files.looks_like_json(path):
         for rule, what in workload.about["report"]["rules"].items():
             arguments.say(f"{path}: {what['count']:,} jobs: {rule}")
     return workload

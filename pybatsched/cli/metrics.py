@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, wholeness
 from pybatsched.metrics.classes import MEASURES, by_class, measured
 from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.paired import paired
-from pybatsched.metrics.runs import Run, read_run
+from pybatsched.metrics.runs import Run, read_what_is_there
 from pybatsched.metrics.series import queue_length, span_of
 
 EPILOG: Final = """\
@@ -22,6 +23,8 @@ examples:
   pybatsched metrics out/easy out/fcfs --json
 
 PREFIX is what -e was: PREFIX_jobs.csv is read, of the embedded simulator or of Batsim. docs/metrics.md has definitions.
+What there is of a run that still runs or broke off is shown with a notice, and the exit code is 7 unless --partial is
+given.
 """
 
 
@@ -42,21 +45,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where jobs have their fields (repeatable)",
     )
+    wholeness.add_partial(parser)
     add("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables."""
-    base = read_run(args.against, args.workload, args.procs) if args.against else None
-    tables = {prefix: _table(read_run(prefix, args.workload, args.procs), base, args) for prefix in args.prefixes}
+    runs = {prefix: _read(prefix, args) for prefix in dict.fromkeys(args.prefixes)}
+    base = _read(args.against, args) if args.against else None
+    standings = [run.standing for run in (*runs.values(), *([base] if base is not None else []))]
+    tables = {prefix: _table(run, base, args) for prefix, run in runs.items()}
+    wholeness.introduce(standings, sys.stderr if args.json else sys.stdout)
     if args.json:
-        print(json.dumps(tables, indent=1))
-        return 0
-    for prefix, rows in tables.items():
-        if len(tables) > 1:
-            print(f"{prefix}:")
-        print("\n".join(_lines(rows)))
+        print(json.dumps({prefix: _state(runs[prefix]) | rows for prefix, rows in tables.items()}, indent=1))
+    else:
+        for prefix, rows in tables.items():
+            if len(tables) > 1:
+                print(f"{prefix}:")
+            print("\n".join(_lines(rows)))
+    wholeness.check(standings, partial=args.partial)
     return 0
+
+
+def _read(prefix: str, args: argparse.Namespace) -> Run:
+    return read_what_is_there(prefix, args.workload, args.procs, newest=args.partial)
+
+
+def _state(run: Run) -> dict[str, Mapping[str, Any]]:
+    """Give a row that tells of a run that is not whole; nothing of others."""
+    mark = run.standing.mark
+    if mark is None:
+        return {}
+    return {
+        "(run)": {"state": mark.state, "is_alive": mark.is_alive, "n_over": run.standing.n_over, "n_jobs": mark.n_jobs}
+    }
 
 
 def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign.store import Store
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, wholeness
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES
-from pybatsched.metrics.runs import read_run
+from pybatsched.metrics.runs import read_what_is_there
 from pybatsched.report import facets, samples
 from pybatsched.report.figures import KINDS, draw
 
@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw just this policy")
     arguments.add_tau(parser)
+    wholeness.add_partial(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,5 +74,8 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--{name}: expected with a campaign")
     if args.measure not in MEASURES:
         raise InputError(f"measure {args.measure!r:.40}: expected one of {', '.join(MEASURES)}")
-    draw(args.figure, [read_run(prefix) for prefix in args.runs], args.output, measure=args.measure, tau_s=args.tau)
+    runs = [read_what_is_there(prefix, newest=args.partial) for prefix in args.runs]
+    wholeness.introduce(run.standing for run in runs)
+    draw(args.figure, runs, args.output, measure=args.measure, tau_s=args.tau)
+    wholeness.check((run.standing for run in runs), partial=args.partial)
     return 0

@@ -5,22 +5,32 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from pybatsched.cli import arguments
 from pybatsched.errors import BrokenPromiseError
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
 
-EPILOG: Final = "exit code 0: identical; 7: the policy answers otherwise.\n"
+EPILOG: Final = """\
+exit code 0: identical; 7: the policy answers otherwise.
+No Python file is run because a journal names it: --policy FILE.py:CLASS runs the code of that file.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `replay`."""
     parser.add_argument("journal", metavar="FILE", help="a journal written with --journal")
-    parser.add_argument("--policy", metavar="NAME", help="play it at this policy instead of the recorded one")
+    add_policy(parser, "play it at this policy instead of the recorded one; a file of yours must be named here")
+
+
+def add_policy(parser: argparse.ArgumentParser, help_text: str) -> None:
+    """Describe the options that name a journal's policy, or what it needs of Python files."""
+    parser.add_argument("--policy", metavar="NAME", help=help_text)
+    arguments.add_options(parser, "an option of the policy, over the recorded ones; a file must be named here, too")
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay and report."""
-    result = replay(JournalReader(args.journal), args.policy)
+    result = replay(JournalReader(args.journal), args.policy, arguments.options_given(args.options))
     if result.note:
         print(f"({result.note})")
     if result.difference is not None:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, wholeness
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import Run, read_run
+from pybatsched.metrics.runs import Run, read_what_is_there
+from pybatsched.results.marks import Standing
 from pybatsched.session.explain import stories
 from pybatsched.session.journal import JournalReader
 from pybatsched.workload.files import write_text
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a campaign: what others are compared with (default: its first)",
     )
     arguments.add_tau(parser)
+    wholeness.add_partial(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,6 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: Callable[[str, str], str]) -> int:
+    standings: list[Standing] = []
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
         text = of_campaign(args.runs[0], args.baseline)
     else:
@@ -69,7 +72,9 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
             raise InputError("--baseline: expected with a campaign; runs are compared with the first one")
         if len(args.journal) > len(args.runs):
             raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
-        runs = [read_run(prefix, args.workload, args.procs) for prefix in args.runs]
+        runs = [read_what_is_there(prefix, args.workload, args.procs, newest=args.partial) for prefix in args.runs]
+        standings = [run.standing for run in runs]
+        wholeness.introduce(standings)
         told = [_stories(path, run) for path, run in zip(args.journal, runs, strict=False)]
         text = of_runs(runs, told, args.tau)
     try:
@@ -78,6 +83,7 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
         raise InputError(f"--output {args.output}: cannot make the directory: {error.strerror}") from None
     write_text(args.output, [text])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
+    wholeness.check(standings, partial=args.partial)
     return 0
 
 

@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched import locks
 from pybatsched.cli import arguments, closing, inputs
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
-from pybatsched.errors import InputError
 from pybatsched.live import batsim
 from pybatsched.live.server import DEFAULT_TIMEOUT_S
 from pybatsched.live.supervision import Supervisor, result_of
@@ -25,6 +23,8 @@ from pybatsched.platform.model import DEFAULT_MASTER, check_energy
 from pybatsched.platform.roles import read_roles
 from pybatsched.policies import registry
 from pybatsched.protocol import Message
+from pybatsched.results import marks
+from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.workload import Workload, batsim_json, files
@@ -38,8 +38,9 @@ examples:
   pybatsched run -p platform.xml -w w.json --policy easy -e out/easy -- -E --disable-schedule-tracing
 
 What follows -- goes to Batsim as it is; options that the policy needs are given to Batsim by themselves. Batsim writes
-PREFIX_jobs.csv, PREFIX_schedule.csv, …, and what it says goes to PREFIX_batsim.log. A machine by name is written to
-PREFIX_platform.xml, a log in SWF to PREFIX_w0.json.
+PREFIX_jobs.csv, PREFIX_schedule.csv, …, and what it says goes to PREFIX_batsim.log. Until the run is over they are
+PREFIX.part_*, and what an earlier run has left stays; PREFIX_state.json says whether it runs, was interrupted, failed
+or finished. A machine by name is written to PREFIX_platform.xml, a log in SWF to PREFIX_w0.json.
 """
 
 _MARK: Final = "x"
@@ -79,24 +80,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A run that is ready to start: what goes in, and how Batsim is told."""
+    """A run that is ready to start: what goes in, and how Batsim is told, but for where its files go."""
 
     plan: registry.PolicyPlan
     workloads: Mapping[str, Workload]
     digests: Mapping[str, list[dict[str, str]]]
     launcher: batsim.Launcher
     version: str
-    told: list[str]
+    reads: list[str]
+    flags: list[str]
     options: Mapping[str, list[str]]
+
+    def told_with(self, prefix: str) -> list[str]:
+        """Give Batsim's arguments, with the prefix of the files it shall write."""
+        words = [*self.reads, "-e", prefix]
+        if self.launcher.container:  # in there, only whole paths mean the same
+            words = [word if word[0] == "-" else str(_place(word)).removesuffix(_MARK) for word in words]
+        return words + self.flags
 
 
 def run(args: argparse.Namespace) -> int:
     """Run both to the end, and print the closing table."""
-    with contextlib.ExitStack() as lock:
-        return _supervised(args, _ready(args, lock))
+    with contextlib.ExitStack() as stack:
+        job, results = _ready(args, stack)
+        result, engine = _supervised(args, job, results)
+        extra = {**inputs.how_read(args), "seed": args.seed, "batsim_args": job.told_with(args.export)}
+        closing.put_in_place(results, summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version}))
+    dynamic_jobs = bool(engine.cluster.config.get("dynamic-jobs-enabled"))
+    return closing.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
 
 
-def _supervised(args: argparse.Namespace, job: _Job) -> int:
+def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[summary.Result, Engine]:
     arguments.raise_on_signals()
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
@@ -109,29 +123,29 @@ def _supervised(args: argparse.Namespace, job: _Job) -> int:
         session = Session(job.plan, watch=heard)
         if args.journal:
             session.record_in(JournalWriter(args.journal))
-        log = Path(f"{args.export}{locks.OF_BATSIM}")
+        log, told = Path(f"{results.part}{marks.LOG}"), job.told_with(results.part)
         supervisor = Supervisor(
-            session, job.launcher, job.told, log, args.timeout, _say(args), first_timeout_s=args.first_timeout
+            session, job.launcher, told, log, args.timeout, _say(args), first_timeout_s=args.first_timeout
         )
-        _forget_earlier(args.export)
-        with session.to_its_end():
-            finished = supervisor.run()
+        results.begin(n_jobs)
+        try:
+            with session.to_its_end():
+                finished = supervisor.run()
+        finally:
+            results.n_over = sum(session.engine.jobs.n_over.values())
     ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
-    result = result_of(session, finished, Path(f"{args.export}_jobs.csv"), ids)
-    extra = {"walltimes": args.walltimes, "seed": args.seed, "batsim_args": job.told}
-    about = summary.of_run(_setting(job, session.engine), result, extra, {"batsim": job.version})
-    summary.write(f"{args.export}_summary.json", about)
-    dynamic_jobs = bool(session.engine.cluster.config.get("dynamic-jobs-enabled"))
-    return closing.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
+    result = result_of(session, finished, Path(f"{results.part}{marks.JOBS}"), f"{args.export}{marks.JOBS}", ids)
+    results.n_over = result.figures.n_jobs
+    return result, session.engine
 
 
-def _ready(args: argparse.Namespace, lock: contextlib.ExitStack) -> _Job:
+def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job, Results]:
     """Read and check all inputs, keep others from our files, and make what Batsim shall read of the inputs."""
     options = batsim.read_arguments(args.for_batsim)
     plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
     plan.check_early()
     given = [args.platform, *args.workload]
-    own_suffixes = ("_schedule.trace", "_platform.xml", locks.OF_BATSIM, *(f"_w{i}.json" for i in range(len(given))))
+    own_suffixes = ("_platform.xml", *(f"_w{i}.json" for i in range(len(given))))
     arguments.refuse_outputs_over(args.export, given, own_suffixes)
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
@@ -144,13 +158,13 @@ def _ready(args: argparse.Namespace, lock: contextlib.ExitStack) -> _Job:
         check_energy(platform)
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
-    workloads = inputs.workloads(args.workload, args.walltimes, quiet=args.quiet)
+    workloads = inputs.workloads(args)
     for remark in inputs.too_small(platform.n_procs, workloads.values()):
         _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     launcher = None if args.image else batsim.find(args.batsim)
-    _make_room(args.export)
-    lock.enter_context(locks.files_of(args.export, locks.OF_BATSIM, (locks.OF_SIMULATION,)))
+    about = {"inputs": digests, **inputs.how_read(args)}
+    results = stack.enter_context(closing.kept(Results(args.export, about)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     workload_files = [
         _as_file(args, path, f"{args.export}_{name}.json", workload)
@@ -158,14 +172,12 @@ def _ready(args: argparse.Namespace, lock: contextlib.ExitStack) -> _Job:
     ]
     if launcher is None:
         launcher = batsim.in_docker(args.image, [platform_file, *workload_files], _place(args.export).parent)
-    told = ["-p", platform_file, *(word for path in workload_files for word in ("-w", path)), "-e", args.export]
-    if args.image:  # in there, only whole paths mean the same
-        told = [word if word[0] == "-" else str(_place(word)).removesuffix(_MARK) for word in told]
-    told += [flag for flag in plan.source.batsim_args if flag not in options]
-    told += args.for_batsim
+    reads = ["-p", platform_file, *(word for path in workload_files for word in ("-w", path))]
+    flags = [flag for flag in plan.source.batsim_args if flag not in options]
+    flags += args.for_batsim
     if not {"--quiet", "--verbosity"} & options.keys():
-        told.append("-q")
-    return _Job(plan, workloads, digests, launcher, launcher.version(), told, options)
+        flags.append("-q")
+    return _Job(plan, workloads, digests, launcher, launcher.version(), reads, flags, options), results
 
 
 def _setting(job: _Job, engine: Engine) -> summary.Setting:
@@ -194,23 +206,6 @@ def _say_nothing(_text: str) -> None:
 def _place(prefix: str) -> Path:
     """Give the whole path of a prefix with a mark behind it: ``out/`` is the begin of names in out, not out itself."""
     return Path(f"{prefix}{_MARK}").resolve()
-
-
-def _make_room(prefix: str) -> None:
-    """Make the directory that results go to."""
-    try:
-        _place(prefix).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"-e {prefix}: cannot make the directory: {error.strerror}") from None
-
-
-def _forget_earlier(prefix: str) -> None:
-    """Take away what an earlier run has left: it must not be taken for this one's."""
-    try:
-        for suffix in arguments.OUTPUT_SUFFIXES:
-            Path(f"{prefix}{suffix}").unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"-e {prefix}: cannot write {error.filename}: {error.strerror}") from None
 
 
 def _written(path: str, text: str) -> str:

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from pybatsched import locks
 from pybatsched.cli import arguments, closing, inputs
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
@@ -17,6 +16,7 @@ from pybatsched.metrics import summary
 from pybatsched.platform import model, roles
 from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
+from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import external_events
 from pybatsched.simulator import run as runs
@@ -31,7 +31,9 @@ examples:
   pybatsched simulate -p platform.xml -w a.json --external -s tcp://127.0.0.1:28000    play Batsim for any scheduler
 
 writes PREFIX_jobs.csv, PREFIX_schedule.csv and PREFIX_machine_states.csv with Batsim's columns, and PREFIX_summary.json
-with figures, versions, options and digests of the inputs. Options that Batsim has too have Batsim's names.
+with figures, versions, options and digests of the inputs. Until the run is over they are PREFIX.part_*, and what an
+earlier run has left stays; PREFIX_state.json says whether it runs, was interrupted, failed or finished.
+Options that Batsim has too have Batsim's names.
 Profiles that need a network model (communication, storage, MPI) are refused: run those with Batsim.
 """
 
@@ -125,20 +127,24 @@ def run(args: argparse.Namespace) -> int:
     options = scenario.options
     policy = None if plan is None else inputs.described(plan, options)
     files = inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
-    others = () if args.external else (locks.OF_BATSIM,)  # who plays Batsim may be run's
-    with locks.files_of(args.export, locks.OF_SIMULATION, others):
-        return _simulate(args, scenario, plan, inputs.setting_of(scenario, files, policy))
+    setting = inputs.setting_of(scenario, files, policy)
+    about = {"inputs": setting.inputs, "policy": policy, **inputs.how_read(args)}
+    with closing.kept(Results(args.export, about)) as results:
+        result = _simulate(args, scenario, plan, results)
+        extra = {**inputs.how_read(args), "seed": args.seed}
+        closing.put_in_place(results, summary.of_run(setting, result, extra, {"behaves_as_batsim": BATSIM_VERSION}))
+    return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 
 
 def _simulate(
-    args: argparse.Namespace, scenario: Scenario, plan: registry.PolicyPlan | None, setting: summary.Setting
-) -> int:
+    args: argparse.Namespace, scenario: Scenario, plan: registry.PolicyPlan | None, results: Results
+) -> summary.Result:
     options = scenario.options
-    outputs = Outputs(args.export, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
+    outputs = Outputs(results, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
         if plan is not None:
-            result = runs.run_policy(
+            return runs.run_policy(
                 scenario,
                 plan,
                 outputs,
@@ -146,23 +152,17 @@ def _simulate(
                 watch=narrate if args.verbose else None,
                 progress=progress.heard,
             )
-        else:
-            endpoint = args.socket_endpoint or DEFAULT_ENDPOINT
-            if not args.quiet:
-                arguments.say(f"asking the scheduler at {endpoint}")
-            result = runs.run_external(
-                scenario,
-                endpoint,
-                outputs,
-                timeout_s=args.timeout,
-                farewell=args.farewell,
-                progress=progress.heard,
-            )
-    extra = {"walltimes": args.walltimes, "seed": args.seed}
-    simulator = {"behaves_as_batsim": BATSIM_VERSION}
-    about = summary.of_run(setting, result, extra, simulator)
-    summary.write(f"{args.export}_summary.json", about)
-    return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
+        endpoint = args.socket_endpoint or DEFAULT_ENDPOINT
+        if not args.quiet:
+            arguments.say(f"asking the scheduler at {endpoint}")
+        return runs.run_external(
+            scenario,
+            endpoint,
+            outputs,
+            timeout_s=args.timeout,
+            farewell=args.farewell,
+            progress=progress.heard,
+        )
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -192,7 +192,7 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     options = _options(args)
     if plan is not None:
         options = runs.with_needs(options, plan)
-    workloads = inputs.workloads(args.workload, args.walltimes, quiet=args.quiet)
+    workloads = inputs.workloads(args)
     platform = _platform(args, list(workloads.values()))
     if options.energy:
         model.check_energy(platform)

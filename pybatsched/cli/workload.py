@@ -37,6 +37,7 @@ _CONVERT: Final = """\
 examples:
   pybatsched workload convert log.swf.gz w.json                          requested walltimes, all jobs that ran
   pybatsched workload convert log.swf.gz w.json.gz --walltimes exact --max-size 512
+  pybatsched workload convert SX-ACE.swf w.json --memory-unit MB         a log whose memory is not in KB
   pybatsched workload convert log.swf.gz w.json --from 30d --to 37d      a week of the log, moved to time 0
   pybatsched workload convert log.swf.gz w.json --weeks --utilisation 0.7:1.0   w-week03.json, ...
   pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
@@ -134,6 +135,7 @@ def _convert_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--walltimes", metavar="RULE", help=f"{', '.join(RULES)} (default: requested)")
     log = parser.add_argument_group("logs only")
     log.add_argument("--size", choices=("allocated", "requested"), help="which processors count (default: allocated)")
+    arguments.add_memory_unit(log)
     log.add_argument("--min-runtime", type=float, metavar="S", help="keep jobs that ran 0 s or unknown, as running S s")
     log.add_argument("--profile", choices=("delay", "parallel"), help="delays, or parallel tasks (default: delay)")
     log.add_argument(
@@ -194,6 +196,7 @@ def _convert(args: argparse.Namespace) -> int:
         duplicates=args.duplicates or "renumber",
         profile=args.profile or "delay",
         speed_flops=1e9 if args.speed is None else args.speed,
+        memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
     )
     if not args.weeks and args.week is None:
         _write(*swf.to_workload(trace, options, selection), args.output)
@@ -209,7 +212,7 @@ def _convert(args: argparse.Namespace) -> int:
 
 
 def _convert_json(args: argparse.Namespace, selection: Selection, walltimes: Walltimes) -> int:
-    for name in ("size", "min_runtime", "profile", "speed", "duplicates", "lenient", "weeks", "week"):
+    for name in ("size", "memory_unit", "min_runtime", "profile", "speed", "duplicates", "lenient", "weeks", "week"):
         if getattr(args, name) is not None and getattr(args, name) is not False:
             raise InputError(f"--{name.replace('_', '-')}: expected a log in SWF, found a Batsim file, {args.file}")
     workload, report = prepare.with_walltimes(batsim_json.read(args.file), walltimes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -49,6 +50,18 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+@dataclass(frozen=True, slots=True)
+class TrustedFiles:
+    """The Python files (``file.py:Class``) that a policy may run: those that the owner's own options name.
+
+    The owner is who starts the process: the command line, a configuration file, a campaign. `others` are files that
+    somebody else's options name, with a word on which option and whose; they are never run.
+    """
+
+    names: frozenset[str] = frozenset()
+    others: Mapping[str, str] = field(default_factory=dict)
+
+
 class Policy:
     """Base class of all policies.
 
@@ -63,6 +76,8 @@ class Policy:
     handles_oversized: ClassVar[bool] = False
     #: Set it if the policy says itself when registration is finished.
     manages_registration: ClassVar[bool] = False
+    #: Set by the run, to be passed on to `registry.local_scheduler`.
+    trusted_files: TrustedFiles = TrustedFiles()
 
     def __init__(self, options: Any) -> None:
         """Keep the checked options. Override `on_begin`, not this, to set up state."""

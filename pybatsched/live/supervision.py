@@ -92,9 +92,10 @@ class Supervisor:
         return self._child is not None and (self._child.exit_code() == 0 or self._child.has_deadlocked())
 
 
-def result_of(session: Session, finished: bool, jobs: Path, expected: Iterable[str]) -> Result:
+def result_of(session: Session, finished: bool, jobs: Path, shown: str, expected: Iterable[str]) -> Result:
     """Say what a run came to, from its ``_jobs.csv``; jobs of the workloads that are not in it are unfinished. O(jobs).
 
+    `shown` is what the file will be called when all is over.
     After a deadlock the file may be cut short, as Batsim may have aborted; then what the scheduler knows counts too.
     """
     tally, seen = Tally(), set()
@@ -106,7 +107,7 @@ def result_of(session: Session, finished: bool, jobs: Path, expected: Iterable[s
     known = seen | {job.job_id for job in stuck}
     for job_id in expected:
         if job_id not in known and (finished or engine.jobs.last_word(job_id) is None):
-            why = _NOT_WRITTEN.format(jobs) if finished else "Batsim never submitted it"
+            why = _NOT_WRITTEN.format(shown) if finished else "Batsim never submitted it"
             stuck.append(Stuck(job_id, 0, 0.0, why))
     return Result(
         finished=finished and not stuck,

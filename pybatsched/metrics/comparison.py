@@ -7,13 +7,16 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError
+from pybatsched.metrics import Tally, jobs_csv
 from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
+from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
+from pybatsched.workload.swf import DEFAULT_MEMORY_UNIT
 
 #: What the counts of final states are called among the metrics: n_completed, n_walltime_reached, …
 _COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in STATE_WORDS.items()}
@@ -26,6 +29,8 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "!=": operator.ne,
 }
 _HUGE: Final = 1e300
+#: How inputs were read, by the members of a summary: what an older one, which does not say, has meant.
+_HOW_READ: Final = {"walltimes": None, "memory_unit": DEFAULT_MEMORY_UNIT}
 _CONDITION: Final = re.compile(
     r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
     r"(?P<sign>[+-]?)\s*(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
@@ -34,11 +39,15 @@ _CONDITION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a summary says: its metrics by name (None: no value), and digests of the inputs by kind."""
+    """What a summary says: its metrics by name (None: no value), and digests of the inputs by kind.
+
+    `standing` tells whether the run is whole. If it is not, the figures are those of the jobs that were over.
+    """
 
     path: str
     metrics: Mapping[str, float | None]
     inputs: Mapping[str, tuple[str, ...]]
+    standing: Standing = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +101,39 @@ def read_condition(text: str) -> Condition:
     return Condition(text.strip(), match["metric"], match["operator"], amount, kind)
 
 
-def read_summary(path: str) -> RunSummary:
-    """Read a ``PREFIX_summary.json``. Raises InputError that names the file and the member."""
+def read_summary(path: str, *, partial: bool = False) -> RunSummary:
+    """Read a ``PREFIX_summary.json``. Raises InputError that names the file and the member.
+
+    Of a run that is not finished there is none; its figures are those of its ``_jobs.csv`` so far. That is so if there
+    is no earlier whole run with its prefix, or with `partial`.
+    """
+    if not path.endswith(SUMMARY):
+        return _of_whole(path, Path(path), WHOLE)
+    prefix = path.removesuffix(SUMMARY)
+
+    def read(found: Found) -> RunSummary:
+        if found.is_whole or found.mark is None:
+            return _of_whole(path, found.path(SUMMARY), found.standing(prefix, 0))
+        return _of_partial(path, prefix, found, found.mark.about)
+
+    return steadily(prefix, read, newest=partial)
+
+
+def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) -> RunSummary:
+    tally = Tally()
+    for outcome in jobs_csv.read_what_is_there(found.path(JOBS)):
+        tally.add(outcome)
+    n_procs = about.get("n_procs")
+    figures = tally.figures(n_procs if isinstance(n_procs, int) else 1)
+    if not isinstance(n_procs, int):
+        figures = replace(figures, utilisation=None)
+    content = {"figures": figures.as_dict(), "inputs": about.get("inputs"), "walltimes": about.get("walltimes")}
+    return _run_summary(path, content, found.standing(prefix, figures.n_jobs))
+
+
+def _of_whole(path: str, file: Path, standing: Standing) -> RunSummary:
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot read the summary: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -104,6 +142,10 @@ def read_summary(path: str) -> RunSummary:
         raise InputError(f"{path}: expected a JSON object with format {FORMAT!r}, as PREFIX_summary.json of a run")
     if content.get("format_version") != FORMAT_VERSION:
         raise InputError(f"{path}: format_version is {content.get('format_version')!r}; expected {FORMAT_VERSION}")
+    return _run_summary(path, content, standing)
+
+
+def _run_summary(path: str, content: Mapping[str, Any], standing: Standing) -> RunSummary:
     figures = content.get("figures")
     if not isinstance(figures, dict) or not isinstance(figures.get("n_by_state"), dict):
         raise InputError(f"{path}: expected an object 'figures' with 'n_by_state'")
@@ -117,8 +159,9 @@ def read_summary(path: str) -> RunSummary:
     for name, value in found.items():
         if value is not None and not _is_number(value):
             raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
-    inputs = _digests(content.get("inputs")) | {"walltimes": (str(content.get("walltimes")),)}
-    return RunSummary(path, found, inputs)
+    how_read = {name: (str(content.get(name, usual)),) for name, usual in _HOW_READ.items()}
+    inputs = _digests(content.get("inputs")) | how_read
+    return RunSummary(path, found, inputs, standing)
 
 
 def _is_number(value: Any) -> bool:

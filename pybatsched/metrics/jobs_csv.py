@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
@@ -26,24 +25,31 @@ _COLUMNS: Final = (
 )
 
 
+_AT_THE_END: Final = "unexpected end of data"  # what csv says of a quoted field that has no end
+
 # A field may hold all processors of a large machine, one by one.
 csv.field_size_limit(2**31 - 1)
 
 
 def read_what_is_there(path: str | Path) -> Iterator[Outcome]:
-    """Give the rows up to where the file breaks off, as that of a program that was ended; none if there is no file."""
-    with suppress(InputError):
-        yield from read(path)
+    """Give the rows of a run that has not ended well: a file that is missing or breaks off in a row is no error."""
+    if Path(path).exists():
+        yield from read(path, is_partial=True)
 
 
-def read(path: str | Path) -> Iterator[Outcome]:
-    """Give the outcome of each row, lazily; ids are ``workload!job``. O(rows). Raises InputError with the line."""
+def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
+    """Give the outcome of each row, lazily; ids are ``workload!job``. O(rows). Raises InputError with the line.
+
+    If it `is_partial`, the file may end anywhere, also in the middle of a row, which is left out then.
+    """
     rows = None
     try:
-        with Path(path).open(encoding="utf-8", newline="") as file:
-            rows = csv.reader(file, strict=True)
+        with Path(path).open(encoding="utf-8", newline="", errors="replace" if is_partial else "strict") as file:
+            rows = csv.reader(_whole_lines(file) if is_partial else file, strict=True)
             head = next(rows, None)
             if head is None:
+                if is_partial:
+                    return
                 raise InputError(f"{path}, line 1: the file is empty (was the disk full?)")
             missing = [name for name in _COLUMNS if name not in head]
             if missing:
@@ -58,8 +64,14 @@ def read(path: str | Path) -> Iterator[Outcome]:
     except OSError as error:
         raise InputError(f"{path}: cannot read the jobs: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
+        if is_partial and str(error) == _AT_THE_END:
+            return
         line = rows.line_num if rows is not None else 1
         raise InputError(f"{path}, line {line}: the table is damaged or cut short: {error}") from None
+
+
+def _whole_lines(file: Iterable[str]) -> Iterator[str]:
+    return (line for line in file if line.endswith("\n"))
 
 
 def _outcome(values: tuple[str, ...], path: str | Path, line: int) -> Outcome:

@@ -10,22 +10,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pybatsched.errors import InputError
+from pybatsched.errors import BrokenPromiseError, InputError
 from pybatsched.metrics import jobs_csv
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.series import procs_in_use, span_of
-from pybatsched.workload import load
+from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
+from pybatsched.workload import load, swf
 from pybatsched.workload.ids import full_id
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run: its jobs, its processors (0 if no file says), and what its summary says, if there is one."""
+    """A run: its jobs, its processors (0 if no file says), and what its summary says, if there is one.
+
+    `standing` tells whether it is whole. If it is not, what its mark says stands for the summary.
+    """
 
     prefix: str
     records: tuple[JobRecord, ...]
     n_procs: int
     summary: Mapping[str, Any]
+    standing: Standing = WHOLE
 
     @property
     def label(self) -> str:
@@ -40,25 +45,50 @@ class Run:
         return procs_in_use(self.records).integral(begin, end) / (self.n_procs * (end - begin))
 
 
-def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None) -> Run:
+def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None, *, partial: bool = False) -> Run:
+    """Read the last whole run, or with `partial` the last one in any case; see `read_what_is_there`.
+
+    Raises BrokenPromiseError if there is no whole run, but one that still runs or broke off, and InputError.
+    """
+    run = read_what_is_there(prefix, workloads, n_procs, newest=partial)
+    if run.standing.notice and not partial:
+        raise BrokenPromiseError(f"{prefix}: {run.standing.notice}; expected a finished run, or partial=True")
+    return run
+
+
+def read_what_is_there(
+    prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None, *, newest: bool = False
+) -> Run:
     """Read ``PREFIX_jobs.csv``, and ``PREFIX_summary.json`` or ``PREFIX_schedule.csv`` where they are. O(jobs).
 
-    `n_procs` is the machine's size if none of them says. Fields of jobs (user, deadline, …) come from `workloads`, in
-    Batsim's order; without them from the files that the summary names, if those are still what they were. Raises
+    If there is no whole run, or the `newest` is wanted, it is one that still runs or broke off; `standing` says so.
+    `n_procs` is the machine's size if none of the files says. Fields of jobs (user, deadline, …) come from `workloads`,
+    in Batsim's order; without them from the files that the summary names, if those are still what they were. Raises
     InputError.
     """
-    summary = _summary(Path(f"{prefix}_summary.json"))
+    return steadily(prefix, lambda found: _read(prefix, found, workloads, n_procs), newest=newest)
+
+
+def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | None) -> Run:
+    path = found.path(JOBS)
+    if found.is_whole or found.mark is None:
+        summary, outcomes = _summary(found.path(SUMMARY)), jobs_csv.read(path)
+    else:
+        summary, outcomes = found.mark.about, jobs_csv.read_what_is_there(path)
     files = list(workloads) or _unchanged(summary)
+    unit = _memory_unit(prefix, summary)
     fields = {
-        full_id(f"w{i}", job["id"]): job for i, path in enumerate(files) for job in load(path, walltimes="none").jobs
+        full_id(f"w{i}", job["id"]): job
+        for i, path in enumerate(files)
+        for job in load(path, walltimes="none", memory_unit=unit).jobs
     }
-    records = tuple(joined(jobs_csv.read(f"{prefix}_jobs.csv"), fields))
-    found = summary.get("n_procs")
-    if not isinstance(found, int):
-        found = _machines(Path(f"{prefix}_schedule.csv"))
+    records = tuple(joined(outcomes, fields))
+    n_told = summary.get("n_procs")
+    if not isinstance(n_told, int):
+        n_told = _machines(found.path("_schedule.csv"))
     if n_procs is not None:
-        _check_size(prefix, records, n_procs, found)
-    return Run(prefix, records, n_procs or found, summary)
+        _check_size(prefix, records, n_procs, n_told)
+    return Run(prefix, records, n_procs or n_told, summary, found.standing(prefix, len(records)))
 
 
 def _check_size(prefix: str, records: Sequence[JobRecord], given: int, found: int) -> None:
@@ -70,7 +100,7 @@ def _check_size(prefix: str, records: Sequence[JobRecord], given: int, found: in
         raise InputError(f"{prefix}: {given:,} processors given, but job {largest.id} held {largest.n_procs:,}")
 
 
-def _summary(path: Path) -> dict[str, Any]:
+def _summary(path: Path) -> Mapping[str, Any]:
     if not path.exists():
         return {}
     try:
@@ -78,6 +108,15 @@ def _summary(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected a summary in JSON; {error}") from None
     return content if isinstance(content, dict) else {}
+
+
+def _memory_unit(prefix: str, summary: Mapping[str, Any]) -> swf.MemoryUnit:
+    """Give the unit that the run has read logs with; an older summary does not say it."""
+    unit: swf.MemoryUnit = summary.get("memory_unit", swf.DEFAULT_MEMORY_UNIT)
+    if unit not in swf.MEMORY_UNITS:
+        expected = ", ".join(swf.MEMORY_UNITS)
+        raise InputError(f"{prefix}_summary.json: memory_unit is {unit!r:.40}; expected one of {expected}")
+    return unit
 
 
 def _unchanged(summary: Mapping[str, Any]) -> list[str]:

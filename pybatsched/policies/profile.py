@@ -138,9 +138,11 @@ class Profile:
         return min(self._free[i : max(bisect_left(self._times, end_at - HALF_TICK), i + 1)])
 
     def next_step(self, after: float) -> float:
-        """Give the next instant at which the number free may change; infinity if it does not. O(log s)."""
-        i = bisect_right(self._times, after)
-        return self._times[i] if i < len(self._times) else math.inf
+        """Give the next instant at which the number free changes; infinity if it does not. O(log s), usually."""
+        for i in range(max(bisect_right(self._times, after), 1), len(self._times)):
+            if self._free[i] != self._free[i - 1]:
+                return self._times[i]
+        return math.inf
 
     def step_at(self, at: float) -> float:
         """Give the beginning of the step that an instant lies in. O(log s)."""

@@ -3,23 +3,28 @@
 A policy is named by an entry point of the group ``pybatsched.policies`` (shipped and foreign ones come the same way)
 or by ``path/to/file.py:Class``, which runs the code of that file. Whatever goes wrong on the way is an `InputError`
 that names the policy.
+
+Files are run on the word of the owner alone: who starts the process, on the command line, in a configuration file or a
+campaign. What comes over the wire or from a journal chooses among installed policies. So nothing here runs a file
+unless its caller says that the name is `trusted`; a caller that forgets to say so gets installed policies only.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from pybatsched.core.policy import Need, Policy
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, told
+from pybatsched.core.policy import Need, Policy, TrustedFiles
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, told
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
 
 if TYPE_CHECKING:
@@ -50,38 +55,75 @@ class PolicySource:
     @property
     def table_name(self) -> str:
         """The name of its table ``[policy.NAME]`` in a configuration file."""
-        return self.cls.__name__ if ".py" in self.name else self.name
+        return self.cls.__name__ if names_file(self.name) else self.name
+
+
+class Recorded(NamedTuple):
+    """Options that a journal says were given. They take effect, but name no Python files."""
+
+    given: Mapping[str, Any]
+    from_file: Mapping[str, Any]
+
+
+NOTHING_RECORDED: Final = Recorded({}, {})
+
+
+class _Layer(NamedTuple):
+    """Options that came from one place."""
+
+    options: Mapping[str, Any]
+    given_by: str
+    trusted: bool
 
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """A policy together with the options the user gave, ready to be made when Batsim has said its own."""
+    """A policy together with the options the user gave, ready to be made when Batsim has said its own.
+
+    Say `trusted` if `given` and `from_file` are the owner's own words: then they may name Python files.
+    """
 
     source: PolicySource
     given: Mapping[str, Any] = field(default_factory=dict)
     from_file: Mapping[str, Any] = field(default_factory=dict)
     file_name: str = "the configuration file"
     given_by: str = "-o"
+    trusted: bool = False
+    recorded: Recorded = NOTHING_RECORDED
 
     def options_for(self, begins: SimulationBegins | None) -> BaseModel:
         """Merge and check the options: ``-o`` over Batsim's sched-config over the file over the defaults."""
-        said = {} if begins is None else self._said_by_batsim(begins)
-        merged = {**self.from_file, **said, **self.given}
+        merged = self._merged(begins)
         known = self.source.option_fields
-        origin = dict.fromkeys(self.from_file, self.file_name)
-        origin.update(dict.fromkeys(said, "Batsim's --sched-cfg"))
-        origin.update(dict.fromkeys(self.given, self.given_by))
         if self.source.cls.Options.model_config.get("extra") != "allow":
-            for key in merged:
+            for key, (_, layer) in merged.items():
                 if key not in known:
                     options = ", ".join(known) or "none"
                     raise InputError(
-                        f"policy {self.source.name} has no option {key!r} (from {origin[key]}); it knows: {options}"
+                        f"policy {self.source.name} has no option {key!r} (from {layer.given_by}); it knows: {options}"
                     )
         try:
-            return self.source.cls.Options.model_validate(merged)
+            return self.source.cls.Options.model_validate({key: value for key, (value, _) in merged.items()})
         except ValidationError as error:
-            raise InputError(_explained(error, self.source.name, origin)) from None
+            raise InputError(_explained(error, self.source.name, merged)) from None
+
+    def trusted_files(self, begins: SimulationBegins | None) -> TrustedFiles:
+        """Give the Python files that the options name, the owner's apart from all others'.
+
+        It goes by the text, wherever it is inside the options: what a policy makes of a text is its own matter, but
+        a file is run only if the owner wrote its very name, and nobody else did.
+        """
+        names: set[str] = set()
+        others: dict[str, str] = {}
+        for option, (value, layer) in self._merged(begins).items():
+            for text in _texts(value):
+                if not names_file(text):
+                    continue
+                if layer.trusted:
+                    names.add(text)
+                else:
+                    others.setdefault(text, f"policy {self.source.name}: option {option} (from {layer.given_by})")
+        return TrustedFiles(frozenset(names - others.keys()), others)
 
     def check_early(self) -> None:
         """Refuse what is wrong already, before Batsim has said its own; what is missing may still come from there."""
@@ -93,13 +135,27 @@ class PolicyPlan:
 
     def make(self, begins: SimulationBegins) -> Policy:
         """Make the policy. An exception of its constructor is the plugin's fault."""
-        options = self.options_for(begins)
+        options, files = self.options_for(begins), self.trusted_files(begins)
         try:
-            return self.source.cls(options)
+            policy = self.source.cls(options)
+            policy.trusted_files = files
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
             raise InputError(f"policy {self.source.name} cannot be made: {told(error)}") from error
+        return policy
+
+    def _merged(self, begins: SimulationBegins | None) -> dict[str, tuple[Any, _Layer]]:
+        """Give the values that take effect, each with where it came from."""
+        said = {} if begins is None else self._said_by_batsim(begins)
+        weakest_first = (
+            _Layer(self.recorded.from_file, "the journal", trusted=False),
+            _Layer(self.from_file, self.file_name, self.trusted),
+            _Layer(said, "Batsim's --sched-cfg", trusted=False),
+            _Layer(self.recorded.given, "the journal", trusted=False),
+            _Layer(self.given, self.given_by, self.trusted),
+        )
+        return {key: (value, layer) for layer in weakest_first for key, value in layer.options.items()}
 
     def _said_by_batsim(self, begins: SimulationBegins) -> dict[str, Any]:
         text = begins.option("sched-config")
@@ -117,20 +173,29 @@ class PolicyPlan:
         return said
 
 
-def available() -> dict[str, metadata.EntryPoint]:
-    """Give the installed policies by name. Cost: one look through the installed packages."""
+@functools.cache
+def available() -> Mapping[str, metadata.EntryPoint]:
+    """Give the installed policies by name. Cost: one look through the installed packages, the first time."""
     return {entry.name: entry for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
-def find(name: str) -> PolicySource:
-    """Load a policy by its entry point or by ``file.py:Class``."""
-    if ".py" in name and (name.endswith(".py") or ".py:" in name):
+def names_file(name: str) -> bool:
+    """Tell whether a policy's name is that of a Python file: ``path/to/file.py:Class``, or without a class."""
+    return name.endswith(".py") or ".py:" in name
+
+
+def find(name: str, *, trusted: bool = False) -> PolicySource:
+    """Load a policy by its entry point, or by ``file.py:Class`` if the owner has named it (`trusted`)."""
+    if names_file(name):
+        if not trusted:
+            raise UntrustedFileError(
+                f"policy {name!r:.200} is a Python file; who named it may choose among installed policies only: "
+                f"{_known()}"
+            )
         return _from_file(name)
-    entries = available()
-    entry = entries.get(name)
+    entry = available().get(name)
     if entry is None:
-        known = ", ".join(entries) or "none"
-        raise InputError(f"there is no policy {name!r}; installed: {known} (or give path/to/file.py:Class)")
+        raise InputError(f"there is no policy {name!r}; installed: {_known()} (or give path/to/file.py:Class)")
     try:
         found = entry.load()
     except NOT_THE_PLUGINS:
@@ -140,14 +205,42 @@ def find(name: str) -> PolicySource:
     return PolicySource(name, _checked(found, name), entry.value)
 
 
-def local_scheduler(name: str, options: Mapping[str, Any], partition: Partition) -> LocalScheduler:
-    """Make the local scheduler of a policy with one queue, by the policy's name, on a partition of one's own."""
-    source = find(name)
+def local_scheduler(
+    name: str, options: Mapping[str, Any], partition: Partition, *, files: TrustedFiles | None = None
+) -> LocalScheduler:
+    """Make the local scheduler of a policy with one queue, by the policy's name, on a partition of one's own.
+
+    The policy is an installed one, unless `files` (a policy's own `trusted_files`) has its name.
+    """
+    files = files or TrustedFiles()
+    if name in files.others:
+        raise UntrustedFileError(
+            f"{files.others[name]}: {name!r:.200} names a Python file; what comes from there may choose among "
+            f"installed policies only: {_known()} (give files with -o)"
+        )
+    source = find(name, trusted=name in files.names)
     made_by = getattr(source.cls, "scheduler", None)
     if not issubclass(source.cls, LocalPolicy) or made_by is None:
         raise InputError(f"policy {name!r} is no policy with one queue; expected one such as fcfs or easy")
     checked: Any = PolicyPlan(source, options, given_by="its options").options_for(None)
     return source.cls.scheduler(partition, checked)
+
+
+def _known() -> str:
+    return ", ".join(available()) or "none"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Give all texts inside the value of an option, keys of tables included. O(size), however deep it is."""
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, Mapping):
+            pending += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            pending += part
 
 
 def _from_file(name: str) -> PolicySource:
@@ -202,13 +295,14 @@ def _checked(found: object, name: str) -> type[Policy]:
     return found
 
 
-def _explained(error: ValidationError, name: str, origin: Mapping[str, str]) -> str:
+def _explained(error: ValidationError, name: str, merged: Mapping[str, tuple[Any, _Layer]]) -> str:
     lines = []
     for problem in error.errors(include_url=False):
         if not problem["loc"]:  # about several options
             lines.append(f"policy {name}: {problem['msg'].removeprefix('Value error, ')}")
             continue
         option = ".".join(map(str, problem["loc"]))
-        source = origin.get(str(problem["loc"][0]), "defaults")
+        key = str(problem["loc"][0])
+        source = merged[key][1].given_by if key in merged else "defaults"
         lines.append(f"policy {name}: option {option} (from {source}): {problem['msg']}, got {problem['input']!r:.80}")
     return "\n".join(lines)

@@ -28,6 +28,9 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, *, measure: str, tau_
         KINDS[kind](axes, runs, measure, tau_s)
         if kind not in {"gantt", "boxes"} and len(runs) > 1:
             axes.legend(frameon=False)
+        notices = [plain(f"{run.label}: {run.standing.notice}") for run in runs if run.standing.notice]
+        if notices:
+            figure.suptitle("\n".join(notices), color="#b00020", fontsize=9)
 
 
 @contextlib.contextmanager

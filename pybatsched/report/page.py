@@ -39,6 +39,8 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 .gantt-legend { display: flex; flex-wrap: wrap; gap: 0.3em 1.6em; margin-left: 64px; font-size: 0.85em; }
 .gantt-legend canvas { vertical-align: -3px; margin-right: 0.5em; }
 .row { display: flex; flex-wrap: wrap; }
+.broken { border: 2px solid #b00020; border-radius: 4px; background: #fdecee; color: #7a0016; padding: 0.6em 1em;
+  font-weight: bold; } .broken small { display: block; font-weight: normal; }
 """
 _HOW_TO_LOOK: Final = """<p class="note">The wheel zooms in time, with shift in processors, with ctrl in both; drag to
 move, double click to see all, hover for a job.</p>"""
@@ -61,6 +63,7 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
     drawn["queue"].x_range = drawn["utilisation"].x_range  # one time for both, also when somebody zooms
     script, divs = components(drawn)
     sections = [
+        *_notices(runs),
         "<h2>Summary</h2>",
         _summary(runs, tau_s),
         "<h2>Gantt chart</h2>",
@@ -78,6 +81,17 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
     if len(runs) > 1:
         sections += [f"<h2>Job by job, against {html.escape(runs[0].label)}</h2>", _pairs(runs, tau_s)]
     return _page(", ".join(run.label for run in runs), sections, script)
+
+
+def _notices(runs: Sequence[Run]) -> list[str]:
+    """Tell of each run that is not whole, where nobody can miss it."""
+    found = []
+    for run in runs:
+        if run.standing.notice:
+            why = f"<small>{html.escape(run.standing.reason)}</small>" if run.standing.reason else ""
+            text = html.escape(f"{run.label}: {run.standing.notice}")
+            found.append(f'<p class="broken" role="alert">{text}{why}</p>')
+    return found
 
 
 def of_campaign(store: Store, baseline: str = "") -> str:

@@ -6,17 +6,19 @@ beside it; should today's policy answer otherwise than the recorded one, the sto
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
-from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
 from pybatsched.protocol import v4
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.replay import session_for
+from pybatsched.session.session import Session
 
 
 @dataclass(slots=True)
@@ -118,14 +120,21 @@ class Story:
                 return None
 
 
-def explain(reader: JournalReader, job_id: str) -> list[tuple[float, str]]:
-    """Give the story of a job as (time, what happened) lines. O(journal)."""
+def explain(
+    reader: JournalReader, job_id: str, policy: str | None = None, given: Mapping[str, Any] | None = None
+) -> list[tuple[float, str]]:
+    """Give the story of a job as (time, what happened) lines. O(journal).
+
+    The policy that is asked is the recorded one, where that is installed; `policy` and `given` are as in `replay`.
+    """
     story = Story(job_id, wire_ids={job_id})
+    session: Session | None = None
     try:
-        session = session_for(reader)
+        session = session_for(reader, policy, given)
     except InputError as error:
+        if policy is not None or given:
+            raise
         story.tell(0.0, f"(why it waited is not known: {error})")
-        session = None
     now = 0.0
     for exchange in reader.exchanges():
         try:
@@ -139,15 +148,12 @@ def explain(reader: JournalReader, job_id: str) -> list[tuple[float, str]]:
         if exchange.error is not None:
             story.tell(now, f"the run failed: {exchange.error[0]}: {exchange.error[1].splitlines()[0]}")
         if session is not None:
-            try:
-                same = session.handle(exchange.request) == exchange.reply
-            except PybatschedError:
-                same = exchange.error is not None
-            if same:
-                _ask_why(story, session.engine, now)
-            else:
-                story.tell(now, "(from here on today's policy answers otherwise; why it waited is not known)")
+            parting = _parting(session, exchange)
+            if parting:
+                story.tell(now, f"({parting})")
                 session = None
+            else:
+                _ask_why(story, session.engine, now)
     story.settle()
     if not any(text for _, text in story.lines if not text.startswith("(")):
         raise InputError(f"{reader.path!r} knows no job {job_id!r}")
@@ -191,6 +197,17 @@ def _told(decision: d.Decision) -> list[tuple[str, str]]:
             return [(wire_id, "kill asked for") for wire_id in wire_ids]
         case _:
             return []
+
+
+def _parting(session: Session, exchange: Exchange) -> str:
+    """Play an exchange again; say why the policy cannot be asked from here on, or nothing if it answers as recorded."""
+    try:
+        same = session.handle(exchange.request) == exchange.reply
+    except PybatschedError as error:
+        same = exchange.error is not None
+        if isinstance(error, UntrustedFileError) and not same:
+            return f"why it waited is not known: {error}"
+    return "" if same else "from here on today's policy answers otherwise; why it waited is not known"
 
 
 def _ask_why(story: Story, engine: Engine, now: float) -> None:

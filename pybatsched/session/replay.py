@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any
 
 import msgspec
 
 from pybatsched.core.engine import Engine
-from pybatsched.errors import PybatschedError
+from pybatsched.errors import PybatschedError, UntrustedFileError
 from pybatsched.policies import registry
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.session import Session
@@ -35,23 +37,39 @@ class ReplayResult:
     note: str
 
 
-def session_for(reader: JournalReader, policy: str | None = None) -> Session:
-    """Make a session as the journal's header says, possibly with another policy."""
+def session_for(reader: JournalReader, policy: str | None = None, given: Mapping[str, Any] | None = None) -> Session:
+    """Make a session as the journal's header says, possibly with another policy, or other options (`given`).
+
+    No file is run because a journal names it: `policy` and `given` are the owner's words, the header is not.
+    """
     header = reader.header
-    source = registry.find(policy or header["policy"])
-    if policy is not None and policy != header["policy"]:
-        return Session(registry.PolicyPlan(source))  # another policy has other options
-    return Session(registry.PolicyPlan(source, header["given"], header["from_file"]))
+    recorded = header["policy"]
+    if policy is None and registry.names_file(recorded):
+        raise UntrustedFileError(
+            f"{reader.path!r} was recorded with the policy {recorded!r}; a Python file is not run because a journal "
+            "names it: name it yourself, with --policy"
+        )
+    source = registry.find(policy or recorded, trusted=policy is not None)
+    plan = registry.PolicyPlan(source, given or {}, trusted=True)
+    if given:
+        plan.check_early()
+    if PurePath(policy or recorded).name == PurePath(recorded).name:  # else it has other options
+        plan = replace(plan, recorded=registry.Recorded(header["given"], header["from_file"]))
+    return Session(plan)
 
 
 def replay(
     reader: JournalReader,
     policy: str | None = None,
+    given: Mapping[str, Any] | None = None,
     *,
     watch: Callable[[Exchange, Engine], None] | None = None,
 ) -> ReplayResult:
-    """Play the recorded messages at the policy, up to the first difference. `watch` sees each exchange that agreed."""
-    session = session_for(reader, policy)
+    """Play the recorded messages at the policy, up to the first difference. `watch` sees each exchange that agreed.
+
+    Raises UntrustedFileError where the journal names a Python file that neither `policy` nor `given` name.
+    """
+    session = session_for(reader, policy, given)
     n_same = 0
     difference = None
     for exchange in reader.exchanges():
@@ -67,15 +85,17 @@ def replay(
 
 
 def _compare(exchange: Exchange, session: Session) -> Difference | None:
-    try:
-        replayed = _shown(session.handle(exchange.request))
-    except PybatschedError as error:
-        replayed = f"{type(error).__name__}: {error}"
     if exchange.reply is not None:
         recorded = _shown(exchange.reply)
     else:
         assert exchange.error is not None
         recorded = f"{exchange.error[0]}: {exchange.error[1]}"
+    try:
+        replayed = _shown(session.handle(exchange.request))
+    except PybatschedError as error:
+        replayed = f"{type(error).__name__}: {error}"
+        if isinstance(error, UntrustedFileError) and replayed != recorded:
+            raise  # nothing was tried, so nothing differs
     return None if recorded == replayed else Difference(exchange.n, recorded, replayed)
 
 

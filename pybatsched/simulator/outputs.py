@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import io
 import math
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
+from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally
+from pybatsched.results.marks import JOBS
+from pybatsched.results.writing import Results
 from pybatsched.simulator.jobs import NO_TIME_S
 from pybatsched.simulator.machines import SHOWN_STATES, HostState
 
@@ -49,6 +55,8 @@ _ROW: Final = _HEAD + '%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%s,%.6f,"%s"\n'
 BATSIM_VERSION: Final = "4.2.1"
 
 _PER_NO_TIME: Final = round(1 / NO_TIME_S)
+#: So long may the rows of jobs be kept from a reader of a run that goes on, and be lost with one that is killed.
+_KEPT_BACK_S: Final = 1.0
 
 
 class Totals:
@@ -84,29 +92,54 @@ class Totals:
 class Outputs:
     """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted.
 
-    Files are opened by `begin`: a run that is refused before it begins leaves the files of the last one alone.
+    They take the places of an earlier run's when the run is over; one that is refused before it begins leaves all as it
+    was. Who has more files to add to them gives `Results` instead of a prefix, and finishes these.
     """
 
-    def __init__(self, prefix: str | None, *, energy: bool = False, machine_states: bool = True) -> None:
+    def __init__(self, place: str | Results | None, *, energy: bool = False, machine_states: bool = True) -> None:
         self.totals = Totals()
         self.tally = Tally()
-        self._prefix = prefix
+        self._place = place
+        self._part: str | None = None
         self._with_energy = energy
         self._with_states = machine_states
-        self._files: list[TextIO] = []
+        self._files = ExitStack()
         self._jobs: TextIO = _Nowhere()
         self._states: TextIO = _Nowhere()
         self._energy: TextIO = _Nowhere()
         self._pstates: TextIO = _Nowhere()
         self._last_entry = (0.0, 0.0)
+        self._flush_at = 0.0
 
-    def begin(self) -> None:
-        """Open the files and write their headers; take away what an earlier run said about its end. Raises OSError."""
-        if self._prefix is None:
-            return
-        for suffix in ("_schedule.csv", "_summary.json"):
-            Path(f"{self._prefix}{suffix}").unlink(missing_ok=True)
-        self._jobs = self._open("_jobs.csv")
+    @contextmanager
+    def opened(self, n_jobs: int, n_procs: int) -> Iterator[None]:
+        """Have the files open for a run of so many jobs and processors. Raises InputError if they cannot be written."""
+        if self._place is None:
+            yield
+        elif isinstance(self._place, Results):
+            with self._opened_among(self._place, n_jobs, n_procs):
+                yield
+        else:
+            with Results(self._place) as results:
+                with self._opened_among(results, n_jobs, n_procs):
+                    yield
+                results.finish()
+
+    @contextmanager
+    def _opened_among(self, results: Results, n_jobs: int, n_procs: int) -> Iterator[None]:
+        results.begin(n_jobs, n_procs)
+        self._part = results.part
+        try:
+            with self._files:
+                self._open_all()
+                yield
+        except OSError as error:  # a policy's own would have come as a PolicyError
+            raise InputError(f"cannot write {error.filename or 'the outputs'}: {error.strerror}") from None
+        finally:
+            results.n_over = self.tally.figures(n_procs).n_jobs
+
+    def _open_all(self) -> None:
+        self._jobs = self._open(JOBS)
         self._jobs.write(",".join(JOB_COLUMNS) + "\n")
         if self._with_states:
             self._states = self._open("_machine_states.csv")
@@ -118,11 +151,7 @@ class Outputs:
             self._pstates.write("time,machine_id,new_pstate\n")
 
     def _open(self, suffix: str) -> TextIO:
-        path = Path(f"{self._prefix}{suffix}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("w", encoding="utf-8", newline="")
-        self._files.append(file)
-        return file
+        return self._files.enter_context(Path(f"{self._part}{suffix}").open("w", encoding="utf-8", newline=""))
 
     def job(self, job: SimJob) -> None:
         """Write the row of a job that is over. O(1)."""
@@ -140,6 +169,10 @@ class Outputs:
         turnaround = wait + runtime
         times = (start, runtime, start + runtime, wait, turnaround, _stretch(wait, turnaround, runtime))
         self._jobs.write(_ROW % (*head, *times, job.alloc, job.energy_j, job.metadata))
+        at = time.monotonic()
+        if at >= self._flush_at:
+            self._jobs.flush()
+            self._flush_at = at + _KEPT_BACK_S
 
     def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
         """Write how many hosts do what from now on."""
@@ -159,15 +192,10 @@ class Outputs:
 
     def schedule(self, figures: dict[str, str]) -> None:
         """Write ``_schedule.csv``."""
-        if self._prefix is not None:
+        if self._part is not None:
             keys = sorted(figures)
-            with Path(f"{self._prefix}_schedule.csv").open("w", encoding="utf-8", newline="") as file:
+            with Path(f"{self._part}_schedule.csv").open("w", encoding="utf-8", newline="") as file:
                 file.write(",".join(keys) + "\n" + ",".join(figures[key] for key in keys) + "\n")
-
-    def close(self) -> None:
-        """Close all files."""
-        for file in self._files:
-            file.close()
 
 
 def schedule_figures(

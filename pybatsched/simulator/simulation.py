@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
-from pybatsched.errors import InputError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
@@ -57,14 +56,9 @@ class Simulation:
 
     def run(self) -> bool:
         """Play the whole simulation. Tells whether it came to its end; what was written until then is kept."""
-        try:
-            self.world.outputs.begin()
-            try:
-                self._play()
-            finally:
-                self.world.outputs.close()
-        except OSError as error:  # a policy's own would have come as a PolicyError
-            raise InputError(f"cannot write {error.filename or 'the outputs'}: {error.strerror}") from None
+        n_jobs = sum(len(workload.jobs) for workload in self.world.scenario.workloads.values())
+        with self.world.outputs.opened(n_jobs, self.world.scenario.platform.n_procs):
+            self._play()
         return self.finished
 
     def _play(self) -> None:

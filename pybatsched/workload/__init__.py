@@ -19,6 +19,7 @@ def load(
     size: Literal["allocated", "requested"] = "allocated",
     min_runtime_s: float | None = None,
     n_procs: int | None = None,
+    memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
 ) -> Workload:
     """Load a workload for a simulation: Batsim JSON or a log in SWF, plain or gzip, told apart by their content.
 
@@ -30,5 +31,5 @@ def load(
     rule = Walltimes.parse(walltimes)
     if files.looks_like_json(path):
         return prepare.with_walltimes(batsim_json.read(path), rule)[0]
-    options = swf.Options(rule, size=size, min_runtime_s=min_runtime_s, n_procs=n_procs)
+    options = swf.Options(rule, size=size, min_runtime_s=min_runtime_s, n_procs=n_procs, memory_unit=memory_unit)
     return swf.to_workload(swf.read_swf(path), options)[0]

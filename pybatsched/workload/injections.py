@@ -22,6 +22,16 @@ _Share = Annotated[float, Field(gt=0, le=1)]
 _Queue = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 
 
+def _urgent_job(value: object) -> urgent.UrgentJob:
+    try:
+        return urgent.urgent_job_of(value)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
+_UrgentJob = Annotated[tuple[int, float, float], BeforeValidator(_urgent_job)]
+
+
 class Step(BaseModel):
     """Something done to a workload. `draws` says whether the seed matters."""
 
@@ -76,31 +86,34 @@ class Deadlines(Step):
 class Urgent(Step):
     """Urgent jobs: one is injected for each period `every_s`, or at each arrival with a `probability`.
 
-    With `busy` only where the offered load is as high. `kinds` are pairs of processors and seconds. Or jobs that are
-    there are marked: those of `queues`, or each with the probability `share`, or both.
+    With `busy` only where the offered load is as high. `kinds` are pairs of processors and seconds. Or `jobs` says
+    which, as [processors, seconds, instant]. Or jobs that are there are marked: those of `queues`, or each with the
+    probability `share`, or both.
     """
 
     every_s: _Seconds | None = None
     probability: _Share | None = None
     busy: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     kinds: tuple[tuple[_Count, _Seconds], ...] = Field(default=urgent.TSUNAMI, min_length=1)
+    jobs: tuple[_UrgentJob, ...] | None = Field(default=None, min_length=1)
     queues: tuple[_Queue, ...] = ()
     share: _Share | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         marks = bool(self.queues) or self.share is not None
-        if (self.every_s is not None) + (self.probability is not None) + marks != 1:
-            raise ValueError("expected every_s, probability, or queues and share: one of the three ways")
+        draws = (self.every_s is not None) + (self.probability is not None)
+        if draws + (self.jobs is not None) + marks != 1:
+            raise ValueError("expected every_s, probability, jobs, or queues and share: one of the four ways")
         for name in ("busy", "kinds"):
-            if marks and name in self.model_fields_set:
-                raise ValueError(f"{name}: expected with every_s or probability, which inject jobs")
+            if not draws and name in self.model_fields_set:
+                raise ValueError(f"{name}: expected with every_s or probability, which draw jobs")
         return self
 
     @property
     def draws(self) -> bool:
         """Whether another seed may give another workload."""
-        return not self.queues or self.share is not None
+        return self.share is not None or not (self.queues or self.jobs)
 
     def applied(self, workload: Workload, seed: int) -> Workload:
         """Give a new workload with urgent jobs."""
@@ -108,6 +121,8 @@ class Urgent(Step):
             instants = urgent.periodic(workload, self.every_s, seed, busy=self.busy)
         elif self.probability is not None:
             instants = urgent.at_arrivals(workload, self.probability, seed, busy=self.busy)
+        elif self.jobs is not None:
+            return urgent.with_given(workload, [urgent.UrgentJob(*job) for job in self.jobs])
         else:
             return urgent.marked(workload, self.queues, self.share, seed)
         return urgent.with_urgent(workload, instants, self.kinds, seed)

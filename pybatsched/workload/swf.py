@@ -7,7 +7,7 @@ by rule, with the first lines; the report travels in the workload's `about`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,7 +20,10 @@ from pybatsched.workload.swf_file import FIELDS, SwfJob, SwfTrace, read_swf
 from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
 __all__ = [
+    "DEFAULT_MEMORY_UNIT",
     "FIELDS",
+    "MEMORY_UNITS",
+    "MemoryUnit",
     "Options",
     "SwfJob",
     "SwfTrace",
@@ -43,7 +46,12 @@ MOVED: Final = "submitted before the job on the line above: put in order of subm
 TOO_LARGE: Final = "larger than the machine: kept, schedulers will reject it"
 
 _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for partial executions
-_KB_IN_GB: Final = 1e6
+
+MemoryUnit = Literal["KB", "MB", "GB"]
+DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as the format says
+_IN_A_GB: Final[Mapping[str, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
+#: The units of memory that a log may have.
+MEMORY_UNITS: Final = tuple(_IN_A_GB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class Options:
     `size`: which count of processors a job gets (the other one where it is missing). `min_runtime_s`: keep jobs that
     ran 0 seconds or an unknown time, with this run time. `n_procs`: the machine, else MaxProcs or MaxNodes of the
     header. `duplicates`: give a second job of the same number a new one, or refuse the log. `profile`: delays, or
-    parallel tasks that take as long on processors of `speed_flops`.
+    parallel tasks that take as long on processors of `speed_flops`. `memory_unit`: what the log counts memory in.
     """
 
     walltimes: Walltimes = field(default_factory=Walltimes)
@@ -63,6 +71,7 @@ class Options:
     duplicates: Literal["renumber", "error"] = "renumber"
     profile: Literal["delay", "parallel"] = "delay"
     speed_flops: float = 1e9
+    memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT
 
     def __post_init__(self) -> None:
         if self.n_procs is not None and self.n_procs < 1:
@@ -71,10 +80,17 @@ class Options:
             raise InputError(f"minimum run time: expected more than 0 seconds, found {self.min_runtime_s}")
         if not 0 < self.speed_flops < math.inf:
             raise InputError(f"speed: expected more than 0 flop/s, found {self.speed_flops}")
+        if self.memory_unit not in MEMORY_UNITS:
+            raise InputError(f"memory unit: expected one of {', '.join(MEMORY_UNITS)}, found {self.memory_unit!r:.40}")
 
     def as_json(self) -> dict[str, Any]:
         """Give the choices for the file that is made by them."""
-        made: dict[str, Any] = {"walltimes": str(self.walltimes), "size": self.size, "duplicates": self.duplicates}
+        made: dict[str, Any] = {
+            "walltimes": str(self.walltimes),
+            "size": self.size,
+            "duplicates": self.duplicates,
+            "memory_unit": self.memory_unit,
+        }
         if self.min_runtime_s is not None:
             made["min_runtime"] = self.min_runtime_s
         if self.profile == "parallel":
@@ -203,7 +219,7 @@ class _Making:
             job["walltime"] = times.walltime_s
         if times.estimate_s is not None:
             job["estimate"] = times.estimate_s
-        _add_known(job, row)
+        _add_known(job, row, _IN_A_GB[options.memory_unit])
         self._jobs.append(job)
 
     def _number(self, row: SwfJob) -> int:
@@ -263,7 +279,7 @@ def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, An
     return {"type": "parallel_homogeneous", "cpu": plain(duration_s * speed_flops), "com": 0}
 
 
-def _add_known(job: dict[str, Any], row: SwfJob) -> None:
+def _add_known(job: dict[str, Any], row: SwfJob, in_a_gb: float) -> None:
     """Add what else the log knows about a job; what it does not know (-1) is left out."""
     if row.user != -1:
         job["user"] = row.user
@@ -273,9 +289,9 @@ def _add_known(job: dict[str, Any], row: SwfJob) -> None:
         job["queue"] = row.queue
     if row.status >= 0:
         job["status"] = row.status
-    memory_kb = row.requested_memory_kb if row.requested_memory_kb > 0 else row.used_memory_kb
-    if memory_kb > 0:
-        job["memory_gb"] = plain(memory_kb / _KB_IN_GB)
+    memory = row.requested_memory if row.requested_memory > 0 else row.used_memory
+    if memory > 0:
+        job["memory_gb"] = plain(memory / in_a_gb)
     if row.requested_procs > 0:
         job["requested_procs"] = row.requested_procs
     if row.requested_s > 0:

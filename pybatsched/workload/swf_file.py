@@ -22,7 +22,10 @@ Label = int | str
 
 
 class SwfJob(NamedTuple):
-    """One job of a log, all 18 fields and its line. Times are seconds, memory is KB a processor, -1 is unknown."""
+    """One job of a log, all 18 fields and its line. Times are seconds, -1 is unknown.
+
+    Memory is that of a processor: KB by the format, and other units in some logs, which do not say so.
+    """
 
     number: int
     submitted_at: float
@@ -30,10 +33,10 @@ class SwfJob(NamedTuple):
     run_s: float
     allocated_procs: int
     cpu_s: float
-    used_memory_kb: float
+    used_memory: float
     requested_procs: int
     requested_s: float
-    requested_memory_kb: float
+    requested_memory: float
     status: int
     user: Label
     group: Label

@@ -7,11 +7,13 @@ import itertools
 import random
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
+from pybatsched.workload.checks import is_count, is_number, shown
 from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import seconds_of
 from pybatsched.workload.swf import profile_of
 from pybatsched.workload.walltimes import Walltimes, tidy
 
@@ -19,6 +21,36 @@ from pybatsched.workload.walltimes import Walltimes, tidy
 TSUNAMI: Final = ((128, 600.0), (256, 390.0), (512, 240.0))
 _MINUTE_S: Final = 60
 _MINUTES_OF_AN_HOUR: Final = 60
+_MOST_PROCS: Final = (1 << 31) - 1  # Batsim's
+_END_OF_TIME_S: Final = 1 << 53  # as in a log: beyond this, floating point has holes between whole seconds
+
+
+class UrgentJob(NamedTuple):
+    """An urgent job to inject: its processors, how long it runs, and when it is submitted."""
+
+    n_procs: int
+    run_s: float
+    at: float
+
+
+def urgent_job_of(values: object) -> UrgentJob:
+    """Check a job that was given as [processors, seconds, instant]; times may be texts, as 6.5m and 3d.
+
+    Raises InputError that names which of the three is wrong.
+    """
+    if not isinstance(values, list | tuple) or len(values) != 3:
+        raise InputError(f"expected [processors, seconds, instant], as [256, 390, 86400], found {shown(values)}")
+    n_procs, run_s, at = values
+    if not is_count(n_procs, 1):
+        raise InputError(f"processors: expected a whole number from 1 to {_MOST_PROCS:,}, found {shown(n_procs)}")
+    return UrgentJob(n_procs, _seconds(run_s, "run time", 1e-6), _seconds(at, "instant", 0))
+
+
+def _seconds(value: object, what: str, least: float) -> float:
+    seconds = seconds_of(value, what) if isinstance(value, str) else value
+    if not is_number(seconds) or not least <= seconds < _END_OF_TIME_S:
+        raise InputError(f"{what}: expected seconds, {least:.6g} or more and below 2^53, found {shown(value)}")
+    return float(seconds)
 
 
 def with_urgent(
@@ -26,8 +58,7 @@ def with_urgent(
 ) -> Workload:
     """Inject an urgent job at each instant, its processors and seconds one of `kinds`, each as likely as the others.
 
-    They come behind jobs that are submitted at the same instant; of the others nothing is changed but that they are in
-    order of submission. Estimates are exact. O(n log n). Raises InputError for a kind that the machine cannot hold.
+    Raises InputError for a kind that the machine cannot hold. O(n log n).
     """
     for size, _ in kinds:
         if size > workload.n_procs:
@@ -36,11 +67,33 @@ def with_urgent(
                 "the machine's; give other kinds"
             )
     dice = random.Random(f"{seed}/urgent kinds")  # noqa: S311  no secret
+    return _injected(workload, [UrgentJob(*dice.choice(kinds), at) for at in instants], {"seed": seed})
+
+
+def with_given(workload: Workload, given: Sequence[UrgentJob]) -> Workload:
+    """Inject these urgent jobs, each at its own instant and named in this order. No dice. O(n log n).
+
+    Raises InputError for a job that the machine cannot hold.
+    """
+    for number, job in enumerate(given, 1):
+        if job.n_procs > workload.n_procs:
+            raise InputError(
+                f"{workload.source}: urgent job {number} of {len(given)}, at {tidy(job.at):,} s, has {job.n_procs:,} "
+                f"processors: expected at most {workload.n_procs:,}, the machine's"
+            )
+    return _injected(workload, given, {})
+
+
+def _injected(workload: Workload, urgent: Iterable[UrgentJob], about: dict[str, Any]) -> Workload:
+    """Put jobs among those of a workload.
+
+    They come behind jobs that are submitted at the same instant; of the others nothing is changed but that they are in
+    order of submission. Estimates are exact.
+    """
     ids = _new_ids({str(job["id"]) for job in workload.jobs})
     profiles = copy.copy(workload.profiles)
     injected = []
-    for at in instants:
-        size, run_s = dice.choice(kinds)
+    for size, run_s, at in urgent:
         times = Walltimes("exact").of(run_s, None)
         injected.append(
             {
@@ -54,8 +107,8 @@ def with_urgent(
             }
         )
     jobs = sorted([*workload.jobs, *injected], key=lambda job: job["subtime"])
-    about = {**workload.about, "urgent": {"injected": len(injected), "seed": seed}}
-    return Workload(jobs, profiles, workload.n_procs, workload.source, about)
+    told = {**workload.about, "urgent": {"injected": len(injected), **about}}
+    return Workload(jobs, profiles, workload.n_procs, workload.source, told)
 
 
 def periodic(workload: Workload, every_s: float, seed: int, *, busy: float | None = None) -> list[float]:

@@ -17,6 +17,7 @@ from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 from support import campaigns, preempted
+from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
 
@@ -24,7 +25,10 @@ from pybatsched.campaign import table
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH")
+pytestmark = [
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH"),
+    pytest.mark.xdist_group("browser"),  # one browser will do
+]
 
 #: Names that would do harm if they were taken for HTML or for a part of a script.
 EVIL = "</script><img src=x onerror=document.title='broken'>"
@@ -43,6 +47,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
     options.add_argument(f"--user-data-dir={profile}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver.set_page_load_timeout(PATIENCE_S)
+    driver.set_script_timeout(PATIENCE_S)
     yield driver
     driver.quit()
 
@@ -66,7 +72,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def load(browser: webdriver.Chrome, path: Path) -> None:
     browser.get(path.as_uri())
     idle = "return window.Bokeh && Bokeh.documents.length > 0 && Bokeh.documents.every((d) => d.is_idle)"
-    WebDriverWait(browser, 60).until(lambda driver: driver.execute_script(idle))
+    WebDriverWait(browser, PATIENCE_S).until(lambda driver: driver.execute_script(idle))
     log: list[dict[str, Any]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
     wrong = [entry for entry in log if entry["level"] in {"SEVERE", "ERROR"}]
     assert wrong == []
@@ -89,6 +95,22 @@ def test_the_page_loads_nothing_and_has_the_right_numbers(browser: webdriver.Chr
     assert cells["mean wait (s)"] == [f"{one['mean_wait_s']:,.1f}" for one in figures]
     assert cells["max bounded slowdown"] == [f"{one['max_bounded_slowdown']:,.4g}" for one in figures]
     assert cells["utilisation"] == [f"{one['utilisation']:.4g}" for one in figures]
+
+
+def test_a_run_that_broke_off_is_told_where_nobody_can_miss_it(browser: webdriver.Chrome, place: Path) -> None:
+    halting = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
+    options = ("--policy", halting, "-o", "after=5", "-o", "then=raise", "-e", "broken")
+    assert run_cli("simulate", "--procs", "32", "-w", "w.json", *options, cwd=place).returncode == 6
+    assert run_cli("report", "easy", "broken", "--output", "broken.html", cwd=place).returncode == 7
+    load(browser, place / "broken.html")
+    (notice,) = browser.find_elements(By.CSS_SELECTOR, "[role=alert]")
+    assert notice.is_displayed()
+    first, second = notice.text.splitlines()
+    assert first == "broken: failed after 5 of 30 jobs"
+    assert "decide raised ValueError: that is enough" in second
+    assert notice.location["y"] + notice.size["height"] < browser.execute_script("return window.innerHeight") / 2
+    load(browser, place / "both.html")
+    assert browser.find_elements(By.CSS_SELECTOR, "[role=alert]") == []
 
 
 def test_names_are_text(browser: webdriver.Chrome, place: Path) -> None:
@@ -141,7 +163,7 @@ def test_a_hundred_thousand_rectangles_are_painted_and_found(browser: webdriver.
         start, proc = i // 100 * 10, i % 100
         lines.append(f'{i},w0,d,0,1,20,1,COMPLETED_SUCCESSFULLY,{start},10,{start + 10},{start},{start},1,{proc},-1,""')
     (tmp_path / "big_jobs.csv").write_text("\n".join(lines) + "\n")
-    assert run_cli("report", "big", "--output", "big.html", cwd=tmp_path, timeout=120).returncode == 0
+    assert run_cli("report", "big", "--output", "big.html", cwd=tmp_path).returncode == 0
     load(browser, tmp_path / "big.html")
     assert gantt(browser, "return g.n") == 100_000
     found = gantt(

@@ -60,6 +60,24 @@ def test_a_log_that_changes_is_another_workload(tmp_path: Path) -> None:
     assert Preparer(tmp_path, [tmp_path]).prepare(spec, 0)[0].digest != before[0].digest
 
 
+@pytest.mark.parametrize("weeks", [{}, {"weeks": {"utilisation": [0, 1], "keep_ends": True}}])
+def test_the_unit_of_memory_is_that_of_the_log(weeks: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 0 60 3 -1 -1 3 90 61500 1 1 1 1 1 1 -1 -1\n")
+    found = {}
+    for unit in (None, "KB", "MB", "GB"):
+        given = {"name": "log", "file": "log.swf"} | ({} if unit is None else {"memory_unit": unit}) | weeks
+        (one,) = Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 0)
+        made = json.loads(Path(one.path).read_text())
+        found[unit] = made["jobs"][0]["memory_gb"], made["conversion"]["memory_unit"]
+    assert found == {None: (0.0615, "KB"), "KB": (0.0615, "KB"), "MB": (61.5, "MB"), "GB": (61_500, "GB")}
+
+
+def test_a_batsim_file_has_no_unit_of_memory(tmp_path: Path) -> None:
+    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json", "memory_unit": "MB"})
+    with pytest.raises(InputError, match=r"^workload w: memory_unit: expected a log in SWF, found a Batsim file"):
+        Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
+
+
 @pytest.mark.parametrize(
     ("how", "places"), [({"every": 3}, range(0, 30, 3)), ({"every": 3, "first": 2}, range(2, 30, 3))]
 )
@@ -91,6 +109,7 @@ def test_a_share_of_deadlines_is_drawn_by_the_seed(tmp_path: Path) -> None:
     [
         ({"deadlines": {"every": 3}}, False),
         ({"urgent": {"queues": ["a"]}}, False),
+        ({"urgent": {"jobs": [[2, 60, 5]]}}, False),
         ({"urgent": {"queues": ["a"], "share": 0.5}}, True),
         ({"urgent": {"probability": 0.5, "kinds": [[2, 60], [3, 61]]}}, True),
         ({"moldable": {}}, True),
@@ -127,9 +146,30 @@ def test_injections_come_one_after_the_other(tmp_path: Path) -> None:
     assert not any("max_stay" in job or "moldable" in job for job in injected)
 
 
+def test_urgent_jobs_by_name_are_those_of_each_week(tmp_path: Path) -> None:
+    """Instants are those of the workload that is run: of a week, which begins at 0."""
+    log(tmp_path / "log.swf", 5)
+    given = {
+        "name": "log",
+        "file": "log.swf",
+        "weeks": {"max_weeks": 2},
+        "urgent": {"jobs": [[4, "6.5m", "1h"], [2, 60, 30]]},
+    }
+    for one in Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 1):
+        made = json.loads(Path(one.path).read_text())
+        told = [(job["id"], job["subtime"], job["res"], job.get("urgent")) for job in made["jobs"]]
+        assert told[1:] == [("urgent2", 30, 2, True), (told[2][0], 60, 1, None), ("urgent1", 3600, 4, True)]
+        assert made["jobs"][3]["estimate"] == 390
+        assert made["urgent"] == {"injected": 2}  # no seed: it would make files of one content different
+
+
 def test_injections_that_do_not_fit_name_the_workload(tmp_path: Path) -> None:
     given = {"name": "small", "generate": {"procs": 16, "jobs": 20}, "urgent": {"every_s": 60}}
     with pytest.raises(InputError, match=r"^workload small: urgent jobs of 128 processors: expected at most 16"):
+        Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
+    given["urgent"] = {"jobs": [[16, 60, 0], [17, 60, 1]]}
+    said = r"^workload small: urgent job 2 of 2, at 1 s, has 17 processors: expected at most 16, the machine's"
+    with pytest.raises(InputError, match=said):
         Preparer(tmp_path, []).prepare(WorkloadSpec.model_validate(given), 1)
 
 

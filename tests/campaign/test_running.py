@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from support.process import run_cli
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S, no_longer_than, wait_until
+from support.places import ROOT
+from support.process import run_cli, run_process
 
-from pybatsched.campaign import table
+from pybatsched.campaign import table, workers
 from pybatsched.campaign.store import Store
 
+HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
 SPEC = """
 name = "trial"
 seeds = {seeds}
@@ -48,7 +49,9 @@ def write(path: Path, *, seeds: int = 3, jobs: int = 20, keep: str = "figures", 
 
 
 def campaign(spec: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    return run_cli("campaign", "run", str(spec), "--output", str(folder), *more, timeout=300)
+    """Run a campaign, with one worker if nothing else is said: a handful of cells is not worth two."""
+    workers = () if "--workers" in more else ("--workers", "1")
+    return run_cli("campaign", "run", str(spec), "--output", str(folder), *workers, *more)
 
 
 def start(spec: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
@@ -94,20 +97,67 @@ def test_files_may_be_kept(tmp_path: Path) -> None:
     assert not list((tmp_path / "out" / "runs").glob("*/*_summary.json"))
 
 
+GATED = '''
+import pathlib, time
+from pybatsched_schedulers.fcfs import Fcfs
+
+GATE = pathlib.Path(__file__).with_name("gate")
+
+
+class Gated(Fcfs):
+    """FCFS that does not begin once so many cells are done as the gate says, until the gate is taken away."""
+
+    def on_begin(self, cluster):
+        super().on_begin(cluster)
+        while GATE.exists():
+            folder, _, goal = GATE.read_text().partition(" ")
+            if len(list(pathlib.Path(folder, "cells").glob("*.json"))) < int(goal):
+                break
+            time.sleep(0.01)
+'''
+
+
+def write_gated(place: Path, **members: Any) -> Path:
+    """Write a campaign that can be held in the midst, so that it cannot end before a test has done what it is to do."""
+    (place / "gated.py").write_text(GATED)
+    spec = write(place / "s.toml", **members)
+    spec.write_text(spec.read_text().replace('"fcfs"\n', f'"{place}/gated.py:Gated"\n'))
+    return spec
+
+
+def hold(place: Path, folder: Path, goal: int) -> None:
+    """Let a gated campaign stop and wait as soon as so many cells are done."""
+    (place / "gate.part").write_text(f"{folder} {goal}")
+    (place / "gate.part").replace(place / "gate")
+
+
+def test_files_of_a_cell_that_failed_are_told_from_whole_ones(tmp_path: Path) -> None:
+    more = f'[[policy]]\nname = "{HALTING}"\noptions = {{after = 5, then = "raise"}}'
+    done = campaign(write(tmp_path / "s.toml", seeds=1, keep="files", more=more), tmp_path / "out")
+    assert done.returncode == 7
+    states = {
+        path: json.loads(path.read_text())["state"] for path in (tmp_path / "out" / "runs").glob("*/run_state.json")
+    }
+    assert sorted(states.values()) == ["failed", "finished", "finished", "finished"]
+    for path, state in states.items():
+        shown = run_cli("metrics", str(path).removesuffix("_state.json"))
+        assert shown.returncode == (7 if state == "failed" else 0)
+        assert ("failed after 5 of 20 jobs" in shown.stdout) is (state == "failed")
+    assert table.frame(Store(tmp_path / "out")).height == 3
+
+
 def test_a_campaign_of_two_hundred_cells_is_killed_and_resumed(tmp_path: Path) -> None:
-    spec = write(tmp_path / "s.toml", seeds=70)
+    spec = write_gated(tmp_path, seeds=70)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert campaign(spec, whole, "--workers", "2").returncode == 0
     assert len(list((whole / "cells").iterdir())) == 210
-    n_kills = 0
-    while n_kills < 4:
+    for goal in (40, 80, 120, 160):
+        hold(tmp_path, broken, goal)
         process = start(spec, broken, "--resume", "--workers", "2")
-        goal = 40 * (n_kills + 1)
-        while process.poll() is None and n_done(broken) < goal:
-            time.sleep(0.01)
+        wait_until(lambda: n_done(broken) >= goal, by=process)  # noqa: B023  it waits at once
         process.kill()
-        process.communicate()
-        n_kills += 1
+        process.communicate(timeout=PATIENCE_S)
+    (tmp_path / "gate").unlink()
     before = {path: path.stat().st_mtime_ns for path in (broken / "cells").glob("*.json")}
     assert 160 <= len(before) < 210
     assert not (broken / "results.parquet").exists()
@@ -196,16 +246,45 @@ class Faults(Policy):
 
 
 class Talks(Policy):
+    """Never ends."""
+
     def decide(self, now):
         while True:
-            print("bla" * 1000)
+            print("bla" * 1000, flush=True)
+            has_begun()
 
 
 class Sleeps(Policy):
+    """Never ends."""
+
     def decide(self, now):
-        import time
-        time.sleep(600)
+        has_begun()
+        import signal
+        signal.pause()
+
+
+def has_begun():
+    import os, pathlib
+    pathlib.Path(__file__).with_name(f"begun-{os.getpid()}").touch()
 '''
+
+
+class Clock:
+    """The clock that cells are timed by: it stands still until only those are left that never end, and they have begun.
+
+    Then each look at it is half a second later.
+    """
+
+    def __init__(self, place: Path, n_that_end: int, n_that_never_end: int) -> None:
+        self._place = place
+        self._n_that_end, self._n_that_never_end = n_that_end, n_that_never_end
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        n_begun = len(list(self._place.glob("begun-*")))
+        if n_done(self._place / "out") >= self._n_that_end and n_begun == self._n_that_never_end:
+            self._now += 0.5
+        return self._now
 
 
 @pytest.mark.parametrize(
@@ -224,11 +303,13 @@ class Sleeps(Policy):
         ("Sleeps", "TimedOut: more time than timeout_s = 2\n"),
     ],
 )
-def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path) -> None:
+def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     more = f'[[policy]]\nname = "{tmp_path}/bad.py:{policy}"\n'
     spec = write(tmp_path / "s.toml", seeds=2, more=more)
-    spec.write_text("timeout_s = 2.0\n" + spec.read_text())
+    if "timeout_s" in said:
+        spec.write_text("timeout_s = 2.0\n" + spec.read_text())
+        monkeypatch.setattr(workers, "time", Clock(tmp_path, 6, 2))
     done = campaign(spec, tmp_path / "out", "--workers", "2")
     assert done.returncode == 7, done.stderr
     assert "6 of 8 cells done (0 before), 2 failed" in done.stderr
@@ -261,13 +342,11 @@ def test_an_interrupt_leaves_no_workers(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     spec = write(tmp_path / "s.toml", seeds=2, more=f'[[policy]]\nname = "{tmp_path}/bad.py:Sleeps"\n')
     process = start(spec, tmp_path / "out", "--workers", "2")
-    while n_done(tmp_path / "out") < 6:
-        assert process.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: n_done(tmp_path / "out") == 6 and len(list(tmp_path.glob("begun-*"))) == 2, by=process)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(children) == 2
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
@@ -311,6 +390,14 @@ def test_wrong_columns_list_those_there_are(finished: Path) -> None:
 # --- Dask ---
 
 
+def told_address(file: Path) -> str:
+    """Give the address in a scheduler's file; empty as long as the file is not there, or not whole."""
+    try:
+        return str(json.loads(file.read_text())["address"])
+    except (FileNotFoundError, ValueError):
+        return ""
+
+
 @contextlib.contextmanager
 def dask_cluster(place: Path, n_workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
     """A real scheduler and worker processes of Dask, on this machine."""
@@ -321,11 +408,8 @@ def dask_cluster(place: Path, n_workers: int) -> Iterator[tuple[str, list[subpro
     command += ["--scheduler-file", "dask.json"]
     processes = [subprocess.Popen(command, stderr=subprocess.DEVNULL, **quiet)]
     try:
-        deadline = time.monotonic() + 60
-        while not (place / "dask.json").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        address = json.loads((place / "dask.json").read_text())["address"]
+        wait_until(lambda: told_address(place / "dask.json"), by=processes[0])
+        address = told_address(place / "dask.json")
         worker = [*dask, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
         worker += ["--local-directory", str(place)]
         processes += [subprocess.Popen(worker, stderr=subprocess.DEVNULL, **quiet) for _ in range(n_workers)]
@@ -333,19 +417,19 @@ def dask_cluster(place: Path, n_workers: int) -> Iterator[tuple[str, list[subpro
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.wait(PATIENCE_S)
 
 
 def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) -> None:
-    spec = write(tmp_path / "s.toml", seeds=20, jobs=60)
+    spec = write_gated(tmp_path, seeds=20, jobs=60)
     assert campaign(spec, tmp_path / "local").returncode == 0
-    with dask_cluster(tmp_path, 2) as (address, workers):
+    hold(tmp_path, tmp_path / "dask", 10)
+    with dask_cluster(tmp_path, 2) as (address, members):
         process = start(spec, tmp_path / "dask", "--dask", address)
-        while n_done(tmp_path / "dask") < 10:
-            assert process.poll() is None
-            time.sleep(0.02)
-        workers[0].kill()
-        _, said = process.communicate(timeout=200)
+        wait_until(lambda: n_done(tmp_path / "dask") >= 10, by=process)
+        members[0].kill()
+        (tmp_path / "gate").unlink()
+        _, said = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 0, said
     assert "60 of 60 cells done (0 before), 0 failed" in said
     assert (tmp_path / "dask" / "results.parquet").read_bytes() == (tmp_path / "local" / "results.parquet").read_bytes()
@@ -354,20 +438,28 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("Sleeps", "TimedOut: more time than timeout_s = 2\n"),
+        ("Sleeps", "TimedOut: more time than timeout_s = 0.5\n"),
         ("Exits", "WorkerDied: its process ended with exit code 3; it said last:\n"),
     ],
 )
 def test_dask_has_time_limits_and_last_words_too(policy: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(BAD)
-    spec = write(tmp_path / "s.toml", seeds=2, more=f'[[policy]]\nname = "bad.py:{policy}"\n')
-    spec.write_text("timeout_s = 2.0\n" + spec.read_text())
-    with dask_cluster(tmp_path, 1) as (address, workers):
-        done = campaign(spec, tmp_path / "out", "--dask", address)
-        assert [worker.poll() for worker in workers] == [None]  # no worker of Dask was lost
+    spec = write(tmp_path / "s.toml", seeds=2)
+    more = ("campaign", "run", str(spec), "--output", str(tmp_path / "out"), "--dask")
+    with dask_cluster(tmp_path, 1) as (address, members):
+        assert run_process(*more, address).returncode == 0  # without a limit, so they have all the time they need
+        write(spec, seeds=2, more=f'[[policy]]\nname = "bad.py:{policy}"\n')
+        if "timeout_s" in said:
+            spec.write_text("timeout_s = 0.5\n" + spec.read_text())
+        done = run_process(*more, address, "--resume")
+        assert [member.poll() for member in members] == [None]  # no worker of Dask was lost
     assert done.returncode == 7, done.stderr
-    assert "6 of 8 cells done (0 before), 2 failed" in done.stderr
+    assert "6 of 8 cells done (6 before), 2 failed" in done.stderr
     assert run_cli("campaign", "status", str(tmp_path / "out")).stdout.count(said) == 2
+
+
+class EnoughError(Exception):
+    """A test has heard enough."""
 
 
 def test_on_dask_the_line_ticks_and_counts_what_runs(tmp_path: Path) -> None:
@@ -377,30 +469,29 @@ def test_on_dask_the_line_ticks_and_counts_what_runs(tmp_path: Path) -> None:
 
     (tmp_path / "bad.py").write_text(BAD)
     spec = write(tmp_path / "s.toml", seeds=2, more='[[policy]]\nname = "bad.py:Sleeps"\n')
-    spec.write_text("timeout_s = 3.0\n" + spec.read_text())
-    heard: list[tuple[int, int, float]] = []
+    heard: list[tuple[int, int]] = []
 
     def note(progress: Progress) -> None:
-        heard.append((progress.n_left, progress.n_running, time.monotonic()))
+        heard.append((progress.n_left, progress.n_running))
+        if heard[-20:] == [heard[-1]] * 20 and progress.n_running:  # no result comes, and it is heard of all the while
+            raise EnoughError
 
     with dask_cluster(tmp_path, 1) as (address, _), Store(tmp_path / "out") as store:
         campaign_of = read_spec(spec)
-        crew = functools.partial(DaskWorkers, address, store.run_folder, campaign_of.timeout_s)
-        run_campaign(campaign_of, store, [], crew, beside=tmp_path, heard=note)
-    assert {n_running for _, n_running, _ in heard} == {0, 1}  # one thread, however many cells wait
-    times = [at for _, _, at in heard[1:]]
-    assert times[-1] - times[0] > 6  # three seconds twice, without a result, and it was heard of all the while
-    assert max(after - before for before, after in itertools.pairwise(times)) < 1.5
+        crew = functools.partial(DaskWorkers, address, store.run_folder)
+        with no_longer_than(PATIENCE_OF_WORK_S), pytest.raises(EnoughError):
+            run_campaign(campaign_of, store, [], crew, beside=tmp_path, heard=note)
+    assert {n_running for _, n_running in heard} == {0, 1}  # one thread, however many cells wait
 
 
 def test_a_dask_scheduler_that_goes_takes_nothing_with_it(tmp_path: Path) -> None:
-    spec = write(tmp_path / "s.toml", seeds=20, jobs=60)
+    spec = write_gated(tmp_path, seeds=20, jobs=60)
+    hold(tmp_path, tmp_path / "dask", 5)
     with dask_cluster(tmp_path, 1) as (address, _):
         process = start(spec, tmp_path / "dask", "--dask", address)
-        while n_done(tmp_path / "dask") < 5:
-            assert process.poll() is None
-            time.sleep(0.02)
-    _, said = process.communicate(timeout=100)
+        wait_until(lambda: n_done(tmp_path / "dask") >= 5, by=process)
+    (tmp_path / "gate").unlink()
+    _, said = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 4, said
     status = run_cli("campaign", "status", str(tmp_path / "dask")).stdout
     assert ", 0 failed, " in status
@@ -408,6 +499,7 @@ def test_a_dask_scheduler_that_goes_takes_nothing_with_it(tmp_path: Path) -> Non
 
 
 def test_no_dask_scheduler(tmp_path: Path) -> None:
-    done = campaign(write(tmp_path / "s.toml"), tmp_path / "o", "--dask", "127.0.0.1:1")
+    spec = write(tmp_path / "s.toml")
+    done = run_process("campaign", "run", str(spec), "--output", str(tmp_path / "o"), "--dask", "127.0.0.1:1")
     assert done.returncode == 4
     assert re.search(r"--dask 127\.0\.0\.1:1: no scheduler answers there", done.stderr)

@@ -78,6 +78,22 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
             {"chart": [{"figure": "f", "over": "fcfs"}]},
             "chart.0: over: no policy is named 'fcfs'; expected one of easy",
         ),
+        (
+            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "memory_unit": "MB"}]},
+            "workload.0: memory_unit: expected with a file",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "memory_unit": "mb"}]},
+            "workload.0.memory_unit: Input should be 'KB', 'MB' or 'GB'",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, 0], [4, 60]]}}]},
+            "workload.0.urgent.jobs.1: expected [processors, seconds, instant], as [256, 390, 86400], found [4, 60]",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, "soon"]]}}]},
+            "workload.0.urgent.jobs.0: instant: expected seconds, or a number with m, h, d or w",
+        ),
         ({"repeats": 10**9}, "it may have 1,000,000,000 points; expected at most 1,000,000"),
         (
             {"platform": [{"name": "p", "procs": 10**11}]},
@@ -102,7 +118,10 @@ def test_wrong_files_name_the_member(changes: dict[str, Any], said: str) -> None
     assert said in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "said"), [("x = ", "expected TOML"), ("a = 1\na = 2", "expected TOML")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("x = ", "expected TOML"), ("a = 1\na = 2", "expected TOML"), (f"a = {'9' * 5000}", "expected TOML")],
+)
 def test_what_is_no_toml(text: str, said: str, tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text(text)

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 import pytest
 from pydantic import ValidationError
+from support.patience import PATIENCE_S
 from support.places import TRACES
 from support.process import run_cli
 
@@ -199,7 +200,7 @@ def test_every_study_reads_well(name: str) -> None:
 
 @pytest.mark.parametrize("name", studies.names())
 def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
-    done = run_cli("reproduce", name, "--quick", "--output", str(tmp_path / "out"), timeout=120)
+    done = run_cli("reproduce", name, "--quick", "--output", str(tmp_path / "out"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DOES NOT HOLD" not in done.stdout
     assert (tmp_path / "out" / "report.html").exists()
@@ -207,20 +208,20 @@ def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
 
 def test_a_study_goes_on_where_it_was_and_in_no_other_directory(tmp_path: Path) -> None:
     args = ("reproduce", "backfilling", "--quick", "--output", str(tmp_path / "out"), "--workers", "1")
-    first = run_cli(*args, timeout=120)
+    first = run_cli(*args)
     assert "9 of 9 cells done (0 before), 0 failed" in first.stderr
     cells = sorted((tmp_path / "out" / "cells").iterdir())
     cells[0].unlink()
     failed = {"address": cells[1].stem, "error": "WorkerDied: long ago"}
     cells[1].write_text(json.dumps(failed))
-    again = run_cli(*args, timeout=120)
+    again = run_cli(*args)
     assert again.returncode == 7
     assert "8 of 9 cells done (7 before), 1 failed" in again.stderr
     assert f"pybatsched campaign status {tmp_path / 'out'} tells why; --retry-failed" in again.stderr
-    repaired = run_cli(*args, "--retry-failed", timeout=120)
+    repaired = run_cli(*args, "--retry-failed")
     assert (repaired.returncode, repaired.stdout) == (0, first.stdout)
     assert "9 of 9 cells done (8 before), 0 failed" in repaired.stderr
-    quiet = run_cli(*args, "--quiet", timeout=120)
+    quiet = run_cli(*args, "--quiet")
     assert (quiet.returncode, quiet.stderr) == (0, "")
     manifest = tmp_path / "out" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"backfilling-quick"', '"mine"'))
@@ -274,7 +275,7 @@ def served(folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
-        thread.join()
+        thread.join(PATIENCE_S)
         server.server_close()
 
 

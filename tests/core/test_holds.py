@@ -166,13 +166,12 @@ class Patient(Puppet):
 
     def decide(self, now: float) -> Any:
         for job in self.jobs.values():
-            if job.state is JobState.WAITING and job.n_procs <= len(self.free()):
-                yield d.StartAt(job.id, self.free().first(job.n_procs), now + 3)
+            if job.state is JobState.WAITING and job.n_procs <= self.partition.n_free:
+                yield d.StartAt(job.id, self.partition.free.first(job.n_procs), now + 3)
 
     def on_begin(self, cluster: Any) -> None:
         super().on_begin(cluster)
-        partition = cluster.add_partition("all", cluster.procs)
-        self.free = lambda: partition.free
+        self.partition = cluster.add_partition("all", cluster.procs)
 
 
 def test_over_the_codec_every_job_starts_three_seconds_late() -> None:

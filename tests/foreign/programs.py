@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 from support.places import ROOT
 
 ENVIRONMENT = ROOT / "build" / "foreign"
@@ -22,11 +23,6 @@ PYBATSIM = ENVIRONMENT / "bin" / "pybatsim"
 needs_environment = pytest.mark.skipif(
     not (ENVIRONMENT / "ready").exists(), reason="no build/foreign; `make build/foreign/ready` makes it"
 )
-
-#: How long a pair may take, how long one waits for the other's word, and how long one may outlive the other; seconds.
-DEADLINE_S = 90
-PATIENCE_S = 45
-GRACE_S = 20
 
 
 def free_port() -> int:
@@ -61,12 +57,12 @@ class Outcome:
 
 
 def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Outcome:
-    """Run both to their ends. One that is left alone for GRACE_S, or still there after DEADLINE_S, is killed (-9).
+    """Run both to their ends. One that is left alone for PATIENCE_S is killed (-9), both after PATIENCE_OF_WORK_S.
 
     They work in the directory: pybatsim writes its out_events.csv where it is.
     """
     paths = [directory / "scheduler.log", directory / "simulator.log"]
-    until = time.monotonic() + DEADLINE_S
+    until = time.monotonic() + PATIENCE_OF_WORK_S
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for command, path in zip((scheduler, simulator), paths, strict=True):
@@ -79,12 +75,12 @@ def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Out
         while n_running and time.monotonic() < until:
             time.sleep(0.02)
             if n_running > (n_running := sum(process.poll() is None for process in processes)):
-                until = min(until, time.monotonic() + GRACE_S)
+                until = min(until, time.monotonic() + PATIENCE_S)
     finally:
         for process in processes:
             if process.poll() is None:
                 process.kill()
-                process.wait()
+                process.wait(PATIENCE_S)
     codes = [process.returncode for process in processes]
     return Outcome(codes[0], codes[1], paths[0].read_text(), paths[1].read_text())
 
@@ -92,7 +88,7 @@ def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Out
 def our_simulator(args: list[str], port: int, prefix: Path) -> list[str]:
     """Give the command that plays Batsim for whoever listens at the port."""
     command = [sys.executable, "-m", "pybatsched", "simulate", *args, "--external", "-q"]
-    return [*command, "--timeout", str(PATIENCE_S), "-s", f"tcp://127.0.0.1:{port}", "-e", str(prefix)]
+    return [*command, "--timeout", f"{PATIENCE_S:g}", "-s", f"tcp://127.0.0.1:{port}", "-e", str(prefix)]
 
 
 def real_batsim(args: list[str], port: int, prefix: Path) -> list[str]:
@@ -114,7 +110,7 @@ def run_script(name: str, *args: str, settings: dict[str, str]) -> str:
     """Run a script of this directory in the foreign environment. Gives what it printed."""
     command = [str(PYTHON), str(Path(__file__).with_name(name)), *args]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=DEADLINE_S, check=False, env=os.environ | settings
+        command, capture_output=True, text=True, timeout=PATIENCE_OF_WORK_S, check=False, env=os.environ | settings
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

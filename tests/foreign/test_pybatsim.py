@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 from support.process import run_cli
 
 from foreign.inputs import N_JOBS, N_PROCS, RETURNS, Input, write_input
@@ -121,10 +122,13 @@ def test_the_same_run_with_batsim_and_energy(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:
-    """randomSched starts every job at once, wherever; without shared processors Batsim aborts, and we say why."""
+    """randomSched starts every job at once, wherever; without shared processors Batsim aborts, and we say why.
+
+    Then pybatsim waits for a word until its patience is at an end, so that is a shorter one.
+    """
     port = free_port()
     simulator = our_simulator(write_input(tmp_path).args, port, tmp_path / "out")
-    outcome = run_pair(pybatsim("randomSched", port, patience_s=2), simulator, tmp_path)
+    outcome = run_pair(pybatsim("randomSched", port, patience_s=PATIENCE_S / 6), simulator, tmp_path)
     assert outcome.codes == (1, 3), outcome.said
     assert re.search(r"w0!\d+", outcome.simulator_said), outcome.said
     assert "Traceback" not in outcome.simulator_said

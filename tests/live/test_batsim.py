@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 from support.places import GOLDEN, PUSHY
 from support.process import Server
 from support.recordings import Recording, recordings
@@ -43,9 +44,9 @@ def simulate(policy: str, directory: Path, args: list[str], out: Path, *options:
     journal = str(out / "run.pbj")
     with Server("--policy", policy, *options, "--journal", journal) as server:
         simulator = batsim(directory, args, server.wait_ready(), out / "out")
-        simulator.communicate(timeout=60)
-        code = server.finish(timeout=30)
-    assert replay(JournalReader(journal)).difference is None
+        simulator.communicate(timeout=PATIENCE_S)
+        code = server.finish()
+    assert replay(JournalReader(journal), policy).difference is None
     return simulator.returncode, code, server.errors
 
 

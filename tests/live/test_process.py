@@ -6,9 +6,13 @@ import json
 import signal
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import zmq
+from support.patience import PATIENCE_MS
 from support.process import SCRIPTED, SIGNALS, Peer, Server, run_cli
 from support.recordings import Recording, recording, recordings, structure_error
 
@@ -52,7 +56,7 @@ def test_a_recorded_conversation_is_played_to_its_end(recording: Recording, tmp_
             reply = peer.ask(request)
             assert same(request, reply, recorded)
         assert server.finish() == 0, server.errors
-    replayed = replay(JournalReader(journal))
+    replayed = replay(JournalReader(journal), SCRIPTED)
     assert (replayed.n_same, replayed.difference) == (len(recording.requests), None)
 
 
@@ -74,7 +78,7 @@ def test_what_batsim_did_not_survive_is_caught_before_it_leaves(recording: Recor
     else:
         assert (caught, code) == (True, 6), server.errors
         assert "broke the rule" in server.errors
-    assert replay(JournalReader(journal)).difference is None
+    assert replay(JournalReader(journal), SCRIPTED).difference is None
 
 
 def first_messages(n: int) -> list[bytes]:
@@ -152,15 +156,13 @@ def test_a_second_start_does_not_touch_the_journal_of_the_first(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_peer_that_vanishes_is_noticed_within_seconds(stage: int, tmp_path: Path) -> None:
+def test_a_peer_that_vanishes_is_noticed_without_any_time_limit(stage: int, tmp_path: Path) -> None:
     journal = tmp_path / "run.pbj"
-    with Server("--policy", "easy", "--journal", str(journal)) as server:
+    with Server("--policy", "easy", "--timeout", "0", "--journal", str(journal)) as server:
         with Peer(server.wait_ready()) as peer:
             for request in recording("plain").requests[:stage]:
                 peer.ask(request)
-        started = time.monotonic()
-        assert server.finish(timeout=10) == 4
-        assert time.monotonic() - started < 8
+        assert server.finish() == 4
     assert "closed its connection" in server.errors
     assert f"after message {stage}" in server.errors
     assert "known causes" in server.errors
@@ -168,12 +170,29 @@ def test_a_peer_that_vanishes_is_noticed_within_seconds(stage: int, tmp_path: Pa
 
 
 def test_a_peer_that_vanishes_without_waiting_for_its_reply() -> None:
-    with Server("--policy", "easy") as server:
+    with Server("--policy", "easy", "--timeout", "0", "-v") as server:
         peer = Peer(server.wait_ready())
         peer.send(recording("plain").requests[0])
-        time.sleep(0.3)
+        server.wait_until_it_says("<- SimulationBegins")
         peer.vanish()
-        assert server.finish(timeout=10) == 4
+        assert server.finish() == 4
+
+
+@contextmanager
+def said_at_once(endpoint: str, requests: list[bytes]) -> Iterator[None]:
+    """A peer whose messages are all under way before the first reply, and who then is silent.
+
+    So there is no pause between them that the server could take for silence, however slow this machine is.
+    """
+    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
+        socket.connect(endpoint)
+        for request in requests:
+            socket.send_multipart((b"", request))
+        for _ in requests:
+            socket.recv_multipart()
+        yield
 
 
 @pytest.mark.parametrize("stage", [1, 2, 3])
@@ -181,10 +200,10 @@ def test_a_peer_that_falls_silent_is_diagnosed(stage: int, tmp_path: Path) -> No
     conversation = recording("kill-race-same-instant").directory / "conversation.jsonl"
     journal = tmp_path / "run.pbj"
     policy = ("--policy", SCRIPTED, "-o", f"conversation={conversation}") if stage == 3 else ("--policy", "easy")
-    with Server(*policy, "--timeout", "1", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
-        for request in recording("kill-race-same-instant").requests[:stage]:
-            peer.ask(request)
-        assert server.finish(timeout=10) == 4
+    requests = recording("kill-race-same-instant").requests[:stage]
+    arguments = (*policy, "--timeout", "1", "--journal", str(journal))
+    with Server(*arguments) as server, said_at_once(server.wait_ready(), requests):
+        assert server.finish() == 4
     assert "(--timeout 1)" in server.errors
     if stage == 3:
         assert "0 running, 0 waiting" in server.errors
@@ -198,26 +217,24 @@ def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
         b'{"timestamp":0,"type":"JOB_SUBMITTED","data":{"job_id":"w0!%d","job":{"res":4,"walltime":60}}}' % i
         for i in range(14)
     )
-    with Server("--policy", "easy", "--timeout", "1") as server, Peer(server.wait_ready()) as peer:
-        peer.ask(recording("plain").requests[0])
-        peer.ask(b'{"now":0,"events":[' + jobs + b"]}")
-        assert server.finish(timeout=10) == 4
+    requests = [recording("plain").requests[0], b'{"now":0,"events":[' + jobs + b"]}"]
+    with Server("--policy", "easy", "--timeout", "1") as server, said_at_once(server.wait_ready(), requests):
+        assert server.finish() == 4
     assert "waiting: w0!1 since 0.0, wants 4 processors" in server.errors
     assert "waiting: and 3 more" in server.errors
 
 
 def test_the_first_message_may_take_for_ever() -> None:
-    with Server("--policy", "easy", "--timeout", "0.3") as server:
-        server.wait_ready()
-        time.sleep(1.2)
-        assert server.process.poll() is None
+    with Server("--policy", "easy", "--timeout", "0.1") as server, Peer(server.wait_ready()) as peer:
+        time.sleep(0.5)
+        assert not structure_error(peer.ask(recording("plain").requests[0]).decode())
 
 
 def test_timeout_0_waits_for_ever() -> None:
     with Server("--policy", "easy", "--timeout", "0") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])
-        time.sleep(1.2)
-        assert server.process.poll() is None
+        time.sleep(0.5)
+        assert not structure_error(peer.ask(recording("plain").requests[1]).decode())
 
 
 @pytest.mark.parametrize("signum", SIGNALS)
@@ -228,7 +245,7 @@ def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, 
         for request in first_messages(stage):
             peer.ask(request)
         server.send_signal(signum)
-        assert server.finish(timeout=5) == SIGNALS[signum]
+        assert server.finish() == SIGNALS[signum]
     assert "Traceback" not in server.errors
     reader = JournalReader(journal)
     assert len(list(reader.exchanges())) == stage
@@ -333,16 +350,6 @@ def test_stray_bytes_on_the_port_do_no_harm(junk: bytes) -> None:
         stray(server.endpoint)
         peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
         assert server.finish() == 0, server.errors
-
-
-@pytest.mark.parametrize("signum", SIGNALS)
-def test_a_peer_that_asks_right_after_the_signal_is_told(signum: signal.Signals) -> None:
-    with Server("--policy", "easy") as server, Peer(server.wait_ready()) as peer:
-        peer.ask(recording("plain").requests[0])
-        server.send_signal(signum)
-        time.sleep(0.2)
-        assert structure_error(peer.ask(recording("plain").requests[1]).decode())
-        assert server.finish(timeout=5) == SIGNALS[signum]
 
 
 BROKEN_POLICY = """

@@ -8,16 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S, wait_until
 from support.places import ROOT
 from support.process import run_cli
 from support.simulated import rows
 
+from pybatsched.results.marks import SUFFIXES
+
 STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
 PUSHY = ROOT / "tests" / "support" / "pushy.py"
+HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
 WORKLOAD = ROOT / "examples" / "workload.json"
 
 
@@ -49,10 +52,7 @@ def is_running(place: Path) -> bool:
 
 
 def assert_gone(place: Path) -> None:
-    deadline = time.monotonic() + 5
-    while is_running(place) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_running(place)
+    wait_until(lambda: not is_running(place))
 
 
 def test_a_run_gives_the_table_and_the_files_of_simulate(place: Path) -> None:
@@ -81,13 +81,23 @@ def test_batsim_gets_what_the_policy_needs_and_what_the_user_adds(place: Path) -
     assert (place / "args").read_text().splitlines().count("--enable-dynamic-jobs") == 1
 
 
+def test_options_by_way_of_batsim_name_no_files(place: Path) -> None:
+    (place / "mine.py").write_text("raise SystemExit('it was run')\n")
+    done = run(place, "--", "--sched-cfg", '{"principal": "mine.py:Mine"}', policy="redirection")
+    assert done.returncode == 2
+    assert "option principal (from Batsim's --sched-cfg): 'mine.py:Mine' names a Python file" in done.stderr
+    assert "it was run" not in done.stderr
+
+
 def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
-    (place / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 1 -1 -1\n")
+    (place / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 10 2 -1 -1 2 20 1500 1 1 1 1 1 1 -1 -1\n")
     args = ("-p", "sx-aurora", "-w", "log.swf", "--walltimes", "exact", "--policy", "fcfs", "-e", "deep/er/x")
-    done = run_cli("run", *args, cwd=place)
+    done = run_cli("run", *args, "--memory-unit", "MB", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "<platform" in (place / "deep" / "er" / "x_platform.xml").read_text()
-    assert json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"][0]["walltime"] == 11
+    (job,) = json.loads((place / "deep" / "er" / "x_w0.json").read_text())["jobs"]
+    assert (job["walltime"], job["memory_gb"]) == (11, 1.5)
+    assert json.loads((place / "deep" / "er" / "x_summary.json").read_text())["memory_unit"] == "MB"
     args_told = (place / "args").read_text().splitlines()
     assert args_told[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
 
@@ -146,11 +156,78 @@ def start(place: Path, *more: str) -> subprocess.Popen[str]:
         *more,
     ]
     process = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 20
-    while not (place / "pid").exists() or not (place / "pid").read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: (place / "pid").exists() and (place / "pid").read_text(), by=process)
     return process
+
+
+def files(place: Path) -> dict[str, bytes]:
+    """Give the results that are in their places, with Batsim's log."""
+    found = {suffix: place / "out" / f"r{suffix}" for suffix in SUFFIXES}
+    return {suffix: path.read_bytes() for suffix, path in found.items() if path.exists()}
+
+
+def test_a_finished_run_leaves_nothing_aside(place: Path) -> None:
+    assert run(place).returncode == 0
+    before = files(place)
+    results = {"r_jobs.csv", "r_schedule.csv", "r_machine_states.csv", "r_summary.json", "r_batsim.log"}
+    assert {path.name for path in (place / "out").iterdir()} == results | {"r_state.json"}
+    told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert told[told.index("-e") + 1] == "out/r"
+    mark = json.loads((place / "out" / "r_state.json").read_text())
+    assert (mark["state"], mark["n_jobs"], mark["n_over"]) == ("finished", 30, 30)
+    assert run(place).returncode == 0
+    assert files(place) == before
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("how", "code", "n_over"), [("early", 2, 0), ("crash", 4, 0), ("crash-late", 4, 30), ("raise", 6, 5)]
+)
+def test_a_run_that_fails_leaves_earlier_results_alone(
+    how: str, code: int, n_over: int, is_first: bool, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_first:
+        assert run(place).returncode == 0
+    before = files(place)
+    monkeypatch.setenv("STAND_IN", how)
+    policy = HALTING if how == "raise" else "easy"
+    options = ("-o", "then=raise", "-o", "after=5") if how == "raise" else ()
+    done = run(place, *options, policy=policy)
+    assert done.returncode == code, done.stderr
+    assert f"failed after {n_over} of 30 jobs; its files are out/r.part_*" in done.stderr
+    assert files(place) == before
+    mark = json.loads((place / "out" / "r_state.json").read_text())
+    assert (mark["state"], mark["n_jobs"], mark["n_over"], mark["exit_code"]) == ("failed", 30, n_over, code)
+    assert (place / "out" / "r.part_batsim.log").exists()
+    shown = run_cli("metrics", "out/r", cwd=place)
+    if is_first:
+        assert (shown.returncode, "out/r: failed after" in shown.stdout) == (7, True)
+    else:
+        assert (shown.returncode, "failed" in shown.stdout) == (0, False)
+        assert f"results of an earlier run; the last one: failed after {n_over} of 30 jobs" in shown.stderr
+    monkeypatch.delenv("STAND_IN")
+    assert run(place).returncode == 0
+    assert not list((place / "out").glob("r.part*_*"))
+
+
+@pytest.mark.parametrize(("signum", "state"), [(signal.SIGTERM, "interrupted"), (signal.SIGKILL, "running")])
+def test_a_run_that_is_stopped_leaves_earlier_results_alone(
+    signum: int, state: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(place).returncode == 0
+    before = files(place)
+    (place / "pid").unlink()
+    monkeypatch.setenv("STAND_IN", "wait")
+    process = start(place, "-e", "out/r")
+    shown = run_cli("metrics", "out/r", cwd=place)
+    assert (shown.returncode, "the last one: still running (out/r.part_*" in shown.stderr) == (0, True)
+    process.send_signal(signum)
+    process.communicate(timeout=PATIENCE_S)
+    assert files(place) == before
+    assert json.loads((place / "out" / "r_state.json").read_text())["state"] == state
+    told = "interrupted after 0 of 30 jobs" if state == "interrupted" else "broke off"
+    assert f"the last one: {told} (out/r.part_*" in run_cli("metrics", "out/r", cwd=place).stderr
+    assert_gone(place)
 
 
 def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,10 +235,13 @@ def test_two_runs_of_one_prefix(place: Path, monkeypatch: pytest.MonkeyPatch) ->
     process = start(place, "-e", "out/r")
     try:
         second = run(place)
-        assert (second.returncode, "-e out/r: another run is writing out/r_batsim.log" in second.stderr) == (2, True)
+        assert (second.returncode, "-e out/r: another run is writing out/r.part_* right now" in second.stderr) == (
+            2,
+            True,
+        )
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=PATIENCE_S)
     assert_gone(place)
     monkeypatch.delenv("STAND_IN")
     assert run(place).returncode == 0
@@ -183,7 +263,7 @@ def test_an_interrupt_ends_both(how: str, signum: int, code: int, place: Path, m
     monkeypatch.setenv("STAND_IN", how)
     process = start(place)
     process.send_signal(signum)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == code
     assert_gone(place)
 
@@ -193,7 +273,7 @@ def test_batsim_dies_even_when_we_are_killed(place: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("STAND_IN", "stubborn")
     process = start(place)
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert_gone(place)
 
 
@@ -201,7 +281,7 @@ def test_the_scheduler_ends_when_batsim_is_killed(place: Path, monkeypatch: pyte
     monkeypatch.setenv("STAND_IN", "hang")
     process = start(place)
     os.kill(int((place / "pid").read_text()), signal.SIGKILL)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2
     assert "exit code 137 before its first message" in said
 
@@ -254,11 +334,13 @@ def test_energy_by_name(place: Path) -> None:
     assert told["inputs"]["platform"] == [{"file": "sx-aurora", "sha256": digest}]
 
 
-@pytest.mark.parametrize("suffix", ["_jobs.csv", "_summary.json", "_schedule.csv", "_w0.json", "_batsim.log"])
+@pytest.mark.parametrize(
+    "suffix", ["_jobs.csv", "_summary.json", "_state.json", ".part_jobs.csv", "_w0.json", "_batsim.log"]
+)
 def test_inputs_are_never_overwritten(suffix: str, place: Path) -> None:
     path = place / f"x{suffix}"
     path.write_text(WORKLOAD.read_text())
-    for command in ("run", "simulate")[: 1 if suffix in {"_w0.json", "_batsim.log"} else 2]:
+    for command in ("run", "simulate")[: 1 if suffix == "_w0.json" else 2]:
         done = run_cli(command, "-p", "sx-ace", "-w", path.name, "--policy", "easy", "-e", "x", cwd=place)
         assert done.returncode == 2
         assert f"x{suffix} is to be read; expected another file to write" in done.stderr
@@ -279,7 +361,7 @@ def test_what_a_wrapper_started_is_ended_too(place: Path, monkeypatch: pytest.Mo
     wrapper.chmod(0o755)
     process = start(place, "--batsim", str(wrapper))
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 143
     assert_gone(place)
 
@@ -327,7 +409,9 @@ def test_the_image_is_started_with_the_files_under_their_own_names(place: Path) 
     assert f"--user {os.getuid()}:{os.getgid()}" in told
     assert "--network host" in told
     words = (place / "args").read_text().splitlines()
-    assert words[words.index("-e") + 1] == f"{place}/out/r"
+    assert words[words.index("-e") + 1] == f"{place}/out/r.part"
+    told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
+    assert told[told.index("-e") + 1] == f"{place}/out/r"
     assert words[words.index("--socket-endpoint") + 1].startswith("tcp://127.0.0.1:")
 
 
@@ -341,7 +425,7 @@ def test_a_container_is_killed_by_name(place: Path, monkeypatch: pytest.MonkeyPa
     docker.chmod(0o755)
     process = start(place, "--image", "oarteam/batsim:4.0.0")
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 143
     assert f"kill pybatsched-{process.pid}" in (place / "docker").read_text()
     assert_gone(place)

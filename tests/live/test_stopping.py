@@ -3,31 +3,100 @@
 from __future__ import annotations
 
 import signal
-import time
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
 from typing import NoReturn
 
 import pytest
-from support.process import Peer, Server
-from support.recordings import recording
+import zmq
+from support.patience import PATIENCE_S
+from support.process import SIGNALS, Peer
+from support.recordings import recording, structure_error
 
 from pybatsched import cli
 from pybatsched.cli import serve as serve_command
-from pybatsched.errors import Interrupted
+from pybatsched.errors import Interrupted, PeerLostError
+from pybatsched.live import server
+from pybatsched.live.connection import Watch
 from pybatsched.session.session import Session
-from pybatsched.testing import FakeBatsim, Workload
+from pybatsched.testing import FakeBatsim, Workload, plan_for
 
 
-def test_stopped_because_batsim_has_left_is_told_as_that() -> None:
+class Served:
+    """EASY on a real socket, in a thread that hears of a signal when a test says so: `look` raises it.
+
+    `watch` knows whether the peer is connected, and `ended_by` is what ended it.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, look: Callable[[], None]) -> None:
+        monkeypatch.setattr(server, "Watch", self._watching)
+        self.session = Session(plan_for("easy"))
+        self.watch: Watch
+        self.ended_by: BaseException | None = None
+        self._endpoints: SimpleQueue[str] = SimpleQueue()
+        self._options = server.ServerOptions("tcp://127.0.0.1:*", timeout_s=0, look=look)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def _watching(self, socket: zmq.Socket[bytes]) -> Watch:
+        self.watch = Watch(socket)
+        return self.watch
+
+    def _serve(self) -> None:
+        try:
+            server.serve(self.session, self._options, self._endpoints.put)
+        except BaseException as error:  # noqa: BLE001  the test looks at it
+            self.ended_by = error
+
+    def start(self) -> str:
+        """Serve. Gives the endpoint."""
+        self._thread.start()
+        return self._endpoints.get(timeout=PATIENCE_S)
+
+    def finish(self) -> BaseException | None:
+        """Wait for the end. Gives what ended it."""
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        return self.ended_by
+
+
+def test_stopped_because_batsim_has_left_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compose stops the scheduler as soon as Batsim has ended, before the scheduler would notice by itself."""
-    with Server("--policy", "easy") as server:
-        with Peer(server.wait_ready()) as peer:
-            for request in recording("plain").requests[:2]:
-                peer.ask(request)
-        time.sleep(0.3)
-        server.send_signal(signal.SIGTERM)
-        assert server.finish() == 4
-    assert "after message 2, without SIMULATION_ENDS, and signal 15 stops us" in server.errors
-    assert "known causes" in server.errors
+
+    def stop_when_it_has_left() -> None:
+        if served.session.n_messages == 2 and served.watch.is_gone():
+            raise Interrupted(signal.SIGTERM)
+
+    served = Served(monkeypatch, stop_when_it_has_left)
+    with Peer(served.start()) as peer:
+        for request in recording("plain").requests[:2]:
+            peer.ask(request)
+    error = served.finish()
+    assert isinstance(error, PeerLostError)
+    assert error.exit_code == 4
+    assert "after message 2, without SIMULATION_ENDS, and signal 15 stops us" in str(error)
+    assert "known causes" in str(error)
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_a_peer_that_asks_right_after_the_signal_is_told(signum: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)  # right after is when this machine comes to it
+    wanted, came = threading.Event(), threading.Event()
+
+    def stop_when_wanted() -> None:
+        if wanted.is_set():
+            came.set()
+            raise Interrupted(signum)
+
+    served = Served(monkeypatch, stop_when_wanted)
+    with Peer(served.start()) as peer:
+        peer.ask(recording("plain").requests[0])
+        wanted.set()
+        assert came.wait(PATIENCE_S)
+        assert structure_error(peer.ask(recording("plain").requests[1]).decode())
+        error = served.finish()
+    assert isinstance(error, Interrupted)
+    assert error.signum == signum
 
 
 def test_a_signal_after_the_end_changes_nothing(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 
@@ -23,6 +24,7 @@ PLATFORMS = ROOT / "platforms"
 ALL = list(names.all_names())
 
 
+@cache
 def platform_of(name: str) -> Platform:
     return names.find(name).read()
 

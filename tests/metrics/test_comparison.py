@@ -124,6 +124,9 @@ def test_other_inputs_are_told(base: Path) -> None:
     code, _, said = compare(base, after)
     assert code == 0
     assert "the two runs had different inputs: workloads" in said
+    code, _, said = compare(base, summary() | {"memory_unit": "MB"})  # a summary that does not say it means KB
+    assert (code, "the two runs had different inputs: memory_unit" in said) == (0, True)
+    assert "different inputs" not in compare(base, summary() | {"memory_unit": "KB"})[2]
 
 
 def test_an_unknown_metric_lists_those_there_are(base: Path) -> None:

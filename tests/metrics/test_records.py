@@ -239,6 +239,14 @@ def test_fields_come_from_the_workload(prefix: str, tmp_path: Path) -> None:
     assert list(by_class(read_run(prefix).records, "user")) == ["unknown"]
 
 
+def test_a_unit_of_memory_that_is_none(prefix: str, tmp_path: Path) -> None:
+    (tmp_path / "b_jobs.csv").write_text(Path(f"{prefix}_jobs.csv").read_text())
+    told = json.loads(Path(f"{prefix}_summary.json").read_text()) | {"memory_unit": ["KB"]}
+    (tmp_path / "b_summary.json").write_text(json.dumps(told))
+    with pytest.raises(InputError, match=r"b_summary\.json: memory_unit is \['KB'\]; expected one of KB, MB, GB"):
+        read_run(str(tmp_path / "b"))
+
+
 def test_plain_files_of_batsim_are_enough(prefix: str, tmp_path: Path) -> None:
     for suffix in ("_jobs.csv", "_schedule.csv"):
         (tmp_path / f"b{suffix}").write_text(Path(f"{prefix}{suffix}").read_text())

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.platforms import DEFECTS, HARMLESS
 from support.process import Server, run_cli
 from support.simulated import rows
@@ -50,10 +51,10 @@ def test_batsim_survives_what_we_take(name: str, inputs: Path) -> None:
 
 def survives(inputs: Path) -> bool:
     """Let Batsim run on a platform, without our looking at the file."""
-    with Server("--policy", "fcfs", "--timeout", "20", endpoint=f"ipc://{inputs}/socket") as server:
+    with Server("--policy", "fcfs", "--timeout", f"{PATIENCE_S:g}", endpoint=f"ipc://{inputs}/socket") as server:
         endpoint = server.wait_ready()
         command = ["batsim", "-p", "p.xml", "-w", "w.json", "-e", "out", "-q", "-s", endpoint]
-        done = subprocess.run(command, cwd=inputs, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=inputs, capture_output=True, timeout=PATIENCE_S, check=False)
     jobs = inputs / "out_jobs.csv"
     return done.returncode == 0 and jobs.exists() and len(rows(jobs)) == 5
 

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import zmq
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.examples import examples
+from support.patience import PATIENCE_S, wait_until
 
 from pybatsched.errors import InputError
 from pybatsched.platform import model, xml
@@ -23,6 +23,7 @@ from pybatsched.platform.roles import read_roles
 
 pytestmark = pytest.mark.batsim
 
+LOOK_MS = 20
 Begins = Callable[..., dict[str, Any] | None]
 
 
@@ -52,16 +53,14 @@ def begins() -> Iterator[Callable[..., dict[str, Any] | None]]:
             ]
             process = subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
-                give_up_at = time.monotonic() + 60
-                while not socket.poll(20):
-                    if process.poll() is not None:
-                        return None
-                    assert time.monotonic() < give_up_at, "Batsim neither speaks nor ends"
+                wait_until(lambda: socket.poll(LOOK_MS) or process.poll() is not None)
+                if not socket.poll(0):
+                    return None
                 data: dict[str, Any] = json.loads(socket.recv())["events"][0]["data"]
                 return data
             finally:
                 process.kill()
-                process.wait()
+                process.wait(PATIENCE_S)
 
     yield run
     context.term()

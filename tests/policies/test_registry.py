@@ -52,14 +52,14 @@ def test_shipped_policies_come_by_entry_point() -> None:
 def test_by_path_with_and_without_class(write: Writer) -> None:
     path = write(GOOD)
     for name in (f"{path}:Good", path):
-        source = registry.find(name)
+        source = registry.find(name, trusted=True)
         assert (source.cls.__name__, source.name, source.table_name) == ("Good", name, "Good")
 
 
 def test_a_file_may_import_its_neighbours(write: Writer) -> None:
     write("FACTOR = 3\n", "neighbour_of_mine.py")
     path = write("from neighbour_of_mine import FACTOR\n" + GOOD)
-    assert registry.find(f"{path}:Good").cls.__name__ == "Good"
+    assert registry.find(f"{path}:Good", trusted=True).cls.__name__ == "Good"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_file_may_import_its_neighbours(write: Writer) -> None:
 def test_broken_files_give_one_clear_message(write: Writer, text: str, suffix: str, message: str) -> None:
     path = write(text)
     with pytest.raises(InputError, match=message) as caught:
-        registry.find(path + suffix)
+        registry.find(path + suffix, trusted=True)
     assert "mine.py" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -90,7 +90,7 @@ def test_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no policy 'esay'; installed: conservative, dbf, easy, fcfs, redirection"):
         registry.find("esay")
     with pytest.raises(InputError, match="there is no file"):
-        registry.find(f"{tmp_path}/gone.py:X")
+        registry.find(f"{tmp_path}/gone.py:X", trusted=True)
 
 
 def test_a_broken_installed_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def begins(sched_config: str) -> e.SimulationBegins:
 
 
 def test_precedence(write: Writer) -> None:
-    source = registry.find(write(GOOD))
+    source = registry.find(write(GOOD), trusted=True)
     plan = PolicyPlan(source, {"size": 30}, {"size": 10, "name": "file"}, "my.toml")
     assert plan.options_for(None).model_dump() == {"size": 30, "name": "file"}
     assert plan.options_for(begins('{"size": 20, "name": "batsim"}')).model_dump() == {"size": 30, "name": "batsim"}
@@ -131,14 +131,14 @@ def test_precedence(write: Writer) -> None:
 def test_bad_options_name_their_source(
     write: Writer, given: dict[Any, Any], from_file: dict[Any, Any], said: str, message: str
 ) -> None:
-    plan = PolicyPlan(registry.find(write(GOOD)), given, from_file, "my.toml")
+    plan = PolicyPlan(registry.find(write(GOOD), trusted=True), given, from_file, "my.toml")
     with pytest.raises(InputError, match=message):
         plan.options_for(begins(said))
 
 
 def test_what_is_missing_may_still_come_from_batsim(write: Writer) -> None:
     required = GOOD.replace("size: int = Field(3, ge=1", "size: int = Field(ge=1")
-    plan = PolicyPlan(registry.find(write(required)))
+    plan = PolicyPlan(registry.find(write(required), trusted=True))
     plan.check_early()
     options: Any = plan.options_for(begins('{"size": 5}'))
     assert options.size == 5
@@ -153,12 +153,13 @@ def test_what_is_missing_may_still_come_from_batsim(write: Writer) -> None:
 def test_sched_config_may_name_the_policy(write: Writer) -> None:
     options: Any = PolicyPlan(registry.find("easy")).options_for(begins('{"policy": "easy", "order": "sjf"}'))
     assert options.order == "sjf"
-    plan = PolicyPlan(registry.find(write(GOOD)))
+    plan = PolicyPlan(registry.find(write(GOOD), trusted=True))
     options = plan.options_for(begins('{"policy": "Good", "size": 4}'))
     assert options.size == 4
 
 
 def test_a_constructor_that_raises_is_the_plugins_fault(write: Writer) -> None:
-    plan = PolicyPlan(registry.find(write(GOOD + "\n    def __init__(self, options):\n        raise KeyError('x')\n")))
+    broken = GOOD + "\n    def __init__(self, options):\n        raise KeyError('x')\n"
+    plan = PolicyPlan(registry.find(write(broken), trusted=True))
     with pytest.raises(InputError, match="cannot be made: KeyError"):
         plan.make(begins(""))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support import campaigns, preempted
 from support.places import ROOT
-from support.process import run_cli
+from support.process import run_cli, run_elsewhere
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
@@ -20,6 +20,8 @@ from pybatsched.report import bars, facets, gantt, page, samples
 from pybatsched.report.figures import KINDS
 from pybatsched.session.explain import explain, stories
 from pybatsched.session.journal import JournalReader
+
+pytestmark = pytest.mark.xdist_group("figures")  # all of them are drawn elsewhere once
 
 PUSHY = ROOT / "tests" / "support" / "pushy.py"
 
@@ -34,19 +36,31 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+ENDINGS = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
+PAGE = ("report", "easy", "pushy", "--output")
+
+
+def drawing(kind: str, file: str) -> tuple[str, ...]:
+    """Give the command that draws a figure."""
+    return ("plot", kind, "easy", *(() if kind == "gantt" else ("pushy",)), "--output", file)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(place: Path) -> Path:
+    """The same runs, with all figures and the page drawn by another process."""
+    figures = [drawing(kind, f"elsewhere-{kind}.{ending}") for kind in KINDS for ending in ENDINGS]
+    run_elsewhere([*figures, (*PAGE, "elsewhere.html")], cwd=place)
+    return place
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
-def test_figures_are_the_same_for_the_same_run(kind: str, ending: str, place: Path) -> None:
-    runs = ("easy",) if kind == "gantt" else ("easy", "pushy")
-    begins = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[ending]
-    found = []
-    for name in ("one", "two"):
-        path = place / f"{kind}-{name}.{ending}"
-        done = run_cli("plot", kind, *runs, "--output", str(path), cwd=place)
-        assert done.returncode == 0, done.stderr
-        found.append(path.read_bytes())
-    assert found[0].startswith(begins)
-    assert found[0] == found[1]
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_figures_are_the_same_for_the_same_run(kind: str, ending: str, elsewhere: Path) -> None:
+    done = run_cli(*drawing(kind, f"here-{kind}.{ending}"), cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    here, there = ((elsewhere / f"{where}-{kind}.{ending}").read_bytes() for where in ("here", "elsewhere"))
+    assert here.startswith(ENDINGS[ending])
+    assert here == there
 
 
 @pytest.fixture(scope="module")
@@ -144,12 +158,10 @@ def test_what_cannot_be_drawn(args: tuple[str, ...], said: str, place: Path) -> 
     assert said in done.stderr
 
 
-def test_the_page_is_the_same_for_the_same_run_and_names_no_address(place: Path) -> None:
-    pages = []
-    for name in ("one.html", "two.html"):
-        done = run_cli("report", "easy", "pushy", "--output", name, cwd=place)
-        assert done.returncode == 0, done.stderr
-        pages.append((place / name).read_text())
+def test_the_page_is_the_same_for_the_same_run_and_names_no_address(elsewhere: Path) -> None:
+    done = run_cli(*PAGE, "here.html", cwd=elsewhere)
+    assert done.returncode == 0, done.stderr
+    pages = [(elsewhere / name).read_text() for name in ("here.html", "elsewhere.html")]
     ours = [
         re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|p[0-9]{4,}", "", re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL))
         for page in pages

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_OF_WORK_S
 from support.places import RECORDED
 from support.process import Server
 from support.simulated import rows, same_jobs
@@ -59,7 +60,7 @@ def test_the_same_jobs_as_on_the_embedded_simulator(policy: tuple[str, ...], see
     options = [word for text in policy[1:] for word in ("-o", text)]
     with Server("--policy", policy[0], *options) as server:
         command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
-        batsim = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
         code = server.finish()
     assert batsim.returncode == 0
     mine = str(tmp_path / "mine")

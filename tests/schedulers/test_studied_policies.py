@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 from support.process import Peer, Server, run_cli
 
 from pybatsched.core import decisions as d
@@ -53,12 +54,12 @@ def serving(session: Session) -> Iterator[str]:
         endpoints.append(endpoint)
         ready.set()
 
-    options = ServerOptions("tcp://127.0.0.1:*", timeout_s=20)
-    thread = threading.Thread(target=serve, args=(session, options, on_ready))
+    options = ServerOptions("tcp://127.0.0.1:*", timeout_s=PATIENCE_S)
+    thread = threading.Thread(target=serve, args=(session, options, on_ready), daemon=True)
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(PATIENCE_S)
     yield endpoints[0]
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 

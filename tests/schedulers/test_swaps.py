@@ -26,7 +26,7 @@ def cluster(*properties: dict[str, str]) -> Cluster:
 
 
 def swaps(machine: Cluster, **options: Any) -> Swaps:
-    return Swaps(machine, SwapOptions(**options))
+    return Swaps(machine, SwapOptions.model_validate(options))
 
 
 def job(n: int = 2, **fields: Any) -> Job:
@@ -156,8 +156,8 @@ def test_options_that_make_no_sense(options: dict[str, Any], text: str) -> None:
 
 def test_swap_options_are_told_as_they_are() -> None:
     with pytest.raises(ValidationError):
-        SwapOptions(swap="uniform", swap_out=[1, 2, 3])
-    assert SwapOptions(swap="uniform", swap_out=[1, 2]).swap_out == (1.0, 2.0)
+        SwapOptions.model_validate({"swap": "uniform", "swap_out": [1, 2, 3]})
+    assert SwapOptions.model_validate({"swap": "uniform", "swap_out": [1, 2]}).swap_out == (1.0, 2.0)
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def example(*urgents: tuple[str, float, int, float]) -> Workload:
     jobs = Workload()
     for name, at, n, s in (("R1", 0, 6, 100), ("R2", 1, 8, 50), ("R3", 2, 1, 200)):
         exact(jobs, name, at, n, s)
-    for name, at, n, s in urgents:
-        exact(jobs, name, at, n, s, urgent=True)
+    for urgent in urgents:
+        exact(jobs, *urgent, urgent=True)
     return jobs
 
 

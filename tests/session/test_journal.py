@@ -12,6 +12,7 @@ from support.recordings import recording
 from support.scripted import Scripted
 
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
+from pybatsched.policies import registry
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.replay import replay
@@ -231,7 +232,7 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
     assert told(tmp_path / "run.pbj", "w0!a") == [
         (
             "0 (why it waited is not known: there is no policy 'Gentle'; "
-            "installed: conservative, dbf, easy, fcfs, redirection (or give path/to/file.py:Class))"
+            f"installed: {', '.join(registry.available())} (or give path/to/file.py:Class))"
         ),
         "0 submitted: 2 processors, walltime 20",
         "0 started on 0-1: head of the queue",
@@ -261,7 +262,7 @@ def test_explain_tells_what_it_knows_when_the_policy_has_changed(
 ) -> None:
     journal = write(tmp_path / "run.pbj", workload=BACKFILL)
     fcfs = plan_for("fcfs").source
-    monkeypatch.setattr("pybatsched.session.replay.registry.find", lambda _name: fcfs)
+    monkeypatch.setattr("pybatsched.session.replay.registry.find", lambda _name, **_trust: fcfs)
     assert told(journal, "w0!3") == [
         "2 submitted: 2 processors, walltime 5",
         "2 started on 6-7: backfilled: ends by the shadow time 11.0 of w0!2",

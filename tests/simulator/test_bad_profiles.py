@@ -17,7 +17,7 @@ DELAY = {"type": "delay", "delay": 1}
 def simulate(directory: Path, profiles: dict[str, Any], *jobs: dict[str, Any], args: tuple[str, ...] = ()) -> Any:
     listed = [{"subtime": 0, "res": 1, "profile": "p", **job} for job in jobs or ({"id": "a"},)]
     (directory / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": listed, "profiles": profiles}))
-    return run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "fcfs", *args, cwd=directory, timeout=30)
+    return run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "fcfs", *args, cwd=directory)
 
 
 def test_parts_used_again_and_again_cost_nothing_at_load(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_parts_used_again_and_again_cost_nothing_at_load(tmp_path: Path) -> None
     (tmp_path / "w.json").write_text(
         json.dumps({"nb_res": 4, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "p"}], "profiles": profiles})
     )
-    assert run_cli("workload", "stats", "w.json", cwd=tmp_path, timeout=30).returncode == 0
+    assert run_cli("workload", "stats", "w.json", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(("depth", "code"), [(99, 0), (3000, 2)])

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import zmq
 from support.fuzzer import Fuzzer, random_workload
+from support.patience import PATIENCE_S
 from support.places import PUSHY, RECORDED
 from support.process import Server
 from support.simulated import embed, rows, same_jobs
@@ -24,12 +25,14 @@ pytestmark = pytest.mark.batsim
 
 PLATFORM = RECORDED / "fuzz-11" / "platform.xml"
 ENERGY = RECORDED / "energy" / "platform.xml"
-SIMULATE = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", "60", "--quiet"]
+SIMULATE = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", f"{PATIENCE_S:g}", "--quiet"]
+LOOK_MS = 100
 
 
 def serve(socket: zmq.Socket[bytes], fuzzer: Fuzzer) -> None:
-    while not fuzzer.finished and socket.poll(20_000):
-        socket.send(fuzzer.handle(socket.recv()))
+    while not fuzzer.finished:
+        if socket.poll(LOOK_MS):
+            socket.send(fuzzer.handle(socket.recv()))
 
 
 def play(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
@@ -40,10 +43,14 @@ def play(command: list[str], directory: Path, fuzzer: Fuzzer) -> int:
         thread = threading.Thread(target=serve, args=(socket, fuzzer))
         thread.start()
         done = subprocess.run(
-            [*command, "-s", f"tcp://127.0.0.1:{port}"], cwd=directory, capture_output=True, timeout=120, check=False
+            [*command, "-s", f"tcp://127.0.0.1:{port}"],
+            cwd=directory,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         fuzzer.finished = True
-        thread.join(25)
+        thread.join(PATIENCE_S)
     return done.returncode
 
 
@@ -110,7 +117,7 @@ def test_requeued_and_replaced_jobs_are_the_same(policy: str, tmp_path: Path) ->
     args = ["-p", "platform.xml", "-w", "w.json", "--enable-dynamic-jobs", "--enable-profile-reuse"]
     with Server("--policy", f"{PUSHY}:{policy}") as server:
         command = ["batsim", *args, "-s", server.wait_ready(), "-e", "theirs", "-q"]
-        batsim = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        batsim = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=PATIENCE_S, check=False)
         assert (batsim.returncode, server.finish()) == (0, 0), server.errors
     mine = embed(tmp_path, args, f"{PUSHY}:{policy}", tmp_path / "mine")
     same_jobs(mine, tmp_path / "theirs_jobs.csv")

@@ -5,24 +5,30 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
-import time
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import zmq
 from support.fuzzer import random_workload
-from support.places import PUSHY, RECORDED
-from support.process import Server, run_cli
+from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
+from support.places import PUSHY, RECORDED, WAITING
+from support.process import Server, run_cli, run_elsewhere
 from support.simulated import rows
 
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
+from pybatsched.simulator import external
 
 FIXTURE = RECORDED / "fuzz-11"
+LONG_S = 7200
 OUTPUTS = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
 
 
@@ -50,8 +56,8 @@ def jobs(*sizes: tuple[int, float], walltime: float = 60) -> dict[str, Any]:
     }
 
 
-def simulate(directory: Path, *args: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
-    return run_cli("simulate", "-p", "platform.xml", "-w", "w.json", *args, cwd=directory, timeout=timeout)
+def simulate(directory: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return run_cli("simulate", "-p", "platform.xml", "-w", "w.json", *args, cwd=directory)
 
 
 def texts(directory: Path, prefix: str) -> dict[str, str]:
@@ -72,8 +78,9 @@ def test_in_process_and_over_the_socket_are_the_same_byte_for_byte(policy: str, 
 
 
 def test_a_run_twice_gives_the_same_files_and_one_to_repeat_it_by(inputs: Path) -> None:
-    for prefix in ("a", "b"):
-        assert simulate(inputs, "--policy", "easy", "-o", "order=sjf", "-e", prefix).returncode == 0
+    args = ("simulate", "-p", "platform.xml", "-w", "w.json", "--policy", "easy", "-o", "order=sjf", "-e")
+    assert run_cli(*args, "a", cwd=inputs).returncode == 0
+    run_elsewhere([(*args, "b")], cwd=inputs)
     assert texts(inputs, "a") == texts(inputs, "b")
     assert (inputs / "a_summary.json").read_text() == (inputs / "b_summary.json").read_text()
     summary = json.loads((inputs / "a_summary.json").read_text())
@@ -135,34 +142,41 @@ def test_a_deadlock_over_the_wire(farewell: bool, inputs: Path) -> None:
     assert code == (5 if farewell else 4)
 
 
-class Rude:
-    """A REP socket that answers as a test says, once, and then is silent."""
+class Rude(threading.Thread):
+    """A REP socket that hears one message and then does as a test says, and nothing more until the simulator has ended.
 
-    def __init__(self, answer: bytes | None) -> None:
+    It answers, or closes its connection (answer None), or does something else (a function).
+    """
+
+    def __init__(self, answer: bytes | Callable[[], None] | None) -> None:
+        super().__init__(daemon=True)
+        self.answer = answer
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.REP)
+        self.socket.setsockopt(zmq.LINGER, 0)
         self.port = self.socket.bind_to_random_port("tcp://127.0.0.1")
-        self.answer = answer
+        self.has_ended = threading.Event()
 
-    def play(self, directory: Path, *args: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--external"]
-        command += ["-s", f"tcp://127.0.0.1:{self.port}", *args]
-        process = subprocess.Popen(command, cwd=directory, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        try:
-            assert self.socket.poll(20_000)
+    def run(self) -> None:
+        if self.socket.poll(PATIENCE_MS):
             self.socket.recv()
-            if self.answer is not None:
+            if isinstance(self.answer, bytes):
                 self.socket.send(self.answer)
-                time.sleep(0.3)
-            elif "--timeout" not in args:
-                self.socket.close(0)
-            _, errors = process.communicate(timeout=20)
-        finally:
-            process.kill()
-            process.communicate()
-            self.socket.close(0)
-            self.context.term()
-        return process.returncode, errors
+            elif self.answer is not None:
+                self.answer()
+            else:
+                self.socket.close()
+            self.has_ended.wait(PATIENCE_S)
+        self.socket.close()
+        self.context.term()
+
+    def play(self, directory: Path) -> tuple[int, str]:
+        """Simulate for it, without any time limit that could matter. Gives the exit code and what was said."""
+        self.start()
+        done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S))
+        self.has_ended.set()
+        self.join(PATIENCE_S)
+        return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -192,10 +206,14 @@ def test_a_scheduler_that_vanishes(inputs: Path) -> None:
     assert "closed its connection" in errors
 
 
-def test_a_scheduler_that_falls_silent(inputs: Path) -> None:
-    code, errors = Rude(None).play(inputs, "--timeout", "1")
+def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes the message, and a long time passes: on the simulator's clock, not on ours."""
+    passed = [0.0]
+    monkeypatch.setattr(external, "time", SimpleNamespace(monotonic=lambda: passed[-1]))
+    code, errors = Rude(lambda: passed.append(LONG_S)).play(inputs)
     assert code == 4
-    assert "no answer to message 1" in errors
+    assert "no answer to message 1 at tcp://127.0.0.1:" in errors
+    assert f" for {LONG_S:.1f} s (--timeout {LONG_S})" in errors
 
 
 def test_no_scheduler_at_all(inputs: Path) -> None:
@@ -229,28 +247,27 @@ def test_a_journal_of_a_simulation_can_be_replayed_and_explained(inputs: Path) -
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_what_was_written_stays(signum: int, inputs: Path) -> None:
-    write_workload(inputs, random_workload(3, 3000, 8))
     command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
-    process = subprocess.Popen([*command, f"{PUSHY}:Sleepy", "-e", "cut"], cwd=inputs, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + 20
-    while not (inputs / "cut_jobs.csv").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.3)
+    command += [f"{WAITING}:Waits", "-o", "mark=mark", "-e", "cut"]
+    process = subprocess.Popen(command, cwd=inputs, stderr=subprocess.PIPE)
+    wait_until((inputs / "mark").exists, by=process)
     process.send_signal(signum)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 128 + signum
     assert b"Traceback" not in errors
-    assert (inputs / "cut_jobs.csv").read_text().startswith("job_id,")
+    assert (inputs / "cut.part_jobs.csv").read_text().startswith("job_id,")
+    assert not (inputs / "cut_jobs.csv").exists()
 
 
 def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
-    write_workload(inputs, random_workload(3, 4000, 8))
-    quiet = simulate(inputs, "--policy", "easy")
+    """The line is shown now and then; Sleepy makes sure that a fast machine takes as long as that."""
+    write_workload(inputs, random_workload(3, 300, 8))
+    quiet = simulate(inputs, "--policy", f"{PUSHY}:Sleepy")
     assert quiet.returncode == 0
     assert "jobs/s" not in quiet.stderr
     main, terminal = pty.openpty()
-    command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy", "easy"]
-    process = subprocess.Popen(command, cwd=inputs, stderr=terminal, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "pybatsched", "simulate", "-p", "platform.xml", "-w", "w.json", "--policy"]
+    process = subprocess.Popen([*command, f"{PUSHY}:Sleepy"], cwd=inputs, stderr=terminal, stdout=subprocess.DEVNULL)
     os.close(terminal)
     seen = b""
     while True:
@@ -262,8 +279,8 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
             break
         seen += part
     os.close(main)
-    assert process.wait(timeout=20) == 0
-    assert b"of 4,000 jobs, simulated" in seen
+    assert process.wait(PATIENCE_S) == 0
+    assert b"of 300 jobs, simulated" in seen
     assert seen.endswith(b"\r\x1b[K")
 
 
@@ -283,6 +300,8 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--external", "-s", "nonsense"], "cannot connect to nonsense"),
         (["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"], "not both"),
         (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
+        (["--policy", "easy", "--memory-unit", "TB"], "--memory-unit: invalid choice: 'TB'"),
+        (["--policy", "easy", "--memory-unit", "MB"], "--memory-unit: expected a log in SWF among the workloads"),
     ],
 )
 def test_usage_errors_name_the_culprit(args: list[str], said: str, inputs: Path) -> None:
@@ -326,6 +345,28 @@ def test_swf_is_read_directly(tmp_path: Path) -> None:
         ("1", "10.000000", "60.000000"),
         ("2", "70.000000", "30.000000"),
     ]
+
+
+def test_the_unit_of_memory_in_a_log_is_one_of_the_inputs(tmp_path: Path) -> None:
+    """12,000 MB leave at 6 GB/s in two seconds, 12,000 KB in two milliseconds; the urgent job waits so long."""
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 60 4 -1 -1 4 100 12000 1 7 3 -1 2 -1 -1 -1\n")
+    urgent = jobs((2, 5))
+    urgent["jobs"][0] |= {"subtime": 10, "urgent": True}
+    write_workload(tmp_path, urgent, "urgent.json")
+    args = ("--procs", "4", "-w", "log.swf", "-w", "urgent.json", "--policy", "ujfb")
+    for given, unit, starts_at, memory_gb in (
+        (["--memory-unit", "MB"], "MB", "12.000000", "12"),
+        ([], "KB", "10.002000", "0.012"),
+    ):
+        done = run_cli("simulate", *args, *given, "-e", unit, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        (row,) = [row for row in rows(tmp_path / f"{unit}_jobs.csv") if row["workload_name"] == "w1"]
+        assert row["starting_time"] == starts_at
+        assert json.loads((tmp_path / f"{unit}_summary.json").read_text()).get("memory_unit", "KB") == unit
+        classes = run_cli("metrics", unit, "--by", "memory_gb", cwd=tmp_path).stdout
+        assert re.search(rf"^{re.escape(memory_gb)}\s", classes, re.MULTILINE), classes
+    done = run_cli("compare", "KB_summary.json", "MB_summary.json", cwd=tmp_path)
+    assert "the two runs had different inputs: memory_unit" in done.stderr
 
 
 def test_the_seed_goes_to_policies_that_have_one(inputs: Path) -> None:

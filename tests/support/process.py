@@ -2,41 +2,61 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import zmq
 
+from pybatsched import cli
+from support.nursery import Forked
+from support.patience import PATIENCE_MS, PATIENCE_OF_WORK_S, no_longer_than, wait_until
+
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+SCRIPTED = f"{Path(__file__).with_name('scripted.py')}:Scripted"
+
 
 class Server:
     """A running ``pybatsched`` with a port of its own."""
 
     def __init__(self, *args: str, endpoint: str = "tcp://127.0.0.1:*", cwd: Path | None = None) -> None:
-        command = [sys.executable, "-m", "pybatsched", *args, "--endpoint", endpoint]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=cwd)
-        self.errors = ""
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed by __exit__; a file never fills up, as a pipe does
+        self._last_words = ""
+        self.process = Forked([*args, "--endpoint", endpoint], stderr=self._said, cwd=cwd)
         self.endpoint = ""
+
+    @property
+    def errors(self) -> str:
+        """All that it has said so far, on standard error."""
+        if self._said.closed:
+            return self._last_words
+        fd = self._said.fileno()
+        return os.pread(fd, os.fstat(fd).st_size, 0).decode()  # where we read must not move where it writes
 
     def wait_ready(self) -> str:
         """Wait until it listens. Gives the endpoint."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.errors += line
-            if match := re.search(r"waiting for Batsim at (\S+)", line):
-                self.endpoint = match[1]
-                return self.endpoint
-        raise AssertionError(f"the server did not come up: {self.errors}")
+        ready = re.compile(r"waiting for Batsim at (\S+)\n")
+        self.wait_until_it_says(ready)
+        self.endpoint = ready.findall(self.errors)[0]
+        return self.endpoint
 
-    def finish(self, timeout: float = 20.0) -> int:
+    def wait_until_it_says(self, pattern: str | re.Pattern[str]) -> None:
+        """Wait for words of its own."""
+        wait_until(lambda: re.search(pattern, self.errors), by=self.process)
+
+    def finish(self) -> int:
         """Wait for the end. Gives the exit code; `errors` holds all it said."""
-        _, errors = self.process.communicate(timeout=timeout)
-        self.errors += errors
-        return self.process.returncode
+        return self.process.finish()
 
     def send_signal(self, signum: int) -> None:
         self.process.send_signal(signum)
@@ -45,9 +65,10 @@ class Server:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
+        self.process.kill()
+        self.process.finish()
+        self._last_words = self.errors
+        self._said.close()
 
 
 class Peer:
@@ -57,8 +78,8 @@ class Peer:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.REQ)
         self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.RCVTIMEO, 20_000)
-        self._socket.setsockopt(zmq.SNDTIMEO, 20_000)
+        self._socket.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
+        self._socket.setsockopt(zmq.SNDTIMEO, PATIENCE_MS)
         self._socket.connect(endpoint)
 
     def ask(self, raw: bytes) -> bytes:
@@ -83,11 +104,59 @@ class Peer:
         self.vanish()
 
 
-def run_cli(*args: str, cwd: Path | None = None, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
-    """Run a pybatsched command to its end."""
+def run_process(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a pybatsched command to its end in a process of its own, for claims about processes."""
     command = [sys.executable, "-m", "pybatsched", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=False)
 
 
-SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143}
-SCRIPTED = f"{Path(__file__).with_name('scripted.py')}:Scripted"
+_ONE_AFTER_ANOTHER = """
+import json, sys
+from pybatsched import cli
+sys.exit(max(cli.main(args) for args in json.load(sys.stdin)))
+"""
+
+
+def run_elsewhere(commands: Sequence[Sequence[str]], cwd: Path) -> None:
+    """Run commands one after another in one other interpreter: it hashes text in another way, and makes the same."""
+    program = [sys.executable, "-c", _ONE_AFTER_ANOTHER]
+    told = json.dumps(commands)
+    subprocess.run(program, input=told, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=True)
+
+
+def run_cli(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a pybatsched command to its end in this process, which has all modules at hand.
+
+    Its output, its exit code and what it does to files are the same as in a process of its own.
+    """
+    output, errors = io.StringIO(), io.StringIO()
+    with (
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+        contextlib.chdir(cwd or Path.cwd()),
+        _nothing_left_behind(),
+        no_longer_than(PATIENCE_OF_WORK_S),
+    ):
+        try:
+            code = cli.main(args)
+        except SystemExit as stop:  # from argparse
+            assert isinstance(stop.code, int)
+            code = stop.code
+    return subprocess.CompletedProcess(args, code, output.getvalue(), errors.getvalue())
+
+
+@contextlib.contextmanager
+def _nothing_left_behind() -> Iterator[None]:
+    """Put back what signals do, and take away what the file of a policy has brought in."""
+    handlers = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    path = sys.path[:]
+    try:
+        yield
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
+        places = {Path(place) for place in sys.path if place not in path}
+        sys.path[:] = path
+        for name, module in list(sys.modules.items()) if places else ():
+            if Path(getattr(module, "__file__", None) or os.devnull).parent in places:
+                del sys.modules[name]

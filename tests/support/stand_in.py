@@ -4,13 +4,15 @@
 The environment variable STAND_IN makes it misbehave:
 
     early           ends before its first message
-    hang, stubborn  says nothing; stubborn ignores SIGTERM
+    hang, stubborn  says nothing, for ever; stubborn ignores SIGTERM
     crash           ends after its first message has been answered
-    wait            says nothing more after its first message
+    wait            says nothing more after its first message, for ever
     crash-late      ends badly after the simulation
     deadlock-abort  aborts after a deadlock, with its files half written, as with SimGrid 3.25
-    slow-end        ends seconds after its connection
+    slow-end        ends later than a scheduler waits for a peer that has closed its connection
     lose-a-job      leaves a row out
+
+Its process id is in the file STAND_IN_PID as soon as it is what it is to be, its arguments are in STAND_IN_ARGS.
 """
 
 from __future__ import annotations
@@ -18,17 +20,28 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 # Run as a program, so it cannot import its neighbours.
 RECORDING = Path(__file__).parents[1] / "conformance" / "recordings" / "v4" / "plain"
 
 
-def ask_once(endpoint: str, wait_s: float) -> None:
-    """Say one message as Batsim would, hear the answer, and stay for a while."""
+def come_out() -> None:
+    """Say that it is there."""
+    Path(os.environ.get("STAND_IN_PID", os.devnull)).write_text(str(os.getpid()))
+
+
+def stay() -> NoReturn:
+    """Do nothing until it is killed."""
+    while True:
+        signal.pause()
+
+
+def ask_once(endpoint: str, *, then_stay: bool) -> None:
+    """Say one message as Batsim would, hear the answer, and perhaps stay."""
     import zmq
 
     text = (RECORDING / "conversation.jsonl").read_text().splitlines()[0]
@@ -37,7 +50,9 @@ def ask_once(endpoint: str, wait_s: float) -> None:
         socket.connect(endpoint)
         socket.send_string(json.loads(text)["text"])
         socket.recv()
-        time.sleep(wait_s)
+        come_out()
+        if then_stay:
+            stay()
 
 
 def main(args: list[str]) -> int:
@@ -45,31 +60,30 @@ def main(args: list[str]) -> int:
     if "--version" in args:
         print("4.2.1")
         return 0
-    Path(os.environ.get("STAND_IN_PID", os.devnull)).write_text(str(os.getpid()))
     Path(os.environ.get("STAND_IN_ARGS", os.devnull)).write_text("\n".join(args))
+    if how == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if how not in {"crash", "wait"}:
+        come_out()
     if how == "early":
         print("Invalid platform file: no master")
         return 134
-    if how == "hang":
-        time.sleep(600)
-    if how == "stubborn":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        while True:
-            time.sleep(1)
+    if how in {"hang", "stubborn"}:
+        stay()
     if how in {"crash", "wait"}:
-        ask_once(args[args.index("--socket-endpoint") + 1], 600 if how == "wait" else 0)
+        ask_once(args[args.index("--socket-endpoint") + 1], then_stay=how == "wait")
         print("Segmentation fault")
         return 139
-    command = [sys.executable, "-m", "pybatsched", "simulate", "--external", "--timeout", "30", *args]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    print(done.stdout, done.stderr)
+    from pybatsched import cli
+
+    code = cli.main(["simulate", "--external", "--timeout", "0", *args])
     if how == "crash-late":
         return 139
     prefix = args[args.index("-e") + 1]
     if how == "lose-a-job":
         path = Path(f"{prefix}_jobs.csv")
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    if done.returncode == 5:  # Batsim exits with 0 after a deadlock; with older SimGrids it aborts
+    if code == 5:  # Batsim exits with 0 after a deadlock; with older SimGrids it aborts
         if how == "deadlock-abort":
             path = Path(f"{prefix}_jobs.csv")
             path.write_text(path.read_text()[:-1] + "7,w0,d,0.0000")
@@ -77,9 +91,11 @@ def main(args: list[str]) -> int:
             print("\n".join(f"Actor {number} waits" for number in range(40)))
             return 134
         if how == "slow-end":
-            time.sleep(4)
+            from pybatsched.live.connection import GRACE_S
+
+            time.sleep(2 * GRACE_S)
         return 0
-    return done.returncode
+    return code
 
 
 if __name__ == "__main__":

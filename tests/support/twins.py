@@ -60,10 +60,12 @@ class SlowEasy(Twin):
             return
         head = self.queue[0]
         ends = sorted((max(end_at, now), len(job.procs or ())) for end_at, _, job in self.partition.running)
-        shadow = min(
-            (at for at, _ in ends if self.partition.n_free + sum(n for end, n in ends if end <= at) >= head.n_procs),
-            default=math.inf,
-        )
+        shadow, n_free = math.inf, self.partition.n_free
+        for at, n in ends:
+            n_free += n
+            if n_free >= head.n_procs:
+                shadow = at
+                break
         extra = self.partition.n_free + sum(n for end, n in ends if end <= shadow) - head.n_procs
         if shadow == math.inf:
             extra = 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.logs import line, log, real
+from support.patience import PATIENCE_S
 
 from pybatsched.cli import workload as command
 from pybatsched.errors import InputError
@@ -90,6 +91,7 @@ def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, line(1, run=0, requested=4, requested_s=30), "bad", line(1, run=7, requested=3))
     out = tmp_path / "w.json"
     options = ["--lenient", "--size", "requested", "--min-runtime", 2, "--profile", "parallel", "--speed", "1e6"]
+    options += ["--memory-unit", "GB"]
     code, said = run("convert", file, out, *options, "--procs", 16, "--walltimes", "factor:3")
     assert code == 0
     workload = batsim_json.read(out)
@@ -105,12 +107,23 @@ def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
         "walltimes": "factor:3",
         "size": "requested",
         "duplicates": "renumber",
+        "memory_unit": "GB",
         "min_runtime": 2,
         "profile": "parallel",
         "speed": 1e6,
     }
     with pytest.raises(InputError, match="found 1 again"):
         run("convert", file, out, "--lenient", "--min-runtime", 1, "--duplicates", "error")
+
+
+@pytest.mark.parametrize(("option", "unit", "memory_gb"), [([], "KB", 0.0615), (["--memory-unit", "MB"], "MB", 61.5)])
+def test_weeks_keep_the_unit_of_memory(
+    run: Run, tmp_path: Path, option: list[str], unit: str, memory_gb: float
+) -> None:
+    file = log(tmp_path, line(1, 0, requested_kb=61_500), line(2, 2 * WEEK_S))
+    run("convert", file, tmp_path / "w.json", "--week", 1, *option)
+    made = batsim_json.read(tmp_path / "w.json")
+    assert (made.jobs[0]["memory_gb"], made.about["conversion"]["memory_unit"]) == (memory_gb, unit)
 
 
 def weekly(path: Path) -> Path:
@@ -174,6 +187,7 @@ def test_convert_refuses_other_names_and_options_of_logs_for_batsim_files(run: R
     for option in (
         ["--weeks"],
         ["--size", "requested"],
+        ["--memory-unit", "KB"],
         ["--min-runtime", 0],
         ["--speed", 0],
         ["--lenient"],
@@ -303,7 +317,7 @@ def test_the_package_is_light_to_import() -> None:
     """`simulate` loads it at each start: nothing that draws, and no arrays of others."""
     code = "import sys, pybatsched.cli.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
     alone = code.replace("pybatsched.cli.workload", "pybatsched.workload")
-    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stdout == "[]\n"
 
 
@@ -330,3 +344,18 @@ def test_real_logs(run: Run, tmp_path: Path, name: str, n_read: int, n_kept: int
     assert all(job["estimate"] == delays[job["profile"]] == job["walltime"] - 1 for job in made.jobs)
     if name.startswith("DWD"):
         assert sum(job["queue"] == "sx_rout" for job in made.jobs) == 8313
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "most_gb"),
+    [("SX-ACE-2019.swf.gz", "MB", 61.497), ("DWD-SXO-2020-urgentq.swf.gz", "KB", 27.911092)],
+)
+def test_the_memory_of_real_logs_fits_their_machines(
+    run: Run, tmp_path: Path, name: str, unit: str, most_gb: float
+) -> None:
+    """Nodes of SX-ACE have 64 GB, engines of SX-Aurora 48."""
+    out = tmp_path / "w.json.gz"
+    run("convert", real(name), out, "--memory-unit", unit)
+    made = batsim_json.read(out)
+    assert made.about["conversion"]["memory_unit"] == unit
+    assert max(job.get("memory_gb", 0) for job in made.jobs) == most_gb

@@ -16,7 +16,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json
 from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent, step_of
 from pybatsched.workload.model import Workload
-from pybatsched.workload.urgent import offered_load
+from pybatsched.workload.urgent import UrgentJob, offered_load
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -49,6 +49,7 @@ STEPS = [
     Urgent(every_s=5000, busy=0.01),
     Urgent(probability=0.3),
     Urgent(probability=0.3, busy=0.01),
+    Urgent(jobs=(UrgentJob(3, 60, 20_000), UrgentJob(640, 0.5, 0), UrgentJob(1, 60, 20_000))),
     Urgent(share=0.4),
     Moldable(),
 ]
@@ -233,6 +234,73 @@ def test_a_share_is_marked() -> None:
     assert all(place % 2 for place in some)
 
 
+# --- urgent jobs by name ---
+
+
+def test_jobs_by_name() -> None:
+    """Each at its instant, behind who comes then, and named in the order they are given."""
+    before = workload((0, 1, 60), (7200, 2, 60), (7200, 3, 60))
+    given = [[128, 600, 7200], [256, "6.5m", "1h"], [512, 240.5, 7200], [1, "60", 0], [2, "1w", 1e7]]
+    made = step_of(Urgent, {"jobs": given}).applied(before, 0)
+    assert [(job["id"], job["subtime"], job["res"]) for job in made.jobs] == [
+        (1, 0, 1),
+        ("urgent4", 0, 1),
+        ("urgent2", 3600, 256),
+        (2, 7200, 2),
+        (3, 7200, 3),
+        ("urgent1", 7200, 128),
+        ("urgent3", 7200, 512),
+        ("urgent5", 10_000_000, 2),
+    ]
+    assert made.jobs[2] == {
+        "id": "urgent2",
+        "subtime": 3600,
+        "res": 256,
+        "profile": "urgent390",
+        "walltime": 391,
+        "estimate": 390,
+        "urgent": True,
+    }
+    delays = [made.profiles[job["profile"]] for job in made.jobs if "urgent" in job]
+    assert delays == [{"type": "delay", "delay": run_s} for run_s in (60, 390, 600, 240.5, 7 * DAY)]
+    assert made.about["urgent"] == {"injected": 5}
+
+
+def test_jobs_by_name_are_not_drawn() -> None:
+    step = step_of(Urgent, {"jobs": [[128, 600, 7200]]})
+    assert not step.draws
+    assert step.applied(steady(20), 1) == step.applied(steady(20), 2)
+    again = step_of(Urgent, json.loads(step.model_dump_json(exclude_unset=True)))
+    assert again == step
+
+
+@given(
+    jobs=st.lists(st.tuples(st.integers(0, 100), st.integers(1, 640), st.integers(1, 9000)), min_size=1),
+    urgent=st.lists(
+        st.builds(UrgentJob, st.integers(1, 640), st.integers(1, 10**9), st.integers(0, 120 * 10**6)), min_size=1
+    ),
+)
+def test_jobs_by_name_are_there_as_given(jobs: list[tuple[float, int, float]], urgent: list[UrgentJob]) -> None:
+    """Also on Batsim's tick: times of whole microseconds."""
+    wanted = [UrgentJob(n_procs, run_s / 1e6, at / 1e6) for n_procs, run_s, at in urgent]
+    before = workload(*jobs)
+    made = Urgent(jobs=tuple(wanted)).applied(before, 0)
+    by_id = {job["id"]: job for job in made.jobs}
+    found = [by_id[f"urgent{number}"] for number in range(1, len(wanted) + 1)]
+    assert [(job["res"], made.profiles[job["profile"]]["delay"], job["subtime"]) for job in found] == wanted
+    assert len(made.jobs) == len(before.jobs) + len(wanted)
+    place = {job["id"]: index for index, job in enumerate(made.jobs)}
+    order = sorted(range(len(wanted)), key=lambda index: wanted[index].at)  # equal instants: as given
+    assert sorted(range(len(wanted)), key=lambda index: place[f"urgent{index + 1}"]) == order
+
+
+def test_a_job_by_name_that_is_too_large() -> None:
+    step = step_of(Urgent, {"jobs": [[300, 60, 0], [301, 60, "2h"]]})
+    said = r"^here: urgent job 2 of 2, at 7,200 s, has 301 processors: expected at most 300, the machine's$"
+    with pytest.raises(InputError, match=said):
+        step.applied(workload((0, 1, 60), procs=300), 0)
+
+
 # --- moldable types ---
 
 
@@ -264,8 +332,62 @@ def test_types_of_ones_own() -> None:
         (Deadlines, {}, "expected either every or share"),
         (Deadlines, {"share": 0.5, "first": 2}, "first: expected together with every"),
         (Deadlines, {"every": 3, "of": "luck"}, "of: Input should be 'estimate', 'walltime' or 'runtime'"),
-        (Urgent, {}, "expected every_s, probability, or queues and share"),
-        (Urgent, {"every_s": 60, "share": 0.1}, "one of the three ways"),
+        (Urgent, {}, "expected every_s, probability, jobs, or queues and share"),
+        (Urgent, {"every_s": 60, "share": 0.1}, "one of the four ways"),
+        (Urgent, {"every_s": 60, "jobs": [[1, 1, 1]]}, "one of the four ways"),
+        (Urgent, {"probability": 0.1, "jobs": [[1, 1, 1]]}, "one of the four ways"),
+        (Urgent, {"queues": ["a"], "jobs": [[1, 1, 1]]}, "one of the four ways"),
+        (Urgent, {"share": 0.1, "jobs": [[1, 1, 1]]}, "one of the four ways"),
+        (Urgent, {"jobs": [[1, 1, 1]], "busy": 0.5}, "busy: expected with every_s or probability"),
+        (Urgent, {"jobs": [[1, 1, 1]], "kinds": [[1, 1]]}, "kinds: expected with every_s or probability"),
+        (Urgent, {"jobs": []}, "jobs: Tuple should have at least 1 item"),
+        (Urgent, {"jobs": 5}, "jobs: Input should be a valid tuple"),
+        (
+            Urgent,
+            {"jobs": [5, 60, 0]},
+            "jobs.0: expected [processors, seconds, instant], as [256, 390, 86400], found 5",
+        ),
+        (Urgent, {"jobs": [[1, 1, 1, 1]]}, "jobs.0: expected [processors, seconds, instant]"),
+        (
+            Urgent,
+            {"jobs": ["256:390:1d"]},
+            'jobs.0: expected [processors, seconds, instant], as [256, 390, 86400], found "256',
+        ),
+        (
+            Urgent,
+            {"jobs": [[1, 1, 1], [0, 60, 0]]},
+            "jobs.1: processors: expected a whole number from 1 to 2,147,483,647, found 0",
+        ),
+        (Urgent, {"jobs": [[-4, 60, 0]]}, "jobs.0: processors: expected a whole number from 1"),
+        (Urgent, {"jobs": [[True, 60, 0]]}, "processors: expected a whole number from 1 to 2,147,483,647, found true"),
+        (Urgent, {"jobs": [["4", 60, 0]]}, 'processors: expected a whole number from 1 to 2,147,483,647, found "4"'),
+        (Urgent, {"jobs": [[4.5, 60, 0]]}, "processors: expected a whole number from 1 to 2,147,483,647, found 4.5"),
+        (
+            Urgent,
+            {"jobs": [[10**20, 60, 0]]},
+            "processors: expected a whole number from 1 to 2,147,483,647, found 1000",
+        ),
+        (Urgent, {"jobs": [[4, 0, 0]]}, "jobs.0: run time: expected seconds, 1e-06 or more and below 2^53, found 0"),
+        (Urgent, {"jobs": [[4, "0m", 0]]}, "run time: expected seconds, 1e-06 or more"),
+        (Urgent, {"jobs": [[4, 1e-9, 0]]}, "run time: expected seconds, 1e-06 or more and below 2^53, found 1e-09"),
+        (Urgent, {"jobs": [[4, False, 0]]}, "run time: expected seconds, 1e-06 or more and below 2^53, found false"),
+        (Urgent, {"jobs": [[4, None, 0]]}, "run time: expected seconds, 1e-06 or more and below 2^53, found null"),
+        (Urgent, {"jobs": [[4, float("nan"), 0]]}, "run time: expected seconds"),
+        (Urgent, {"jobs": [[4, 60, -1]]}, "jobs.0: instant: expected seconds, 0 or more and below 2^53, found -1"),
+        (
+            Urgent,
+            {"jobs": [[4, 60, "-1h"]]},
+            "instant: expected seconds, or a number with m, h, d or w as in 12h, found -1h",
+        ),
+        (Urgent, {"jobs": [[4, 60, [5]]]}, "instant: expected seconds, 0 or more and below 2^53, found [5]"),
+        (
+            Urgent,
+            {"jobs": [[4, 60, 2**53]]},
+            "instant: expected seconds, 0 or more and below 2^53, found 9007199254740992",
+        ),
+        (Urgent, {"jobs": [[4, 60, 10**30]]}, "instant: expected seconds, 0 or more and below 2^53, found 1000"),
+        (Urgent, {"jobs": [[4, "1e300w", 0]]}, "run time: expected seconds, 1e-06 or more and below 2^53"),
+        (Urgent, {"jobs": [[4, "1e999", 0]]}, "run time: expected seconds, or a number with m, h, d or w"),
         (Urgent, {"queues": ["a"], "busy": 0.5}, "busy: expected with every_s or probability"),
         (Urgent, {"every_s": 60, "kinds": []}, "kinds: Tuple should have at least 1 item"),
         (Urgent, {"every_s": 60, "kinds": [[0, 5]]}, "kinds.0.0: Input should be greater than 0"),
@@ -301,6 +423,11 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
         (("deadlines", "--share", "0.3", "--of", "walltime", "--seed", "4"), Deadlines(share=0.3, of="walltime"), 4),
         (("urgent", "--every", "12h", "--busy", "0.001", "--seed", "2"), Urgent(every_s=DAY / 2, busy=0.001), 2),
         (("urgent", "--probability", "0.1", "--kind", "2:10m"), Urgent(probability=0.1, kinds=((2, 600),)), 0),
+        (
+            ("urgent", "--at", "2:6.5m:12h", "--at", "4:390s:100", "--at", "0640:60:3d"),
+            Urgent(jobs=(UrgentJob(2, 390, DAY / 2), UrgentJob(4, 390, 100), UrgentJob(640, 60, 3 * DAY))),
+            0,
+        ),
         (("urgent", "--queue", "b", "--share", "0.5", "--seed", "9"), Urgent(queues=("b",), share=0.5), 9),
         (("moldable", "--seed", "3"), Moldable(), 3),
     ):
@@ -314,10 +441,21 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
     ("args", "said"),
     [
         (("deadlines", "--every", "3", "--output", "o.xml"), "expected a file name that ends in .json"),
-        (("urgent", "--output", "o.json"), "urgent: expected every_s, probability, or queues and share"),
+        (("urgent", "--output", "o.json"), "urgent: expected every_s, probability, jobs, or queues and share"),
         (("urgent", "--every", "soon", "--output", "o.json"), "--every: expected seconds"),
         (("urgent", "--every", "1h", "--kind", "big", "--output", "o.json"), "--kind big: expected PROCESSORS:SECONDS"),
         (("urgent", "--every", "1h", "--kind", "999:1", "--output", "o.json"), "urgent jobs of 999 processors"),
+        (("urgent", "--every", "1h", "--kind", f"{'9' * 5000}:1", "--output", "o.json"), "expected PROCESSORS:SECONDS"),
+        (("urgent", "--at", "8:60", "--output", "o.json"), "urgent: --at 8:60: expected PROCESSORS:SECONDS:INSTANT"),
+        (("urgent", "--at", "8:60:1:2", "--output", "o.json"), "--at 8:60:1:2: expected PROCESSORS:SECONDS:INSTANT"),
+        (("urgent", "--at=-8:60:1", "--output", "o.json"), "--at -8:60:1: expected PROCESSORS:SECONDS:INSTANT"),
+        (("urgent", "--at", f"{'9' * 5000}:60:1", "--output", "o.json"), "expected PROCESSORS:SECONDS:INSTANT"),
+        (("urgent", "--at", "0:60:1", "--output", "o.json"), "--at 0:60:1: processors: expected a whole number from 1"),
+        (("urgent", "--at", "8:0:1", "--output", "o.json"), "--at 8:0:1: run time: expected seconds, 1e-06 or more"),
+        (("urgent", "--at", "8:60:-1", "--output", "o.json"), "--at 8:60:-1: instant: expected seconds, or a number"),
+        (("urgent", "--at", "8::1", "--output", "o.json"), "--at 8::1: run time: expected seconds"),
+        (("urgent", "--at", "8:60:1e99", "--output", "o.json"), "--at 8:60:1e99: instant: expected seconds, 0 or more"),
+        (("urgent", "--at", "999:60:5", "--output", "o.json"), "w.json: urgent job 1 of 1, at 5 s, has 999 processors"),
         (("moldable", "--type", "1:2", "--output", "o.json"), "--type 1:2: expected FRACTION:LIMIT:SHARE"),
         (("moldable", "--seed", "-1", "--output", "o.json"), "a whole number from 0 on"),
     ],
@@ -328,3 +466,27 @@ def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -
     assert (code, said in errors) == (2, True), errors
     code, _, errors = inject(tmp_path, "moldable", "--output", str(tmp_path / "w.json"))
     assert (code, "is to be read; expected another file" in errors) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("--every", "1h"),
+        ("--probability", "0.1"),
+        ("--busy", "0.5"),
+        ("--kind", "2:60"),
+        ("--queue", "a"),
+        ("--share", "0.5"),
+    ],
+)
+def test_jobs_by_name_go_with_nothing_else(other: tuple[str, str], tmp_path: Path) -> None:
+    batsim_json.write(steady(10), tmp_path / "w.json")
+    code, _, errors = inject(tmp_path, "urgent", "--at", "8:60:5", *other, "--output", str(tmp_path / "o.json"))
+    assert (code, f"urgent: {other[0]}: expected without --at" in errors) == (2, True), errors
+    assert not (tmp_path / "o.json").exists()
+
+
+def test_jobs_by_name_are_told_without_a_seed(tmp_path: Path) -> None:
+    batsim_json.write(steady(10), tmp_path / "w.json")
+    _, said, _ = inject(tmp_path, "urgent", "--at", "8:60:5", "--seed", "7", "--output", str(tmp_path / "o.json"))
+    assert said.splitlines()[0] == "urgent: 1 jobs urgent"

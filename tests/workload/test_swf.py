@@ -24,6 +24,7 @@ from pybatsched.workload.swf import (
     PART,
     RAISED,
     RENUMBERED,
+    MemoryUnit,
     Options,
     read_swf,
     to_workload,
@@ -90,7 +91,12 @@ def test_a_whole_job(tmp_path: Path) -> None:
     assert (report.n_read, report.n_kept, report.tallies) == (2, 2, {})
     assert workload.about == {
         "source": "log.swf",
-        "conversion": {"walltimes": "requested", "size": "allocated", "duplicates": "renumber"},
+        "conversion": {
+            "walltimes": "requested",
+            "size": "allocated",
+            "duplicates": "renumber",
+            "memory_unit": "KB",
+        },
         "report": {"read": 2, "kept": 2, "dropped": 0, "rules": {}},
         "swf_header": {"Version": "2.2", "MaxProcs": "8"},
     }
@@ -105,6 +111,23 @@ def test_memory_is_the_requested_else_the_used(tmp_path: Path) -> None:
     made = trace(tmp_path, line(1, used_kb=500_000), line(2, used_kb=500_000, requested_kb=1_000_000), line(3))
     jobs = to_workload(made)[0].jobs
     assert [job.get("memory_gb") for job in jobs] == [0.5, 1, None]
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"), [("KB", [0.0615, 1, 1.5e-6]), ("MB", [61.5, 1000, 0.0015]), ("GB", [61_500, 1_000_000, 1.5])]
+)
+def test_the_unit_of_memory(unit: MemoryUnit, expected: list[float], tmp_path: Path) -> None:
+    lines = (line(1, requested_kb=61_500), line(2, used_kb=1_000_000), line(3, requested_kb=1.5))
+    made, _ = to_workload(read_swf(log(tmp_path, *lines)), Options(memory_unit=unit))
+    assert [job["memory_gb"] for job in made.jobs] == expected
+    assert [type(job["memory_gb"]) for job in made.jobs] == [type(memory_gb) for memory_gb in expected]
+    assert made.about["conversion"]["memory_unit"] == unit
+    assert load(tmp_path / "log.swf", memory_unit=unit).jobs == made.jobs
+
+
+def test_no_other_unit_of_memory() -> None:
+    with pytest.raises(InputError, match=r"^memory unit: expected one of KB, MB, GB, found 'kb'"):
+        Options(memory_unit="kb")  # type: ignore[arg-type]
 
 
 def test_what_is_dropped_is_counted(tmp_path: Path) -> None:

@@ -1,0 +1,454 @@
+"""Runs that break off, in real processes: what stays, what is told, and what readers make of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.patience import PATIENCE_S, wait_until
+from support.places import PUSHY, ROOT
+from support.process import run_cli
+
+from pybatsched import cli
+from pybatsched.errors import BrokenPromiseError, InputError, PolicyError
+from pybatsched.metrics.runs import read_run, read_what_is_there
+from pybatsched.platform.model import uniform
+from pybatsched.policies import registry
+from pybatsched.report import page
+from pybatsched.results import marks
+from pybatsched.results.marks import SUFFIXES, State
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.run import run_policy
+from pybatsched.workload import load
+
+HALTING = f"{ROOT / 'tests' / 'support' / 'halting.py'}:Halting"
+N_JOBS, N_OVER = 1200, 40
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with a workload of 1,200 jobs that run one after the other."""
+    jobs = [{"id": str(i), "subtime": 0, "res": 1, "profile": "d", "walltime": 3, "user": i % 2} for i in range(N_JOBS)]
+    content = {"nb_res": 1, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 2}}}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def simulate(*more: str, policy: str = HALTING) -> tuple[str, ...]:
+    return ("simulate", "--procs", "1", "-w", "w.json", "--policy", policy, "-e", "out/a", *more)
+
+
+def whole_run() -> dict[str, bytes]:
+    """Make a whole run, in this process; give its files."""
+    before = [(one, signal.getsignal(one)) for one in (signal.SIGINT, signal.SIGTERM)]
+    assert cli.main(list(simulate("-q", policy="fcfs"))) == 0
+    for one, handler in before:
+        signal.signal(one, handler)
+    return results()
+
+
+def results() -> dict[str, bytes]:
+    found = {suffix: Path(f"out/a{suffix}") for suffix in SUFFIXES}
+    return {suffix: path.read_bytes() for suffix, path in found.items() if path.exists()}
+
+
+def names() -> set[str]:
+    return {path.name for path in Path("out").iterdir()}
+
+
+WHOLE = {f"a_{name}" for name in ("jobs.csv", "schedule.csv", "machine_states.csv", "summary.json", "state.json")}
+
+
+@contextlib.contextmanager
+def halted(*more: str) -> Iterator[subprocess.Popen[str]]:
+    """A run that waits in its midst, with so many jobs over."""
+    command = [sys.executable, "-m", "pybatsched", *simulate(*more)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        await_file(Path("halted"), process)
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE_S)
+        Path("halted").unlink(missing_ok=True)
+
+
+def await_file(path: Path, process: subprocess.Popen[str]) -> None:
+    wait_until(path.exists, by=process)
+
+
+def n_rows() -> int:
+    """Count the rows of what there is of a run that are whole."""
+    return max(Path("out/a.part_jobs.csv").read_text().count("\n") - 1, 0)
+
+
+def said(*args: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Run a command in this process. Gives the exit code, and what it says on both ways."""
+    capsys.readouterr()
+    code = cli.main(list(args))
+    return code, *capsys.readouterr()
+
+
+# --- processes ---
+
+
+@pytest.mark.parametrize(
+    ("signum", "told"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted"), (signal.SIGKILL, "broke off")]
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_run_that_is_stopped(
+    is_first: bool, signum: int, told: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    earlier = {} if is_first else whole_run()
+    with halted() as process:
+        mark = marks.read("out/a")
+        assert mark is not None
+        assert (mark.state, mark.is_alive, mark.n_jobs, mark.about["pid"]) == ("running", True, N_JOBS, process.pid)
+        assert results() == earlier
+        notice = f"still running, {n_rows()} of 1,200 jobs so far"
+        assert read_what_is_there("out/a", newest=True).standing.notice == notice
+        code, out, err = said("metrics", "out/a", capsys=capsys)
+        if is_first:
+            assert (code, out.splitlines()[0]) == (7, f"out/a: {notice}")
+            assert err == f"pybatsched: out/a: {notice} (expected whole runs, or --partial)\n"
+        else:
+            assert (code, "still running" in out) == (0, False)
+            assert "out/a: results of an earlier run; the last one: still running (out/a.part_*, shown by" in err
+        process.send_signal(signum)
+        _, words = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == (-signum if signum == signal.SIGKILL else 128 + signum)
+    assert results() == earlier
+    assert names() == ({*WHOLE} if earlier else {"a_state.json"}) | {"a.part_jobs.csv", "a.part_machine_states.csv"}
+    if signum == signal.SIGKILL:
+        n_over = n_rows()
+        assert n_over <= N_OVER
+    else:
+        n_over = N_OVER
+        assert n_rows() == N_OVER
+        where = ", the results of an earlier run stay in out/a_*" if earlier else ""
+        assert f"interrupted after 40 of 1,200 jobs; its files are out/a.part_*{where} (pybatsched metrics" in words
+        assert f"interrupted by signal {signum}" in words
+    notice = f"{told} after {n_over} of 1,200 jobs"
+    code, out, err = said("metrics", "out/a", capsys=capsys)
+    if is_first:
+        assert (code, out.splitlines()[0]) == (7, f"out/a: {notice}")
+    else:
+        assert (code, out.splitlines()[1].split()[:2]) == (0, ["wait_s", "1200"])
+        assert f"out/a: results of an earlier run; the last one: {told}" in err
+    code, out, err = said("metrics", "out/a", "--partial", capsys=capsys)
+    assert (code, out.splitlines()[0], err) == (0, f"out/a: {notice}", "")
+    assert out.splitlines()[2].split()[:2] == ["wait_s", str(n_over)]
+    # The machine's size and the jobs' fields are known, too.
+    assert read_run("out/a", partial=True).n_procs == 1
+    if n_over > 1:
+        code, out, err = said("metrics", "out/a", "--partial", "--by", "user", capsys=capsys)
+        assert [line.split()[0] for line in out.splitlines()[2:]] == ["0", "1"]
+    # The next run that comes to its end leaves nothing of it.
+    whole = whole_run()
+    assert whole == (earlier or whole)
+    assert names() == WHOLE
+    code, out, err = said("metrics", "out/a", capsys=capsys)
+    assert (code, err) == (0, "")
+
+
+def test_a_run_that_goes_on_after_all(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with halted() as process:
+        Path("go").touch()
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err) == (0, "")
+    assert "jobs completed" in out
+    assert names() == WHOLE
+    assert said("metrics", "out/a", capsys=capsys)[0] == 0
+    assert json.loads(Path("out/a_state.json").read_text())["state"] == "finished"
+
+
+def test_two_runs_with_one_prefix(place: Path) -> None:
+    earlier = whole_run()
+    with halted() as process:
+        mark, part = Path("out/a_state.json").read_bytes(), Path("out/a.part_jobs.csv").read_bytes()
+        second = run_cli(*simulate(policy="fcfs"), cwd=place)
+        assert second.returncode == 2
+        assert "-e out/a: another run is writing out/a.part_* right now" in second.stderr
+        assert (Path("out/a_state.json").read_bytes(), results()) == (mark, earlier)
+        assert Path("out/a.part_jobs.csv").read_bytes() == part
+        Path("go").touch()
+        assert process.wait(timeout=PATIENCE_S) == 0
+    assert results().keys() == earlier.keys()
+    assert b"halting.py" in results()["_summary.json"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_policy_that_raises_in_the_midst(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    earlier = {} if is_first else whole_run()
+    done = run_cli(*simulate("-o", "then=raise", "--journal", "a.pbj"), cwd=place)
+    assert done.returncode == 6
+    assert "failed after 40 of 1,200 jobs; its files are out/a.part_*" in done.stderr
+    assert results() == earlier
+    content = json.loads(Path("out/a_state.json").read_text())
+    assert (content["state"], content["n_over"], content["exit_code"]) == ("failed", N_OVER, 6)
+    code, out, _ = said("metrics", "out/a", "--partial", capsys=capsys)
+    lines = out.splitlines()
+    assert (code, lines[0]) == (0, "out/a: failed after 40 of 1,200 jobs")
+    assert re.fullmatch(r"  policy .* broke the rule 'no exception': decide raised ValueError: that is .*", lines[1])
+    code, out, _ = said("explain", "a.pbj", "w0!0", capsys=capsys)
+    assert (code, "ended: COMPLETED_SUCCESSFULLY" in out) == (0, True)
+
+
+def limit_files(n_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_files_that_cannot_grow(is_first: bool, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that must not grow any more, as on a full disk: what fitted is there, and the run has failed."""
+    earlier = {} if is_first else whole_run()
+    command = [sys.executable, "-m", "pybatsched", *simulate(policy="fcfs")]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+        preexec_fn=lambda: limit_files(20_000),
+    )
+    assert done.returncode == 2, done.stderr
+    assert "cannot write the outputs: File too large" in done.stderr
+    assert results() == earlier
+    n_over = n_rows()
+    assert 100 < n_over < N_JOBS
+    code, out, _ = said("metrics", "out/a", "--partial", capsys=capsys)
+    assert (code, out.splitlines()[0]) == (0, f"out/a: failed after {n_over} of 1,200 jobs")
+    assert out.splitlines()[1] == "  cannot write the outputs: File too large"
+
+
+def test_a_deadlock_is_an_end_of_its_own(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such a run has finished; that jobs are left over is told by its exit code and its summary."""
+    whole_run()
+    done = run_cli(*simulate(policy=f"{PUSHY}:Lazy"), cwd=place)
+    assert done.returncode == 5
+    assert names() == WHOLE
+    content = json.loads(Path("out/a_state.json").read_text())
+    assert (content["state"], content["n_jobs"], content["n_over"]) == ("finished", N_JOBS, 0)
+    assert json.loads(Path("out/a_summary.json").read_text())["n_unfinished"] == N_JOBS
+    code, _, err = said("metrics", "out/a", capsys=capsys)
+    assert (code, err) == (0, "")
+
+
+def test_a_signal_comes_too_late_for_results_on_their_way(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = Path.replace
+    n_moved = 0
+
+    def replace(self: Path, target: Path) -> Path:
+        nonlocal n_moved
+        n_moved += 1
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    whole_run()
+    assert n_moved == len(WHOLE) - 1
+    assert names() == WHOLE
+    assert "jobs completed" not in capsys.readouterr().err
+
+
+# --- readers ---
+
+
+@pytest.fixture
+def broken(place: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The prefix of a run that broke off; there is a whole one called out/b."""
+    run_run("out/b", "fcfs")
+    with pytest.raises(PolicyError):
+        run_run("out/a", HALTING, then="raise")
+    return "out/a"
+
+
+def run_run(prefix: str, policy: str, **options: str) -> None:
+    """Run a policy as a library does."""
+    plan = registry.PolicyPlan(registry.find(policy), options)
+    run_policy(Scenario(uniform(1), {"w0": load("w.json")}), plan, Outputs(prefix))
+
+
+NOTICE = "failed after 40 of 1,200 jobs"
+
+
+def test_the_library_refuses_what_is_not_whole_unless_told(broken: str) -> None:
+    with pytest.raises(BrokenPromiseError, match=f"^out/a: {NOTICE}; expected a finished run, or partial=True$"):
+        read_run(broken)
+    run = read_run(broken, partial=True)
+    assert (len(run.records), run.standing.notice, run.label) == (N_OVER, NOTICE, "a")
+    with pytest.raises(BrokenPromiseError, match=NOTICE):
+        read_run("out/a.part")  # by the name of its files it is no more whole
+    assert (read_run("out/b").standing.notice, len(read_run("out/b").records)) == ("", N_JOBS)
+    assert {path.name for path in Path("out").glob("b*")} == {
+        "b_jobs.csv",
+        "b_machine_states.csv",
+        "b_schedule.csv",
+        "b_state.json",
+    }
+
+
+def test_files_without_a_mark_are_taken_as_they_are(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out/a.part_jobs.csv").replace("batsim_jobs.csv")
+    assert len(read_run("batsim").records) == N_OVER
+    code, out, err = said("metrics", "batsim", capsys=capsys)
+    assert (code, out.splitlines()[1].split()[:2], err) == (0, ["wait_s", "40"], "")
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_metrics_against_each_other(partial: bool, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--partial"] if partial else []
+    for runs in (("out/b", "--against", broken), (broken, "--against", "out/b"), ("out/b", broken)):
+        code, out, err = said("metrics", *runs, *flags, capsys=capsys)
+        assert (code, out.splitlines()[0]) == (0 if partial else 7, f"out/a: {NOTICE}")
+        assert (f"out/a: {NOTICE} (expected" in err) is not partial
+
+
+def test_metrics_as_json(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = said("metrics", broken, "out/b", "--json", capsys=capsys)
+    tables = json.loads(out)
+    assert code == 7
+    assert tables["out/a"]["(run)"] == {"state": "failed", "is_alive": False, "n_over": N_OVER, "n_jobs": N_JOBS}
+    assert tables["out/a"]["wait_s"]["n"] == N_OVER
+    assert "(run)" not in tables["out/b"]
+    assert err.startswith(f"out/a: {NOTICE}\n")
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_the_page_says_so_on_top(partial: bool, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--partial"] if partial else []
+    code, out, _ = said("report", "out/b", broken, "--output", "x.html", *flags, capsys=capsys)
+    assert (code, out.splitlines()[0]) == (0 if partial else 7, f"out/a: {NOTICE}")
+    text = Path("x.html").read_text()
+    told = re.findall(r'<p class="broken" role="alert">(.*?)</p>', text)
+    assert len(told) == 1
+    assert re.fullmatch(rf"a: {NOTICE}<small>policy .*halting.py:Halting broke the rule &#x27;no.*</small>", told[0])
+    assert text.index("<h1>") < text.index('<p class="broken"') < text.index("<h2>Summary")
+    code, out, _ = said("report", "out/b", "--output", "y.html", capsys=capsys)
+    assert code == 0
+    assert '<p class="broken"' not in Path("y.html").read_text()
+
+
+def test_names_and_reasons_on_the_page_are_text(broken: str) -> None:
+    state = Path("out/a_state.json")
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"reason": "<script>alert(1)</script>"}))
+    text = page.of_runs([read_run(broken, partial=True)])
+    assert "<script>alert(1)" not in text
+    assert "<small>&lt;script&gt;alert(1)&lt;/script&gt;</small>" in text
+
+
+@pytest.mark.parametrize("kind", ["gantt", "utilisation", "queue", "cdf", "boxes"])
+def test_figures_say_so_on_top(kind: str, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+    reason = json.loads(Path("out/a_state.json").read_text())["reason"]
+    for run, flags, code in ((broken, (), 7), (broken, ("--partial",), 0), ("out/b", (), 0)):
+        found, out, _ = said("plot", kind, run, "--output", "x.svg", *flags, capsys=capsys)
+        assert (found, out) == (code, f"out/a: {NOTICE}\n  {reason}\n" if run == broken else "")
+        assert (f"a: {NOTICE}" in Path("x.svg").read_text()) is (run == broken)
+
+
+@pytest.mark.parametrize("after", ["0", "1"])
+def test_a_run_with_hardly_anything_in_it(after: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PolicyError):
+        run_run("out/a", HALTING, then="raise", after=after)
+    line = f"out/a: failed after {after} of 1,200 jobs"
+    commands = [
+        ("metrics", "out/a"),
+        ("report", "out/a"),
+        *(("plot", kind, "out/a") for kind in ("gantt", "cdf", "boxes")),
+    ]
+    for command in commands:
+        files = () if command[0] == "metrics" else ("--output", "x.svg" if command[0] == "plot" else "x.html")
+        code, out, _ = said(*command, *files, capsys=capsys)
+        assert (code, out.splitlines()[0]) == (7, line), command
+    Path("out/a.part_jobs.csv").unlink()  # killed before it had made any file
+    code, out, _ = said("metrics", "out/a", "--partial", capsys=capsys)
+    assert (code, out.splitlines()[0]) == (0, "out/a: failed after 0 of 1,200 jobs")
+
+
+def test_compare(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole_run()
+    for suffix in ("_jobs.csv", "_summary.json", "_state.json"):
+        Path(f"out/a{suffix}").rename(f"out/b{suffix}")
+    assert run_cli(*simulate("-o", "then=raise"), cwd=place).returncode == 6
+    summaries = ("compare", "out/b_summary.json", "out/a_summary.json")
+    code, out, err = said(*summaries, capsys=capsys)
+    lines = out.splitlines()
+    assert (code, lines[0]) == (7, f"out/a: {NOTICE}")
+    assert err == f"pybatsched: out/a: {NOTICE} (expected whole runs, or --partial)\n"
+    assert ["n_completed", "1,200", "40", "-96.67%"] in [line.split() for line in lines]
+    assert ["utilisation", "1", "1", "="] in [line.split() for line in lines]
+    code, out, err = said(*summaries, "--partial", capsys=capsys)
+    assert (code, out.splitlines(), err) == (0, lines, "")
+    # A condition on what is not known of it fails, as ever.
+    code, _, err = said(*summaries, "--partial", "--fail-if", "n_unfinished > 0", capsys=capsys)
+    assert (code, "n_unfinished has no value in out/a_summary.json" in err) == (7, True)
+    # Earlier results are compared, unless the last run is asked for.
+    whole_run()
+    assert run_cli(*simulate("-o", "then=raise"), cwd=place).returncode == 6
+    code, out, err = said(*summaries, capsys=capsys)
+    assert (code, NOTICE in out) == (0, False)
+    assert f"out/a: results of an earlier run; the last one: {NOTICE} (out/a.part_*, shown by --partial)" in err
+    assert said(*summaries, "--partial", capsys=capsys)[1].splitlines() == lines
+
+
+def test_results_in_two_places_are_read_as_one_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that was killed while its files took their places has finished; the next one tidies up."""
+    whole_run()
+    _, expected, _ = said("metrics", "out/a", "--json", capsys=capsys)
+    moving = sorted(results(), key=SUFFIXES.index)
+    content = json.loads(Path("out/a_state.json").read_text()) | {"moving": moving}
+    Path("out/a_state.json").write_text(json.dumps(content))
+    for suffix in moving[1:]:
+        Path(f"out/a{suffix}").rename(f"out/a.part{suffix}")
+        Path(f"out/a{suffix}").write_text("old")
+    code, out, err = said("metrics", "out/a", "--json", capsys=capsys)
+    assert (code, out, err) == (0, expected, "")
+    code, out, err = said("compare", "out/a_summary.json", "out/a_summary.json", capsys=capsys)
+    assert (code, err) == (0, "")
+    assert run_cli(*simulate("-o", "then=raise"), cwd=place).returncode == 6
+    assert b"old" not in b"".join(results().values())
+    assert said("metrics", "out/a", "--json", capsys=capsys)[:2] == (0, expected)
+
+
+def test_a_table_that_ends_anywhere_is_read_up_to_its_last_whole_row(broken: str) -> None:
+    path = Path("out/a.part_jobs.csv")
+    data = path.read_bytes()
+    n_head = data.index(b"\n") + 1
+    for size in (*range(n_head + 300), *range(len(data) - 300, len(data) + 1)):
+        path.write_bytes(data[:size])
+        run = read_what_is_there(broken)
+        assert len(run.records) == max(data[:size].count(b"\n") - 1, 0)
+        assert run.standing.notice == f"failed after {len(run.records)} of 1,200 jobs"
+    lines = data.splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"1,w0,d\n", *lines[3:]]))
+    with pytest.raises(InputError, match="a.part_jobs.csv, line 4: the row is cut short"):  # that is damage
+        read_what_is_there(broken)
+
+
+def test_a_row_with_lines_in_it_that_breaks_off(broken: str) -> None:
+    path = Path("out/a.part_jobs.csv")
+    text = path.read_text()
+    path.write_text(text + text.splitlines()[-1].removesuffix('""') + '"a note\nof two')
+    assert len(read_what_is_there(broken).records) == N_OVER
+    path.write_text(text + text.splitlines()[-1].removesuffix('""') + '"a note\n')
+    assert len(read_what_is_there(broken).records) == N_OVER
+
+
+def test_the_states_are_those_of_the_documents() -> None:
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("simulator.md", "metrics.md", "reports.md"))
+    for state in State:
+        assert f"`{state}`" in pages

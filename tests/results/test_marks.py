@@ -1,0 +1,216 @@
+"""What the mark of a run says, and which files a reader gets by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pybatsched.errors import InputError
+from pybatsched.results import marks
+from pybatsched.results.marks import Found, Mark, Standing, State, find, read, steadily
+from pybatsched.results.writing import Results
+
+
+def mark(state: str, **members: Any) -> str:
+    head = {"format": "pybatsched-state", "format_version": 1, "state": state, "n_jobs": 54034}
+    return json.dumps(head | members)
+
+
+@pytest.mark.parametrize(
+    ("state", "n_over", "is_alive", "told"),
+    [
+        (State.RUNNING, 40, True, "still running, 40 of 54,034 jobs so far"),
+        (State.RUNNING, None, True, "still running"),
+        (State.RUNNING, 40, False, "broke off after 40 of 54,034 jobs"),
+        (State.RUNNING, None, False, "broke off"),
+        (State.INTERRUPTED, 40, False, "interrupted after 40 of 54,034 jobs"),
+        (State.FAILED, 12345, False, "failed after 12,345 of 54,034 jobs"),
+    ],
+)
+def test_words(state: State, n_over: int | None, is_alive: bool, told: str) -> None:
+    assert Mark(state, 54034, n_over, "", {}, is_alive=is_alive).told() == told
+    if n_over is not None:
+        assert Mark(state, 54034, None, "", {}, is_alive=is_alive).told(n_over) == told
+
+
+def test_there_is_nothing_to_be_said_of_whole_runs() -> None:
+    finished, broken = Mark(State.FINISHED, 3, 3, "", {}), Mark(State.FAILED, 3, 1, "a reason", {})
+    for one in (Found("a", None, is_whole=True), Found("a", finished, is_whole=True)):
+        assert one.standing("a", 3) == Standing("a")
+        assert (one.standing("a", 3).notice, one.standing("a", 3).reason, one.standing("a", 3).remark) == ("", "", "")
+    newer = Found("a", broken, is_whole=True).standing("a", 3)
+    assert (newer.notice, newer.reason) == ("", "")
+    assert (
+        newer.remark
+        == "results of an earlier run; the last one: failed after 1 of 3 jobs (a.part_*, shown by --partial)"
+    )
+    partial = Found("a.part", broken, is_whole=False).standing("a", 2)
+    assert (partial.notice, partial.reason, partial.remark) == ("failed after 2 of 3 jobs", "a reason", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "expected the state of a run in JSON"),
+        ("[" * 100_000, "expected the state of a run in JSON"),
+        ("[]", "expected a JSON object with format 'pybatsched-state'"),
+        ('{"format": "mine"}', "expected a JSON object with format 'pybatsched-state'"),
+        (mark("running", format_version=2), "format_version is 2; expected 1"),
+        (mark("dancing"), "state is 'dancing'; expected one of running, interrupted, failed, finished"),
+        (mark("failed", n_jobs="many"), "n_jobs is 'many'; expected a number of jobs"),
+        (mark("failed", n_over="some"), "n_over is 'some'; expected a number of jobs"),
+        (mark("finished", moving=["_home"]), "moving is ['_home']; expected some of _jobs.csv"),
+        (mark("finished", moving="_jobs.csv"), "moving is '_jobs.csv'; expected some of _jobs.csv"),
+    ],
+)
+def test_bad_marks_name_the_file_and_the_member(text: str, said: str, tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    Path(f"{prefix}_state.json").write_text(text)
+    with pytest.raises(InputError) as error:
+        read(prefix)
+    assert f"a_state.json: {said}" in str(error.value)
+    with Results(prefix) as results, pytest.raises(InputError) as error:  # it may be a file of somebody else
+        results.begin(3)
+    assert f"a_state.json: {said}" in str(error.value)
+    assert Path(f"{prefix}_state.json").read_text() == text
+
+
+def test_no_mark(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    assert read(prefix) is None
+    Path(f"{prefix}_state.json").write_text(" \n")
+    assert read(prefix) is None
+    Path(f"{prefix}_state.json").unlink()
+    Path(f"{prefix}_state.json").mkdir()
+    assert read(prefix) is None
+    assert find(prefix) == find(prefix, newest=True) == Found(prefix, None, is_whole=True)
+
+
+def test_who_runs_has_the_lock(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    Path(f"{prefix}_state.json").write_text(mark("running"))
+    one = read(prefix)
+    assert one is not None
+    assert (one.state, one.is_alive, one.told(7)) == (State.RUNNING, False, "broke off after 7 of 54,034 jobs")
+    with Results(prefix) as results:
+        results.begin(54034)
+        one = read(prefix)
+        assert one is not None
+        assert (one.state, one.is_alive, one.told(7)) == (State.RUNNING, True, "still running, 7 of 54,034 jobs so far")
+
+
+@pytest.mark.parametrize("state", ["running", "interrupted", "failed"])
+def test_whole_results_come_before_newer_ones_that_are_not(state: str, tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    Path(f"{prefix}_state.json").write_text(mark(state))
+    for newest in (False, True):
+        one = find(prefix, newest=newest)
+        assert (one.prefix, one.is_whole) == (f"{prefix}.part", False)
+        assert one.path("_jobs.csv") == Path(f"{prefix}.part_jobs.csv")
+        assert find(f"{prefix}.part", newest=newest) == one  # by its own name it is no more whole
+    Path(f"{prefix}_jobs.csv").touch()
+    whole = find(prefix)
+    assert (whole.prefix, whole.is_whole) == (prefix, True)
+    assert whole.path("_jobs.csv") == Path(f"{prefix}_jobs.csv")
+    assert find(prefix, newest=True) == one
+
+
+def test_a_finished_run_is_where_its_prefix_says(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a.part")  # whoever likes such names
+    for text in (mark("finished"), ""):
+        Path(f"{prefix}_state.json").write_text(text)
+        assert (find(prefix).prefix, find(prefix).is_whole) == (prefix, True)
+    Path(f"{tmp_path}/a_state.json").write_text(mark("finished"))
+    assert (find(prefix).prefix, find(prefix).is_whole) == (prefix, True)
+
+
+def write(prefix: str, name: str) -> None:
+    """Make a whole run whose files have a name in them."""
+    with Results(prefix) as results:
+        results.begin(1)
+        for suffix in ("_jobs.csv", "_summary.json"):
+            Path(f"{results.part}{suffix}").write_text(name)
+        results.finish()
+
+
+def test_files_that_are_replaced_while_they_are_read_are_read_again(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    write(prefix, "old")
+    todo = ["new", "newer"]
+
+    def look(found: Found) -> list[str]:
+        jobs = found.path("_jobs.csv").read_text()
+        if todo:
+            write(prefix, todo.pop(0))
+        return [jobs, found.path("_summary.json").read_text()]
+
+    assert steadily(prefix, look) == ["newer", "newer"]
+    assert not todo
+
+
+def test_an_error_while_files_are_replaced_is_no_error(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    write(prefix, "old")
+    todo = ["new"]
+
+    def look(found: Found) -> str:
+        if todo:
+            write(prefix, todo.pop(0))
+            raise InputError("gone")
+        return found.path("_jobs.csv").read_text()
+
+    assert steadily(prefix, look) == "new"
+
+    def complain(_found: Found) -> str:
+        raise InputError("gone for good")
+
+    with pytest.raises(InputError, match="gone for good"):
+        steadily(prefix, complain)
+
+
+def test_who_is_overtaken_all_the_time_gives_up(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    write(prefix, "0")
+    n = 0
+
+    def look(_found: Found) -> None:
+        nonlocal n
+        n += 1
+        write(prefix, str(n))
+
+    with pytest.raises(InputError, match="replaced faster than they can be read"):
+        steadily(prefix, look)
+
+
+def test_files_that_take_their_places_while_they_are_read(tmp_path: Path) -> None:
+    """The mark says that files are on the move; each is found under the one name or the other, and none is missed."""
+    prefix = str(tmp_path / "a")
+    Path(f"{prefix}_state.json").write_text(mark("finished", moving=["_jobs.csv", "_summary.json"]))
+    for suffix in ("_jobs.csv", "_schedule.csv", "_summary.json"):
+        Path(f"{prefix}{suffix}").write_text("old")
+    for suffix in ("_jobs.csv", "_summary.json"):
+        Path(f"{prefix}.part{suffix}").write_text("new")
+    todo = ["_jobs.csv", "_summary.json"]
+    n_looks = 0
+
+    def look(found: Found) -> list[str]:
+        nonlocal n_looks
+        n_looks += 1
+        paths = [found.path(suffix) for suffix in ("_jobs.csv", "_summary.json")]
+        assert not found.path("_schedule.csv").exists()  # which the new run has not written
+        if todo:
+            suffix = todo.pop(0)
+            Path(f"{prefix}.part{suffix}").replace(f"{prefix}{suffix}")
+        return [path.read_text() if path.exists() else "missed" for path in paths]
+
+    assert find(prefix).is_whole
+    assert steadily(prefix, look) == ["new", "new"]
+    assert n_looks == 3
+
+
+def test_the_order_in_which_files_take_their_places() -> None:
+    assert marks.SUFFIXES[0] == marks.JOBS
+    assert marks.SUFFIXES[-1] == marks.SUMMARY  # scripts that wait for it find the others

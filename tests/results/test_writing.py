@@ -1,0 +1,306 @@
+"""New results replace old ones when they are complete, wherever their writer is stopped."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.errors import InputError, Interrupted, PolicyError
+from pybatsched.results import marks
+from pybatsched.results.marks import JOBS, LOG, SUFFIXES, State, find
+from pybatsched.results.writing import Results
+
+
+class Killed(BaseException):
+    """The writer's process is gone."""
+
+
+def write(results: Results, name: str, suffixes: frozenset[str]) -> None:
+    results.begin(1)
+    for suffix in suffixes:
+        Path(f"{results.part}{suffix}").write_text(name)
+    results.finish()
+
+
+def seen(prefix: str, *, newest: bool = False) -> dict[str, str]:
+    """Give the content of each file that a reader of a prefix sees."""
+    found = find(prefix, newest=newest)
+    paths = {suffix: found.path(suffix) for suffix in SUFFIXES}
+    return {suffix: path.read_text() for suffix, path in paths.items() if path.exists()}
+
+
+@contextmanager
+def killed_at(step: int) -> Iterator[list[str]]:
+    """Stop before the given change of a file, and let nothing happen after it. Gives the changes that were made."""
+    made: list[str] = []
+
+    def change(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*args: Any, **how: Any) -> Any:
+            if len(made) == step:
+                raise Killed
+            made.append(name)
+            return real(*args, **how)
+
+        return changed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", change("replace", Path.replace))
+        patch.setattr(Path, "unlink", change("unlink", Path.unlink))
+        patch.setattr(os, "pwrite", change("write", os.pwrite))
+        yield made
+
+
+some_files = st.frozensets(st.sampled_from([one for one in SUFFIXES if one != LOG])).map(lambda found: found | {JOBS})
+
+
+@given(st.lists(st.tuples(some_files, st.integers(0, 40)), max_size=4), some_files)
+def test_writers_that_are_killed_anywhere_leave_one_whole_run(
+    killed: list[tuple[frozenset[str], int]], last: frozenset[str]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = f"{folder}/a"
+        with Results(prefix) as results:
+            write(results, "first", frozenset({JOBS, "_schedule.csv"}))
+        whole = {JOBS: "first", "_schedule.csv": "first"}
+        for number, (suffixes, step) in enumerate(killed):
+            results = Results(prefix).__enter__()
+            with killed_at(step), suppress(Killed):
+                write(results, f"killed {number}", suffixes)
+            if results.state is State.FINISHED:
+                whole = dict.fromkeys(suffixes, f"killed {number}")
+            results.state = State.FINISHED  # the dead write no more
+            results.__exit__(None, None, None)
+            assert find(prefix).is_whole
+            assert seen(prefix) == whole
+        # The next one that fails changes nothing, and the next one that does not replaces all.
+        with pytest.raises(ZeroDivisionError), Results(prefix) as results:
+            results.begin(1)
+            Path(f"{results.part}_jobs.csv").write_text("broken")
+            raise ZeroDivisionError
+        assert seen(prefix) == whole
+        assert seen(prefix, newest=True) == {JOBS: "broken"}
+        with Results(prefix) as results:
+            write(results, "last", last)
+        assert seen(prefix) == dict.fromkeys(last, "last")
+        assert {path.name for path in Path(folder).iterdir()} == {"a_state.json", *(f"a{one}" for one in last)}
+
+
+def test_what_a_run_left_aside_is_not_taken_for_the_next_ones(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    with pytest.raises(ZeroDivisionError), Results(prefix) as results:
+        results.begin(1)
+        for suffix in (JOBS, "_schedule.csv"):
+            Path(f"{results.part}{suffix}").write_text("broken")
+        raise ZeroDivisionError
+    assert seen(prefix) == {JOBS: "broken", "_schedule.csv": "broken"}
+    with Results(prefix) as results:
+        results.begin(1)
+        assert seen(prefix) == {}
+        Path(f"{results.part}_jobs.csv").write_text("new")
+        results.finish()
+    assert seen(prefix) == {JOBS: "new"}
+
+
+def test_every_step_is_tried(tmp_path: Path) -> None:
+    """The steps above are more than there are, so that the last ones are not left out."""
+    with killed_at(1000) as made, Results(str(tmp_path / "a")) as results:
+        write(results, "x", frozenset(SUFFIXES))
+    assert {*made} == {"write", "unlink", "replace"}
+    assert len(made) <= 40
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "reason", "code"),
+    [
+        (Interrupted(signal.SIGTERM), "interrupted", "signal 15", 143),
+        (Interrupted(signal.SIGINT), "interrupted", "signal 2", 130),
+        (KeyboardInterrupt(), "interrupted", "KeyboardInterrupt", 130),
+        (InputError("no\nroom"), "failed", "no", 2),
+        (PolicyError("bad", policy="p", rule="r"), "failed", "policy p broke the rule 'r': bad", 6),
+        (ZeroDivisionError("by zero"), "failed", "ZeroDivisionError: by zero", 1),
+        (ValueError("x" * 500), "failed", "ValueError: " + "x" * 288, 1),
+        (None, "failed", "left before its end", 1),
+    ],
+)
+def test_how_a_run_ends_is_marked(
+    error: BaseException | None, state: str, reason: str, code: int, tmp_path: Path
+) -> None:
+    prefix = str(tmp_path / "new" / "a")
+    results = Results(prefix, {"inputs": {"workloads": []}})
+    with results:
+        results.begin(54034, 128)
+        running = json.loads(Path(f"{prefix}_state.json").read_text())
+        assert (running["state"], running["n_jobs"], running["n_procs"]) == ("running", 54034, 128)
+        assert running["pid"] == os.getpid()
+        assert running.keys() >= {"host", "started"}
+        results.n_over = 40
+        if error is not None:
+            results.__exit__(type(error), error, None)
+    content = json.loads(Path(f"{prefix}_state.json").read_text())
+    assert content == {
+        "format": "pybatsched-state",
+        "format_version": 1,
+        "state": state,
+        "n_jobs": 54034,
+        "n_over": 40,
+        "reason": reason,
+        "exit_code": code,
+        "inputs": {"workloads": []},
+        "n_procs": 128,
+    }
+    assert results.told() == f"{state} after 40 of 54,034 jobs"
+
+
+def test_the_mark_of_a_finished_run_is_always_the_same(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with Results(str(tmp_path / name), {"inputs": name}) as results:
+            results.n_over = 29
+            results.begin(30, 8)
+            Path(f"{results.part}_jobs.csv").touch()
+            results.finish()
+    text = (tmp_path / "a_state.json").read_text()
+    assert text == (tmp_path / "b_state.json").read_text()
+    assert json.loads(text) == {
+        "format": "pybatsched-state",
+        "format_version": 1,
+        "state": "finished",
+        "n_jobs": 30,
+        "n_over": 29,
+    }
+
+
+def test_the_mark_can_be_read_at_any_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mark that is shorter than the last one is written over it, and then the rest is cut off."""
+    prefix, read = str(tmp_path / "a"), []
+    real = os.ftruncate
+
+    def truncate(fd: int, size: int) -> None:
+        mark = marks.read(prefix)
+        assert mark is not None
+        read.append((str(mark.state), mark.moving))
+        real(fd, size)
+
+    monkeypatch.setattr(os, "ftruncate", truncate)
+    with Results(prefix, {"inputs": "x" * 5000}) as results:
+        write(results, "x", frozenset({JOBS}))
+    assert read == [("running", ()), ("finished", (JOBS,)), ("finished", ())]
+
+
+def test_a_run_that_does_not_begin_leaves_all_as_it_was(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    with Results(prefix) as results:
+        write(results, "old", frozenset({JOBS}))
+    before = Path(f"{prefix}_state.json").read_text()
+    with pytest.raises(ZeroDivisionError), Results(prefix):
+        raise ZeroDivisionError
+    assert (seen(prefix), Path(f"{prefix}_state.json").read_text()) == ({JOBS: "old"}, before)
+    with pytest.raises(ZeroDivisionError), Results(str(tmp_path / "new" / "b")):
+        raise ZeroDivisionError
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a_jobs.csv", "a_state.json"]
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    with Results(prefix) as results:
+        results.begin(1)
+        with pytest.raises(InputError, match=r"a: another run is writing \S+a.part_\* right now"), Results(prefix):
+            pass
+        Path(f"{results.part}_jobs.csv").write_text("mine")
+        results.finish()
+        with pytest.raises(InputError, match="another run"), Results(prefix):  # not before it has left
+            pass
+    assert seen(prefix) == {JOBS: "mine"}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_directory_in_the_way_is_noticed_before_the_run(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"a{suffix}").mkdir()
+    with (
+        pytest.raises(InputError, match=f"cannot write .*a{suffix}: it is a directory"),
+        Results(str(tmp_path / "a")) as results,
+    ):
+        results.begin(1)
+    assert [path.name for path in tmp_path.iterdir()] == [f"a{suffix}"]
+
+
+def test_results_that_somebody_takes_away(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    with pytest.raises(InputError, match=r"a.part_jobs.csv is gone"), Results(prefix) as results:
+        results.begin(1)
+        results.finish()
+    mark = marks.read(prefix)
+    assert mark is not None
+    assert (mark.state, mark.reason.endswith("a.part_jobs.csv is gone; somebody has taken it away")) == ("failed", True)
+
+
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_no_room_for_the_first_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "pwrite", full)
+    with (
+        pytest.raises(InputError, match="cannot write .*a_state.json: No space left on device"),
+        Results(str(tmp_path / "a")) as results,
+    ):
+        results.begin(1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_half_a_mark_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:20], at))
+    with (
+        pytest.raises(InputError, match="cannot write .*a_state.json: the disk is full"),
+        Results(str(tmp_path / "a")) as results,
+    ):
+        results.begin(1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_room_for_the_last_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nobody has the lock of a run that says that it runs: it broke off."""
+    prefix = str(tmp_path / "a")
+    with pytest.raises(ZeroDivisionError), Results(prefix) as results:
+        results.begin(3)
+        monkeypatch.setattr(os, "pwrite", full)
+        raise ZeroDivisionError
+    mark = marks.read(prefix)
+    assert mark is not None
+    assert mark.told(2) == "broke off after 2 of 3 jobs"
+
+
+def test_results_that_cannot_take_their_places_are_still_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prefix = str(tmp_path / "a")
+    with monkeypatch.context() as patch, Results(prefix) as results:
+        results.begin(1)
+        for suffix in (JOBS, "_summary.json"):
+            Path(f"{results.part}{suffix}").write_text("new")
+        patch.setattr(Path, "replace", full)
+        with pytest.raises(InputError, match="the results are whole, but .* cannot take its place: No space"):
+            results.finish()
+    assert find(prefix).is_whole
+    assert seen(prefix) == {JOBS: "new", "_summary.json": "new"}
+
+
+def test_what_batsim_said_stays_until_another_batsim_speaks(tmp_path: Path) -> None:
+    prefix = str(tmp_path / "a")
+    with Results(prefix) as results:
+        write(results, "one", frozenset({JOBS, LOG}))
+    with Results(prefix) as results:
+        write(results, "two", frozenset({JOBS}))
+    assert (tmp_path / "a_batsim.log").read_text() == "one"
+    with Results(prefix) as results:
+        write(results, "three", frozenset({JOBS, LOG}))
+    assert (tmp_path / "a_batsim.log").read_text() == "three"

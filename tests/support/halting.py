@@ -1,0 +1,43 @@
+"""A policy that halts in the midst of a run, at a job that can be told beforehand, until it is told to go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+from pybatsched.core import decisions as d
+from pybatsched.core.jobs import Job
+from pybatsched.policies.local import LocalPolicy, QueueOptions
+from pybatsched_schedulers.easy import EasyScheduler
+
+
+class HaltingOptions(QueueOptions):
+    """Where to halt, and what then: raise, or touch the file `halted` and wait for the file `go`."""
+
+    after: int = 40
+    then: Literal["wait", "raise"] = "wait"
+    halted: str = "halted"
+    go: str = "go"
+
+
+class Halting(LocalPolicy):
+    """EASY that halts when so many jobs have ended."""
+
+    Options = HaltingOptions
+    scheduler = EasyScheduler
+    n_ended = 0
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        super().on_job_ended(job, now)
+        self.n_ended += 1
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        if self.n_ended == self.options.after:
+            if self.options.then == "raise":
+                raise ValueError("that is enough")
+            Path(self.options.halted).touch()
+            while not Path(self.options.go).exists():
+                time.sleep(0.01)
+        return super().decide(now)

@@ -1,0 +1,148 @@
+"""Processes that begin with all modules loaded: a new interpreter needs most of a second to load them, a fork does not.
+
+One process of this module, the nursery, has loaded `pybatsched` and does nothing but fork. Each fork is a process like
+``python -m pybatsched``, with signals, files, an exit code and an end of its own.
+"""
+
+from __future__ import annotations
+
+import array
+import functools
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from support.patience import PATIENCE_S
+
+_MAX_BYTES = 2**20  # of arguments and environment
+
+
+class Forked:
+    """A ``pybatsched`` that the nursery has started; of what `subprocess.Popen` has, what tests need."""
+
+    def __init__(self, args: Sequence[str], *, stderr: IO[bytes], cwd: Path | None = None) -> None:
+        self.returncode: int | None = None
+        self._news, news = os.pipe()
+        request = {"args": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(os.environ)}
+        socket.send_fds(_nursery().channel, [json.dumps(request).encode()], [stderr.fileno(), news])
+        os.close(news)
+        self.pid = self._hear()
+
+    def _hear(self) -> int:
+        """Wait for the next number from who keeps it: its process id, then its wait status."""
+        ready, _, _ = select.select([self._news], [], [], PATIENCE_S)
+        if not ready:
+            raise subprocess.TimeoutExpired("a process of the nursery", PATIENCE_S)
+        (number,) = array.array("i", os.read(self._news, array.array("i").itemsize))
+        return number
+
+    def poll(self) -> int | None:
+        """Give the exit code, None while it runs."""
+        if self.returncode is None and select.select([self._news], [], [], 0)[0]:
+            self.finish()
+        return self.returncode
+
+    def finish(self) -> int:
+        """Wait for the end, for PATIENCE_S at most. Gives the exit code."""
+        if self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(self._hear())
+            os.close(self._news)
+        return self.returncode
+
+    def send_signal(self, signum: int) -> None:
+        """Send a signal, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+
+class _Nursery:
+    """Our end of the nursery."""
+
+    def __init__(self) -> None:
+        self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            command = [sys.executable, "-m", "support.nursery", str(theirs.fileno())]
+            folder = Path(__file__).parents[1]
+            self._process = subprocess.Popen(command, cwd=folder, pass_fds=[theirs.fileno()])
+
+    def close(self) -> None:
+        self.channel.close()
+        self._process.wait(PATIENCE_S)
+
+
+@functools.cache
+def _nursery() -> _Nursery:
+    return _Nursery()
+
+
+def close() -> None:
+    """Close the nursery, if there is one."""
+    if _nursery.cache_info().currsize:
+        _nursery().close()
+        _nursery.cache_clear()
+
+
+# ------------------------------------------------------------------------------------------------ in the nursery itself
+
+
+def _tend(channel: socket.socket) -> int:
+    """Fork for every request until the channel is closed. In a fork: run the command and give its exit code."""
+    from pybatsched import cli
+    from pybatsched.policies import registry
+
+    registry.available()
+    gc.freeze()  # what a fork never collects, it does not have to copy
+    keepers: list[int] = []
+    while True:
+        raw, fds, _, _ = socket.recv_fds(channel, _MAX_BYTES, 2)
+        if not raw:
+            for keeper in keepers:
+                os.waitpid(keeper, 0)
+            return 0
+        keeper = os.fork()
+        if not keeper:
+            channel.close()
+            return cli.main(_become(json.loads(raw), *fds))
+        keepers.append(keeper)
+        for fd in fds:
+            os.close(fd)
+
+
+def _become(request: dict[str, Any], stderr: int, news: int) -> list[str]:
+    """Fork once more, with one process to keep the other and tell of its end. In the other, give its arguments."""
+    pid = os.fork()
+    if pid:
+        os.write(news, array.array("i", [pid]))
+        _, status = os.waitpid(pid, 0)
+        os.write(news, array.array("i", [status]))
+        os._exit(0)
+    os.close(news)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    os.dup2(0, 1)
+    os.dup2(stderr, 2)
+    os.close(stderr)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    sys.path[0] = request["cwd"]  # as with python -m
+    args: list[str] = request["args"]
+    sys.argv[1:] = args
+    return args
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for pytest, which closes the channel
+    sys.exit(_tend(socket.socket(fileno=int(sys.argv[1]))))

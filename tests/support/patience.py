@@ -1,0 +1,56 @@
+"""How long a test waits for what must come: one limit for all, so long that only what never comes reaches it.
+
+A test waits for the event itself, never for a time in which it should have come. What must take too long in a test (a
+cell beyond its `timeout_s`, a peer that falls silent) never ends by itself, so that any machine is fast enough.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, NoReturn, Protocol
+
+PATIENCE_S: Final = float(os.environ.get("PYBATSCHED_PATIENCE", "60"))
+PATIENCE_MS: Final = round(1000 * PATIENCE_S)
+#: For a whole command, which is not one event but a lot of work.
+PATIENCE_OF_WORK_S: Final = 10 * PATIENCE_S
+_LOOK_S: Final = 0.01
+
+
+class Process(Protocol):
+    """A process that may have ended."""
+
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Give its exit code, None while it runs."""
+
+
+def wait_until(happened: Callable[[], object], *, by: Process | None = None) -> None:
+    """Wait until something has happened. Fails after PATIENCE_S, or when the process that is to do it has ended."""
+    give_up_at = time.monotonic() + PATIENCE_S
+    problem = f"it has not happened within {PATIENCE_S:g} s (see PYBATSCHED_PATIENCE)"
+    while not happened():
+        # Whoever has ended may have done it just before.
+        assert by is None or by.poll() is None or happened(), f"its process ended with {by.returncode} before"
+        assert time.monotonic() < give_up_at, problem
+        time.sleep(_LOOK_S)
+
+
+@contextlib.contextmanager
+def no_longer_than(limit_s: float) -> Iterator[None]:
+    """Do something in this process, for so long at most; then TimeoutError is raised in the midst of it."""
+
+    def too_long(*_: object) -> NoReturn:
+        raise TimeoutError(f"it has not ended within {limit_s:g} s (see PYBATSCHED_PATIENCE)")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,83 @@
+"""What `make` sets up before it runs something: `make demo` what the demo needs, `make test` the rest, each once."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+from support.packages import needed_for
+from support.patience import PATIENCE_S
+from support.places import ROOT
+
+FOR_DEMO, FOR_TESTS = "--editable '.[report]'", "--editable '.[dev]'"
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A directory with what make looks at, and nothing set up."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / ".venv").mkdir()
+    return tmp_path
+
+
+def installs(clone: Path, *goals: str) -> list[str]:
+    """Tell what make would install in .venv, in this order, and in which order whatever it does at the same time."""
+    shown = subprocess.run(
+        ["make", "-n", *goals], cwd=clone, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    ).stdout
+    return re.findall(
+        r"^PIP_CONSTRAINT=constraints.txt .venv/bin/python -m pip install .*(--editable .*)$", shown, re.MULTILINE
+    )
+
+
+def set_up(clone: Path, goal: str) -> None:
+    """Leave behind what make leaves when it has set up something."""
+    shown = subprocess.run(
+        ["make", "-n", goal], cwd=clone, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    ).stdout
+    (stamps,) = re.findall(r"^touch (.*)$", shown, re.MULTILINE)
+    for stamp in stamps.split():
+        (clone / stamp).touch()
+
+
+def test_the_demo_installs_what_it_needs_and_tests_the_rest(clone: Path) -> None:
+    assert installs(clone, "demo") == [FOR_DEMO]
+    assert installs(clone, "lint", "types") == [FOR_TESTS]
+    assert installs(clone, "demo", "lint") == [FOR_DEMO, FOR_TESTS]
+    assert installs(clone, "lint", "demo") == [FOR_DEMO, FOR_TESTS]  # never both at once, in whatever order
+
+
+@pytest.mark.parametrize("first", ["demo", "ready"])
+def test_nothing_is_installed_twice(first: str, clone: Path) -> None:
+    set_up(clone, f".venv/{first}")
+    assert installs(clone, "demo") == []
+    assert installs(clone, "lint") == ([] if first == "ready" else [FOR_TESTS])
+
+
+@pytest.mark.parametrize("changed", ["pyproject.toml", "constraints.txt"])
+def test_changed_needs_are_installed(changed: str, clone: Path) -> None:
+    set_up(clone, ".venv/ready")
+    later = (clone / ".venv" / "ready").stat().st_mtime + 1
+    os.utime(clone / changed, (later, later))
+    assert installs(clone, "demo") == [FOR_DEMO]
+    assert installs(clone, "lint") == [FOR_TESTS]
+
+
+@pytest.mark.parametrize("extra", ["report", "dev"])
+def test_all_that_is_installed_is_pinned(extra: str) -> None:
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
+    pinned = {canonicalize_name(name): version for name, version in pins.items()}
+    needed = needed_for(extra) - {"pybatsched"}
+    assert needed >= {"bokeh", "polars", "pydantic"}
+    assert {name: metadata.version(name) for name in needed} == {name: pinned.get(name) for name in needed}
+
+
+def test_tests_have_all_that_the_demo_has() -> None:
+    assert needed_for("dev") > needed_for("report")
