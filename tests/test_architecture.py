@@ -40,6 +40,10 @@ FLOORS: dict[str, str] = {
 }
 
 
+#: Modules of `report` that say what is shown and draw nothing; each knows those before it at most.
+WHAT_IS_SHOWN = ("bars", "samples", "axes", "boxes", "layout")
+
+
 def name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
@@ -143,7 +147,9 @@ def test_no_cupboards() -> None:
     assert not [name(path) for path in MODULES if any(word in path.stem for word in banned)]
 
 
-def test_what_is_shown_of_a_campaign_is_known_without_drawing_it() -> None:
-    used = imports(PACKAGE / "report" / "samples.py")
+@pytest.mark.parametrize("stem", WHAT_IS_SHOWN)
+def test_what_is_shown_is_known_without_drawing_it(stem: str) -> None:
+    used = imports(PACKAGE / "report" / f"{stem}.py")
     assert not {top.split(".")[0] for top in used} & {"bokeh", "matplotlib", "polars"}
-    assert not any(top.startswith("pybatsched.report") for top in used)
+    own = {top.split(".")[-1] for top in used if top.startswith("pybatsched.report")}
+    assert own <= set(WHAT_IS_SHOWN[: WHAT_IS_SHOWN.index(stem)])

@@ -80,7 +80,7 @@ class _Points:
         return [
             (row, options)
             for row, options in found
-            if all(_is(row[name] if name in row else options.get(name), value) for name, value in wanted.items())
+            if all(is_like(row[name] if name in row else options.get(name), value) for name, value in wanted.items())
         ]
 
     def figures(self, points: Sequence[tuple[Row, Any]], figure: str) -> list[float]:
@@ -109,7 +109,12 @@ class _Points:
             raise InputError(f"{figure}: expected one of {', '.join(n for n in self.columns if n not in POINT)}")
 
 
-def _is(value: Any, wanted: Any) -> bool:
+def is_like(value: Any, wanted: Any) -> bool:
+    """Whether a value is as wanted: equal, or a text that fits a pattern with stars.
+
+    >>> is_like("curie-week07", "curie-*"), is_like(10, 10.0), is_like("10", 10)
+    (True, True, False)
+    """
     if isinstance(wanted, str) and isinstance(value, str):
         return fnmatch.fnmatchcase(value, wanted)
     return bool(value == wanted)

@@ -5,6 +5,7 @@ A campaign is every combination of its workloads, platforms, policies with their
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import json
 import math
@@ -153,13 +154,60 @@ class PolicySpec(_Part):
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Give all combinations of its options; a list is tried value by value. O(combinations)."""
-        choices = [value if isinstance(value, list) else [value] for value in self.options.values()]
+        choices = map(_values, self.options.values())
         for values in itertools.product(*choices):
             yield dict(zip(self.options, values, strict=True))
 
 
-def _n_values(value: Any) -> int:
-    return len(value) if isinstance(value, list) else 1
+class ChartSpec(_Part):
+    """A chart of the campaign's page: a figure of its table, with a box for each value of `by`, a row a workload.
+
+    `by` is `policy` (a box for each of their settings), `platform` or an option. `where` chooses points by workload,
+    platform, policy (texts with stars for anything) and options; of a list of values each is chosen. With `over`, the
+    label of a policy, values are divided by those of that policy on the same workload, platform and seed.
+    """
+
+    figure: Annotated[str, Field(min_length=1)]
+    by: str = "policy"
+    title: str = ""
+    scale: Literal["auto", "log", "linear"] = "auto"
+    where: dict[str, Any] = Field(default_factory=dict)
+    over: str = ""
+
+    @field_validator("where")
+    @classmethod
+    def _plain(cls, where: dict[str, Any]) -> dict[str, Any]:
+        return {key: _as_json(key, value) for key, value in where.items()}
+
+    def check(self, spec: Spec) -> None:
+        """Raise ValueError for what the campaign does not have."""
+        options = dict.fromkeys(name for policy in spec.policy for name in policy.options)
+        labels = [policy.title for policy in spec.policy]
+        if self.by not in {"policy", "platform", *options}:
+            raise ValueError(
+                f"by: no policy has an option {self.by!r}; expected {_listed('policy', 'platform', *options)}"
+            )
+        known: dict[str, list[str]] = {"platform": [part.name for part in spec.platform], "policy": labels}
+        known["workload"] = [part.name for part in spec.workload]
+        for name, wanted in self.where.items():
+            if name not in {*known, *options}:
+                raise ValueError(f"where: no policy has an option {name!r}; expected {_listed(*known, *options)}")
+            if name == "workload" and any(part.weeks is not None for part in spec.workload):
+                continue  # the names of weeks are known when they are cut
+            for choice in _values(wanted) if name in known else ():
+                if not any(fnmatch.fnmatchcase(one, str(choice)) for one in known[name]):
+                    raise ValueError(f"where: no {name} is named {choice!r}; expected {_listed(*known[name])}")
+        if self.over and self.over not in labels:
+            raise ValueError(f"over: no policy is named {self.over!r}; expected {_listed(*labels)}")
+
+
+def _listed(*names: str) -> str:
+    return f"one of {', '.join(dict.fromkeys(names))}"
+
+
+def _values(value: Any) -> list[Any]:
+    """Give what an option is tried with, or a chart chooses: the members of a list, or the value itself."""
+    return value if isinstance(value, list) else [value]
 
 
 def _as_json(key: str, value: Any) -> Any:
@@ -190,6 +238,7 @@ class Spec(_Part):
     tau_s: float = Field(default=DEFAULT_TAU_S, ge=0, allow_inf_nan=False)
     keep: Literal["figures", "jobs", "files"] = "figures"
     timeout_s: float = Field(default=0.0, ge=0)
+    chart: tuple[ChartSpec, ...] = ()
 
     @model_validator(mode="after")
     def _distinct(self) -> Spec:
@@ -203,7 +252,7 @@ class Spec(_Part):
             for name in policy.platforms:
                 if name not in platforms:
                     raise ValueError(f"policy {policy.title}: no platform is named {name!r}")
-        n_settings = sum(math.prod(map(_n_values, policy.options.values())) for policy in self.policy)
+        n_settings = sum(math.prod(len(_values(value)) for value in policy.options.values()) for policy in self.policy)
         n_points = len(self.workload) * len(self.platform) * n_settings * len(self.seeds) * self.repeats
         if n_points > MAX_POINTS:
             raise ValueError(f"it may have {n_points:,} points; expected at most {MAX_POINTS:,}")
@@ -216,6 +265,15 @@ class Spec(_Part):
                 seen.add(point)
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: one is given twice")
+        return self
+
+    @model_validator(mode="after")
+    def _charts_fit(self) -> Spec:
+        for number, chart in enumerate(self.chart):
+            try:
+                chart.check(self)
+            except ValueError as error:
+                raise ValueError(f"chart.{number}: {error}") from None
         return self
 
 

@@ -10,6 +10,8 @@ from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
 
 UNKNOWN: Final = "unknown"
+#: Kinds of jobs, as `kind_of` tells them.
+KINDS: Final = ("urgent", "deadline", "regular")
 
 #: What can be measured of a job that ran, by name.
 MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {

@@ -2,12 +2,14 @@
 
 A job that was killed and requeued, or replaced by one of another size, is several rows and one job: from its first
 submission to its last end. The engine writes the lineage into the rows' metadata
-(``parent=w0!12;segment=1;kind=requeue``, and ``;work=rest`` where the segment goes on with what was left,
-``;extra_s=2`` for time that is no work), so the same comes from files of real Batsim.
+(``parent=w0!12;segment=1;kind=requeue``, ``;work=rest`` where the segment goes on with what was left, ``;by=w0!7`` for
+the job it made room for, ``;extra_s=2`` for time that is no work), and ``held_s=1`` where processors were kept for a
+job so long before it started. So the same comes from files of real Batsim.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -45,14 +47,34 @@ class Outcome(NamedTuple):
         """When it ended, on the tick of the files: a job that starts then must not seem to overlap by a last bit."""
         return round(self.started_at + self.runtime_s, 6)
 
+    @property
+    def held_s(self) -> float:
+        """How long its processors were kept for it before it started, by its metadata; 0 if they were not.
+
+        >>> Outcome("w0!a", "COMPLETED_SUCCESSFULLY", 0.0, 5.0, 20.0, 2, "parent=w0!b;held_s=1.5").held_s
+        1.5
+        """
+        if "held_s=" not in self.metadata:  # nearly all jobs of nearly all runs
+            return 0.0
+        try:
+            held_s = float(_said(self.metadata).get("held_s", "0"))
+        except ValueError:
+            return 0.0
+        return held_s if 0 < held_s < math.inf else 0.0
+
 
 class Lineage(NamedTuple):
-    """What the metadata of a segment says: whose it is, which, and how its run time counts."""
+    """What the metadata of a segment says: whose it is, which, how its run time counts, and for whom it made room."""
 
     parent: str
     segment: int
     is_rest: bool
     extra_s: float
+    by: str = ""
+
+
+def _said(metadata: str) -> dict[str, str]:
+    return dict(part.partition("=")[::2] for part in metadata.split(";"))
 
 
 @dataclass(frozen=True)
@@ -134,19 +156,19 @@ def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
 def lineage_of(metadata: str) -> Lineage | None:
     """Read what a segment's metadata says of its lineage; None for a job that is its own.
 
-    >>> lineage_of("parent=w0!12;segment=1;kind=requeue;work=rest;extra_s=2.5")
-    Lineage(parent='w0!12', segment=1, is_rest=True, extra_s=2.5)
+    >>> lineage_of("parent=w0!12;segment=1;kind=requeue;work=rest;by=w0!7;extra_s=2.5")
+    Lineage(parent='w0!12', segment=1, is_rest=True, extra_s=2.5, by='w0!7')
     """
     if "parent=" not in metadata:
         return None
-    said = dict(part.partition("=")[::2] for part in metadata.split(";"))
+    said = _said(metadata)
     if "parent" not in said:
         return None
     try:
         segment, extra_s = int(said.get("segment", "1")), float(said.get("extra_s", "0"))
     except ValueError:
         segment, extra_s = 1, 0.0
-    return Lineage(said["parent"], segment, said.get("work") == "rest", extra_s)
+    return Lineage(said["parent"], segment, said.get("work") == "rest", extra_s, said.get("by", ""))
 
 
 def put_together(first: Outcome | None, later: Sequence[Outcome], fields: Mapping[str, Any] = NOTHING) -> JobRecord:

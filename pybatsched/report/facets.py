@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +11,8 @@ from typing import Any, Final
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES
 from pybatsched.report import figures, samples
-from pybatsched.report.samples import Box, Chart
+from pybatsched.report.boxes import Box, Chart, dodge, log_ticks, span_of_values
+from pybatsched.report.layout import charts_of
 
 #: Figures of a campaign by name, and whether they are ratios.
 KINDS: Final = {"boxes": False, "ratios": True}
@@ -18,6 +20,7 @@ _WIDTH: Final = 7.2  # inches, as the other figures
 _MOST: Final = 40  # boxes side by side; more columns go below
 _SLOT: Final = 0.26
 _LETTER: Final = 0.075
+_ALONG: Final = 30  # letters that fit along the axis of values
 _ROW: Final = 2.3
 _MARGIN: Final = 0.9
 _BOX, _BASELINE, _MEAN, _DOT = "#a6cee3", "#d0d0d0", "#e31a1c", "#1f4e79"
@@ -42,7 +45,7 @@ def draw(
     chosen = samples.baseline_of(points, baseline)
     if KINDS[kind] and not chosen:
         raise InputError("ratios: expected a campaign with several policies or settings")
-    charts = samples.charts_of(points, name, chosen, ratios=KINDS[kind], only=policy)
+    charts = charts_of(points, name, chosen, ratios=KINDS[kind], only=policy)
     if not charts:
         pair = f" beside one of {chosen} on the same workload, platform and seed" if KINDS[kind] else ""
         raise InputError(f"{kind}: no points to show, of {policy or 'any policy'}{pair}")
@@ -81,7 +84,8 @@ def _chart(part: Any, chart: Chart) -> None:
                 panel.set_title(figures.plain(f"{chart.column_title} {column}"), fontsize=9)
         for panel in line[len(columns) :]:
             panel.set_axis_off()
-        line[0].set_ylabel(figures.plain(f"{row}\n{'ratio' if chart.is_ratio else chart.measure_title}"))
+        label = "ratio" if chart.is_ratio else textwrap.fill(chart.measure_title, _ALONG)
+        line[0].set_ylabel(figures.plain(f"{row}\n{label}"))
     names = [figures.plain(name) for name in chart.categories]
     for j in range(len(lines[0][1])):  # labels below the last panel of each column; the last line may have fewer
         lowest = max(i for i, (_, columns) in enumerate(lines) if j < len(columns))
@@ -107,16 +111,16 @@ def _panel(panel: Any, chart: Chart, row: str, column: str) -> None:
         )
         for patch, box in zip(drawn["boxes"], boxes, strict=True):
             patch.set_facecolor(_BASELINE if box.is_baseline else _BOX)
-        at = [place + samples.dodge(k) for place, box in zip(places, boxes, strict=True) for k in range(len(box.dots))]
+        at = [place + dodge(k) for place, box in zip(places, boxes, strict=True) for k in range(len(box.dots))]
         values = [dot.value for box in boxes for dot in box.dots]
         panel.scatter(at, values, s=5, color=_DOT, alpha=0.45, linewidths=0, zorder=3)
     if chart.is_ratio:
         panel.axhline(1.0, color="#444444", linestyle="--", linewidth=0.8, zorder=0)
-    low, high = samples.span_of_values(chart, row)
+    low, high = span_of_values(chart, row)
     if chart.is_log:
         ticker: Any = importlib.import_module("matplotlib.ticker")
         panel.set_yscale("log")
-        panel.yaxis.set_major_locator(ticker.FixedLocator(samples.log_ticks(low, high)))
+        panel.yaxis.set_major_locator(ticker.FixedLocator(log_ticks(low, high)))
         panel.yaxis.set_major_formatter("{x:,.10g}")
         panel.yaxis.set_minor_formatter(ticker.NullFormatter())
     panel.set_ylim(low, high)

@@ -13,6 +13,7 @@ from pybatsched.metrics.classes import MEASURES, title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length
+from pybatsched.report.bars import HELD, LOST, SUSPENDED, URGENT, bars_of, color_of, legend_of
 
 _ENDINGS: Final = (".svg", ".pdf", ".png")
 _MAX_STEPS: Final = 20_000
@@ -46,7 +47,13 @@ def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
     except ImportError:
         raise InputError("figures need matplotlib; pip install 'pybatsched[plot]'") from None
     with matplotlib.rc_context(
-        {"svg.hashsalt": "pybatsched", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+        {
+            "svg.hashsalt": "pybatsched",
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "hatch.linewidth": 0.4,
+        }
     ):
         figure = figures.Figure(figsize=size, layout="constrained")
         yield figure
@@ -58,23 +65,43 @@ def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
 
 
 def _draw_gantt(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) -> None:
+    matplotlib: Any = importlib.import_module("matplotlib")
     collections: Any = importlib.import_module("matplotlib.collections")
-    colormaps: Any = importlib.import_module("matplotlib")
-    colors = [color for number, color in enumerate(colormaps.color_sequences["tab20"]) if number not in {14, 15}]
-    corners, fills = [], []
-    for number, record in enumerate(record for record in runs[0].records if record.ran):
-        for place, part in enumerate(record.segments):
-            is_last = place == len(record.segments) - 1
-            fill = colors[number * 7 % len(colors)] if is_last else (0.7, 0.7, 0.7)
-            begin, end = part.started_at, part.ended_at
-            for low, high in part.procs.intervals():
-                corners.append([(begin, low), (end, low), (end, high), (begin, high)])
-                fills.append(fill)
-    axes.add_collection(collections.PolyCollection(corners, facecolors=fills, edgecolors="white", linewidths=0.2))
+    patches: Any = importlib.import_module("matplotlib.patches")
+    palette = [color for number, color in enumerate(matplotlib.color_sequences["tab20"]) if number not in {14, 15}]
+    bars = bars_of([record for record in runs[0].records if record.ran])
+    corners: dict[int, list[Any]] = {}
+    colors: dict[int, list[Any]] = {}
+    for bar in bars:
+        color = palette[color_of(bar.job, len(palette))]
+        for low, high in bar.procs:
+            box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
+            corners.setdefault(bar.look, []).append(box)
+            colors.setdefault(bar.look, []).append(color)
+    for look in sorted(corners):  # urgent jobs last, so that none is hidden
+        axes.add_collection(collections.PolyCollection(corners[look], **_style(look, colors[look])))
+    handles = [patches.Patch(label=text, **_style(look, palette[0])) for look, text in legend_of(bars).items()]
+    if handles:
+        axes.figure.legend(handles=handles, loc="outside lower left", frameon=False, ncols=2)
     axes.autoscale()
     axes.set_ylim(0, runs[0].n_procs or None)
     axes.set_xlabel("time (s)")
     axes.set_ylabel("processor")
+
+
+def _style(look: int, color: Any) -> dict[str, Any]:
+    """Say how bars of a look are drawn, as on the page. `color` is one, or one for each."""
+    colors: Any = importlib.import_module("matplotlib.colors")
+    kind = look & ~URGENT
+    if kind == HELD:
+        return {"facecolor": "none", "edgecolor": "#505050", "linewidth": 0.5, "linestyle": (0, (3, 1.5))}
+    style = {"facecolor": color, "edgecolor": "white", "linewidth": 0.2}
+    if kind == LOST:
+        style["facecolor"] = "#b0b0b0"
+    elif kind == SUSPENDED:
+        pale = 1 - 0.4 * (1 - colors.to_rgba_array(color)[:, :3])
+        style |= {"facecolor": pale if len(pale) > 1 else pale[0], "edgecolor": color, "hatch": "/////"}
+    return style | ({"edgecolor": "black", "linewidth": 1.0} if look & URGENT else {})
 
 
 def _draw_steps(axes: Any, runs: Sequence[Run], steps_of: Callable[[Run], Steps], name: str) -> None:

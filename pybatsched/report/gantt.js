@@ -1,25 +1,72 @@
 // A Gantt chart on a canvas. Rectangles are painted into one image by hand: measured, this redraws 100,000 jobs in some
 // hundredths of a second where general charting libraries take seconds. All names are set as text, never as HTML.
 "use strict";
+// Gives a function that paints a bar into an image of so many pixels; `unit` is the width of a fine line. A bar may stick
+// out of the image. The looks are those of bars.py: 1 is suspended, 2 lost, 3 held, and 4 more if the job is urgent.
+function pybatschedBars(pixels, width, height, unit) {
+  const WHITE = 0xffffffff, LOST = 0xffb0b0b0, HELD = 0xff505050, URGENT = 0xff101010;
+  function fill(c, x1, y1, x2, y2) {
+    x1 = Math.max(0, x1); x2 = Math.min(width, x2); y2 = Math.min(height, y2);
+    if (x1 < x2) for (let y = Math.max(0, y1); y < y2; y++) pixels.fill(c, y * width + x1, y * width + x2);
+  }
+  function frame(c, x1, y1, x2, y2, thick) {
+    fill(c, x1, y1, x2, y1 + thick); fill(c, x1, y2 - thick, x2, y2);
+    fill(c, x1, y1, x1 + thick, y2); fill(c, x2 - thick, y1, x2, y2);
+  }
+  function stripes(c, x1, y1, x2, y2, wide, every) { // slanting ones, the same wherever the bar begins
+    x1 = Math.max(0, x1); x2 = Math.min(width, x2); y2 = Math.min(height, y2);
+    for (let y = Math.max(0, y1); y < y2; y++)
+      for (let x = x1 - (x1 + y) % every; x < x2; x += every) fill(c, Math.max(x1, x), y, Math.min(x2, x + wide), y + 1);
+  }
+  function paler(c) {
+    const mixed = (shift) => Math.round(255 - 0.4 * (255 - (c >>> shift & 255))) << shift;
+    return (mixed(0) | mixed(8) | mixed(16) | 0xff000000) >>> 0;
+  }
+  return function bar(look, c, x1, y1, x2, y2) {
+    const kind = look & 3, least = Math.min(x2 - x1, y2 - y1);
+    if (kind === 3) {
+      fill(HELD, x1, y1, x2, y2);
+      stripes(WHITE, x1, y1, x2, y2, 2 * unit, 6 * unit); // breaks the frame into dashes
+      if (least >= 3 * unit) fill(WHITE, x1 + unit, y1 + unit, x2 - unit, y2 - unit);
+      return;
+    }
+    if ((look & 4) && least < 5 * unit) { fill(URGENT, x1, y1, x2, y2); return; }
+    fill(kind === 2 ? LOST : kind === 1 ? paler(c) : c, x1, y1, x2, y2);
+    if (kind === 1) stripes(c, x1, y1, x2, y2, unit, 8 * unit);
+    if (!(look & 4)) return;
+    frame(URGENT, x1, y1, x2, y2, 2 * unit);
+    if (least < 9 * unit) return;
+    frame(WHITE, x1 + 2 * unit, y1 + 2 * unit, x2 - 2 * unit, y2 - 2 * unit, unit); // seen on dark colours as well
+    const side = Math.min(12 * unit, Math.floor(least * 0.7)); // a triangle in the corner
+    for (let k = 0; k < side; k++) {
+      fill(WHITE, x1, y1 + k, x1 + side - k + unit, y1 + k + 1);
+      fill(URGENT, x1, y1 + k, x1 + side - k, y1 + k + 1);
+    }
+  };
+}
 function pybatschedGantt(box, data) {
   const decode = (text, kind) => new kind(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
   const left = decode(data.left, Float64Array), right = decode(data.right, Float64Array);
   const low = decode(data.low, Uint32Array), high = decode(data.high, Uint32Array);
-  const job = decode(data.job, Uint32Array), color = decode(data.color, Uint32Array);
-  const n = left.length, BLOCK = 512;
+  const job = decode(data.job, Uint32Array), look = decode(data.look, Uint8Array);
+  const note = data.notes && decode(data.note, Uint32Array), palette = data.palette;
+  const n = left.length, BLOCK = 512, HELD = 3, URGENT = 4;
   // Rectangles come in the order of their starts; a block knows how far its longest one reaches.
   const reach = new Float64Array(Math.ceil(n / BLOCK));
   for (let i = 0; i < n; i++) reach[(i / BLOCK) | 0] = Math.max(reach[(i / BLOCK) | 0], right[i]);
+  const urgent = []; // these are painted last, so that none is hidden
+  for (let i = 0; i < n; i++) if (look[i] & URGENT) urgent.push(i);
   const canvas = box.appendChild(document.createElement("canvas"));
   const tip = box.appendChild(document.createElement("div"));
   tip.className = "gantt-tip";
-  const WIDTH = data.width, HEIGHT = data.height, X0 = 64, Y0 = 8, W = WIDTH - X0 - 12, H = HEIGHT - Y0 - 44;
+  const WIDTH = data.width, HEIGHT = data.height, X0 = 64, Y0 = 8, W = WIDTH - X0 - 32, H = HEIGHT - Y0 - 44;
   const scale = window.devicePixelRatio || 1;
   canvas.width = WIDTH * scale; canvas.height = HEIGHT * scale;
   canvas.style.width = WIDTH + "px"; canvas.style.height = HEIGHT + "px";
   const pen = canvas.getContext("2d");
   const pw = Math.round(W * scale), ph = Math.round(H * scale);
   const image = pen.createImageData(pw, ph), pixels = new Uint32Array(image.data.buffer);
+  const bar = pybatschedBars(pixels, pw, ph, Math.max(1, Math.round(scale)));
   const whole = { t0: data.begin, t1: Math.max(data.end, data.begin + 1e-6), p0: 0, p1: data.procs };
   const view = Object.assign({}, whole);
 
@@ -31,20 +78,20 @@ function pybatschedGantt(box, data) {
   function paint() {
     pixels.fill(0xffffffff);
     const sx = pw / (view.t1 - view.t0), sy = ph / (view.p1 - view.p0), end = firstAfter(view.t1);
+    const isSeen = (i) => right[i] > view.t0 && left[i] < view.t1 && high[i] > view.p0 && low[i] < view.p1;
+    function one(i) {
+      const x1 = Math.floor((left[i] - view.t0) * sx), y1 = Math.floor((view.p1 - high[i]) * sy);
+      let x2 = Math.floor((right[i] - view.t0) * sx), y2 = Math.floor((view.p1 - low[i]) * sy);
+      if (x2 - x1 > 3) x2--; else if (x2 <= x1) x2 = x1 + 1; // a line of white between neighbours where there is room
+      if (y2 - y1 > 3) y2--; else if (y2 <= y1) y2 = y1 + 1;
+      bar(look[i], palette[job[i] % palette.length], x1, y1, x2, y2);
+    }
     for (let block = 0; block * BLOCK < end; block++) {
       if (reach[block] <= view.t0) continue;
-      for (let i = block * BLOCK, last = Math.min(end, (block + 1) * BLOCK); i < last; i++) {
-        if (right[i] <= view.t0 || high[i] <= view.p0 || low[i] >= view.p1) continue;
-        const x1 = Math.max(0, Math.floor((left[i] - view.t0) * sx));
-        let x2 = Math.min(pw, Math.floor((right[i] - view.t0) * sx));
-        const y1 = Math.max(0, Math.floor((view.p1 - high[i]) * sy));
-        let y2 = Math.min(ph, Math.floor((view.p1 - low[i]) * sy));
-        if (x2 - x1 > 3) x2--; else if (x2 <= x1) x2 = x1 + 1; // a line of white between neighbours where there is room
-        if (y2 - y1 > 3) y2--; else if (y2 <= y1) y2 = y1 + 1;
-        const c = color[i];
-        for (let y = y1; y < y2; y++) pixels.fill(c, y * pw + x1, y * pw + x2);
-      }
+      for (let i = block * BLOCK, last = Math.min(end, (block + 1) * BLOCK); i < last; i++)
+        if (isSeen(i) && !(look[i] & URGENT)) one(i);
     }
+    for (const i of urgent) if (isSeen(i)) one(i);
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, canvas.width, canvas.height);
     pen.putImageData(image, Math.round(X0 * scale), Math.round(Y0 * scale));
@@ -125,12 +172,31 @@ function pybatschedGantt(box, data) {
   }
   function told(i) {
     const k = job[i], s = (x) => x.toLocaleString("en", { maximumFractionDigits: 2 }) + " s";
-    const lines = ["job " + data.jobs[k], data.states[k].toLowerCase().replaceAll("_", " ") + ", " + data.sizes[k] + " processors",
-      "submitted " + s(data.submitted[k]) + ", this began " + s(left[i]) + ", ended " + s(right[i]),
-      "waited " + s(data.waits[k]) + ", ran " + s(data.runtimes[k])];
+    const lines = ["job " + data.jobs[k] + (look[i] & URGENT ? ", urgent" : "")];
+    if (note && note[i]) lines.push(data.notes[note[i]]);
+    const spent = (look[i] & 3) === HELD ? ", held from " + s(left[i]) + " to " + s(right[i])
+      : ", this began " + s(left[i]) + ", ended " + s(right[i]);
+    lines.push(data.states[k] + ", " + data.sizes[k] + " processors",
+      "submitted " + s(data.submitted[k]) + spent,
+      "waited " + s(data.waits[k]) + ", ran " + s(data.runtimes[k]));
     if (data.stories) lines.push(...(data.stories[k] || []));
     return lines.join("\n");
   }
+  function explain() { // the legend: a small bar and its meaning for each look that is there
+    const legend = box.appendChild(document.createElement("div"));
+    legend.className = "gantt-legend";
+    for (const [kind, meaning] of data.legend) {
+      const entry = legend.appendChild(document.createElement("span"));
+      const sample = entry.appendChild(document.createElement("canvas"));
+      const w = sample.width = Math.round(34 * scale), h = sample.height = Math.round(16 * scale);
+      sample.style.width = "34px"; sample.style.height = "16px";
+      const drawn = sample.getContext("2d"), small = drawn.createImageData(w, h);
+      pybatschedBars(new Uint32Array(small.data.buffer), w, h, Math.max(1, Math.round(scale)))(kind, palette[0], 0, 0, w, h);
+      drawn.putImageData(small, 0, 0);
+      entry.append(meaning);
+    }
+  }
+  if (data.legend.length) explain();
   paint();
   return { view, paint, at, told, n };
 }

@@ -7,23 +7,25 @@ import json
 from array import array
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from operator import itemgetter
 from typing import Any, Final
 
 from bokeh.palettes import Category20
 
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
+from pybatsched.metrics.summary import STATE_WORDS
+from pybatsched.report.bars import bars_of, color_of, legend_of
 
 WIDTH: Final = 1080
 HEIGHT: Final = 440
-_KILLED: Final = 0xFFB0B0B0
-#: Colours of jobs as the canvas has them (alpha, blue, green, red), without the greys, which are for what was killed.
+#: Colours of jobs as the canvas has them (alpha, blue, green, red), without the greys, which are for lost work.
 _COLORS: Final = tuple(
     0xFF000000 | int(color[5:7] + color[3:5] + color[1:3], 16)
     for number, color in enumerate(Category20[20])
     if number not in {14, 15}
 )
+#: What the script is told of each rectangle, and as which type.
+_TYPES: Final = {"left": "d", "right": "d", "low": "I", "high": "I", "job": "I", "look": "B", "note": "I"}
 Stories = Mapping[str, Sequence[tuple[float, str]]]
 
 
@@ -38,38 +40,43 @@ def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
     O(n log n + r) for n jobs and r intervals of processors.
     """
     records = [record for record in run.records if record.ran]
-    parts = []
-    for number, record in enumerate(records):
-        last = len(record.segments) - 1
-        for place, part in enumerate(record.segments):
-            color = _COLORS[number * 7 % len(_COLORS)] if place == last else _KILLED
-            parts.append((part.started_at, part.ended_at, number, color, part.procs))
-    parts.sort(key=itemgetter(0, 1, 2))
-    columns: tuple[list[Any], ...] = ([], [], [], [], [], [])  # as named below
-    for begin, end, number, color, procs in parts:
-        spans = list(procs.intervals())
-        columns[0].extend([begin] * len(spans))
-        columns[1].extend([end] * len(spans))
-        columns[2].extend([low for low, _ in spans])
-        columns[3].extend([high for _, high in spans])
-        columns[4].extend([number] * len(spans))
-        columns[5].extend([color] * len(spans))
+    bars = bars_of(records)
+    notes = list(dict.fromkeys(["", *(bar.note for bar in bars)]))
+    numbers = {note: number for number, note in enumerate(notes)}
+    columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
+    for bar in bars:
+        n = len(bar.procs)
+        columns["left"].extend([bar.begin] * n)
+        columns["right"].extend([bar.end] * n)
+        columns["low"].extend([low for low, _ in bar.procs])
+        columns["high"].extend([high for _, high in bar.procs])
+        columns["job"].extend([bar.job] * n)
+        columns["look"].extend([bar.look] * n)
+        columns["note"].extend([numbers[bar.note]] * n)
     begin, end = span_of(records)
     data: dict[str, Any] = {
         "width": WIDTH,
         "height": HEIGHT,
-        "begin": min(columns[0], default=begin),
+        "begin": min(columns["left"], default=begin),
         "end": end,
-        "procs": run.n_procs or max(columns[3], default=1),
+        "procs": run.n_procs or max(columns["high"], default=1),
+        "palette": [
+            _COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))
+        ],  # of the first jobs; it repeats
+        "legend": list(legend_of(bars).items()),
         "jobs": [record.id for record in records],
-        "states": [record.state.removeprefix("COMPLETED_") for record in records],
+        "states": [STATE_WORDS.get(record.state, record.state) for record in records],
         "sizes": [record.n_procs for record in records],
         "submitted": [record.submitted_at for record in records],
         "waits": [round(record.wait_s, 6) for record in records],
         "runtimes": [round(record.runtime_s, 6) for record in records],
     }
-    for name, code, column in zip(("left", "right", "low", "high", "job", "color"), "ddIIII", columns, strict=True):
-        data[name] = base64.b64encode(array(code, column).tobytes()).decode()
+    if len(notes) > 1:
+        data["notes"] = notes
+    else:
+        del columns["note"]
+    for name, column in columns.items():
+        data[name] = base64.b64encode(array(_TYPES[name], column).tobytes()).decode()
     if stories:
         data["stories"] = [[f"{at:g} s: {what}" for at, what in stories.get(record.id, ())][:20] for record in records]
     return data

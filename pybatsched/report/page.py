@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bokeh.document import Document
@@ -13,6 +13,7 @@ from bokeh.resources import INLINE
 
 from pybatsched import __version__
 from pybatsched.campaign import table
+from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES, by_class, measured, title_of
@@ -22,6 +23,8 @@ from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report import charts, gantt, samples, spreads
+from pybatsched.report.boxes import Chart
+from pybatsched.report.layout import charts_of, named_charts
 
 _STYLE: Final = """
 body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; color: #222; }
@@ -33,12 +36,14 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 .gantt { position: relative; }
 .gantt-tip { display: none; position: absolute; background: #fffffff0; border: 1px solid #888; padding: 0.4em 0.7em;
   font-size: 0.85em; white-space: pre-wrap; max-width: 320px; pointer-events: none; z-index: 5; }
+.gantt-legend { display: flex; flex-wrap: wrap; gap: 0.3em 1.6em; margin-left: 64px; font-size: 0.85em; }
+.gantt-legend canvas { vertical-align: -3px; margin-right: 0.5em; }
 .row { display: flex; flex-wrap: wrap; }
 .broken { border: 2px solid #b00020; border-radius: 4px; background: #fdecee; color: #7a0016; padding: 0.6em 1em;
   font-weight: bold; } .broken small { display: block; font-weight: normal; }
 """
 _HOW_TO_LOOK: Final = """<p class="note">The wheel zooms in time, with shift in processors, with ctrl in both; drag to
-move, double click to see all, hover for a job. What was killed is grey.</p>"""
+move, double click to see all, hover for a job.</p>"""
 
 
 def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: float = DEFAULT_TAU_S) -> str:
@@ -90,17 +95,20 @@ def _notices(runs: Sequence[Run]) -> list[str]:
 
 
 def of_campaign(store: Store, baseline: str = "") -> str:
-    """Write the page of a campaign: its table, and charts of each figure by parameter, also over a baseline.
+    """Write the page of a campaign: its table, and charts: those its file names, or of each figure by parameter.
 
-    The baseline is a policy by its label, or with its options; without one it is the first of the campaign.
+    The baseline that the latter are compared with is a policy by its label, or with its options, or else the first of
+    the campaign. Where it is given, there are always such charts.
     """
     points = samples.points_of(store)
     done = [point.figures for point in points if point.figures is not None]
     if not done:
         raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
-    head, means = samples.means_of(points, table.shown(done))
+    named = [ChartSpec.model_validate(one) for one in store.manifest()["spec"].get("chart", ())]
+    drawn = [one.figure for one in named] or samples.figures_of(points)
+    head, means = samples.means_of(points, _told(table.shown(done), [name for name in drawn if _is_there(name, done)]))
     body = [[_number(value) for value in row] for row in means]
-    script, pictures = _pictures(points, baseline)
+    script, pictures = _pictures(points, named, baseline)
     sections = [
         f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
         *_failures(points),
@@ -109,6 +117,17 @@ def of_campaign(store: Store, baseline: str = "") -> str:
         _table(head, body),
     ]
     return _page(str(store.manifest()["name"]), sections, script)
+
+
+def _is_there(figure: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    return any(row.get(figure) is not None for row in rows)
+
+
+def _told(usual: Sequence[str], drawn: Sequence[str]) -> list[str]:
+    """Give the columns of the table: counts, what is drawn and not among the usual figures, and those."""
+    counts = [name for name in usual if name.startswith("n_")]
+    more = [name for name in dict.fromkeys(drawn) if name not in usual]
+    return [*counts, *more, *(name for name in usual if name not in counts)]
 
 
 def _failures(points: Sequence[samples.Point]) -> list[str]:
@@ -123,51 +142,73 @@ def _failures(points: Sequence[samples.Point]) -> list[str]:
     return ["<h2>Failed</h2>", _table(["policy", "points", "the first error"], rows)]
 
 
-def _pictures(points: Sequence[samples.Point], named: str) -> tuple[str, list[str]]:
-    """Draw all charts of a campaign: the script, and the sections, one for each policy with several settings."""
-    baseline = samples.baseline_of(points, named)
-    by_subject: dict[str, list[samples.Chart]] = {}
-    for figure in samples.FIGURES:
-        charts_of_figure = samples.charts_of(points, figure, baseline)
-        if baseline:
-            charts_of_figure += samples.charts_of(points, figure, baseline, ratios=True)
-        for chart in charts_of_figure:
+def _pictures(points: Sequence[samples.Point], named: Sequence[ChartSpec], baseline: str) -> tuple[str, list[str]]:
+    """Draw all charts of a campaign: the script, and the sections.
+
+    First those that its file names; if there are none, or for a baseline that is given, those by parameter.
+    """
+    wanted = [(one, named_charts(points, one)) for one in named]
+    compared = samples.baseline_of(points, baseline) if baseline or not named else ""
+    by_subject: dict[str, list[Chart]] = {}
+    for figure in samples.figures_of(points) if baseline or not named else ():
+        found = charts_of(points, figure, compared)
+        if compared:
+            found += charts_of(points, figure, compared, ratios=True)
+        for chart in found:
             by_subject.setdefault(chart.subject, []).append(chart)
-    plots = {chart: spreads.drawn(chart) for found in by_subject.values() for chart in found}
-    drawn: dict[str, Any] = {str(number): plot for number, plot in enumerate(itertools.chain(*plots.values()))}
-    document = Document()
-    with document.models.freeze():  # otherwise Bokeh goes through all charts again with each one
-        for plot in drawn.values():
-            document.add_root(plot)
-    script, divs = components(drawn) if drawn else ("", {})
-    sections = [_how_to_read(baseline)]
-    elements = iter(divs.values())
+    script, frames = _framed([chart for found in (*(of for _, of in wanted), *by_subject.values()) for chart in found])
+    sections = [_how_to_read(compared)]
+    if named:
+        parts = [part for one, found in wanted for part in [next(frames) for _ in found] or [_missing(one)]]
+        sections.append(f'<div class="row">{"".join(parts)}</div>')
     for subject, found in by_subject.items():
         axes = " and ".join(name for name in (found[0].x_title, found[0].column_title) if name)
         sections.append(f"<h2>{html.escape(f'{subject}: by {axes}' if subject else f'By {axes}')}</h2>")
-        parts = []
-        for chart in found:
-            note = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
-            own = "\n".join(itertools.islice(elements, len(plots[chart])))
-            parts.append(f'<div class="wide"><h3>{html.escape(chart.title)}{note}</h3>{own}</div>')
-        if baseline and not any(chart.is_ratio for chart in found):
-            why = f"No ratios: {baseline} was not tried on the same platforms, workloads and seeds."
+        parts = [next(frames) for _ in found]
+        if compared and not any(chart.is_ratio for chart in found):
+            why = f"No ratios: {compared} was not tried on the same platforms, workloads and seeds."
             parts.append(f'<p class="note">{html.escape(why)}</p>')
         sections.append(f'<div class="row">{"".join(parts)}</div>')
     return script, sections
 
 
+def _framed(found: Sequence[Chart]) -> tuple[str, Iterator[str]]:
+    """Draw charts: the script, and each with its heading, in this order."""
+    plots = [spreads.drawn(chart) for chart in found]
+    drawn: dict[str, Any] = {str(number): plot for number, plot in enumerate(itertools.chain(*plots))}
+    document = Document()
+    with document.models.freeze():  # otherwise Bokeh goes through all charts again with each one
+        for plot in drawn.values():
+            document.add_root(plot)
+    script, divs = components(drawn) if drawn else ("", {})
+    elements = iter(divs.values())
+    frames = []
+    for chart, own in zip(found, plots, strict=True):
+        note = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
+        element = "\n".join(itertools.islice(elements, len(own)))
+        frames.append(f'<div class="wide"><h3>{html.escape(chart.title)}{note}</h3>{element}</div>')
+    return script, iter(frames)
+
+
+def _missing(wanted: ChartSpec) -> str:
+    """Say that a chart that the file names has nothing to show."""
+    title = wanted.title or samples.figure_title(wanted.figure)
+    beside = f", and one of {wanted.over} beside it" if wanted.over else ""
+    why = f"Nothing to show: no run that is done and chosen has the figure {wanted.figure}{beside}."
+    return f'<div class="wide"><h3>{html.escape(title)}</h3><p class="note">{html.escape(why)}</p></div>'
+
+
 def _how_to_read(baseline: str) -> str:
     compared = (
-        f" Ratios are to {html.escape(baseline)} on the same workload, platform and seed; below the dashed line at 1"
-        " the value is smaller than that of the baseline."
+        f"; the baseline is grey. Ratios are to {html.escape(baseline)} on the same workload, platform and seed; below"
+        " the dashed line at 1 the value is smaller than that of the baseline."
         if baseline
-        else ""
+        else "."
     )
     return (
         "<h2>Spread over workloads and seeds</h2>\n"
         '<p class="note">A dot is a run; hover for its workload. Boxes are quartiles, whiskers 5 and 95 per cent, red'
-        f" diamonds means; the baseline is grey.{compared}</p>"
+        f" diamonds means{compared}</p>"
     )
 
 

@@ -6,20 +6,22 @@ Names are data: they go into columns and labels of canvases, which are text.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any, Final
 
 from bokeh.models import ColumnDataSource, FactorRange, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.plotting import figure
 
+from pybatsched.report.boxes import Box, Chart, dodge, log_ticks, span_of_values
 from pybatsched.report.charts import WIDTH
-from pybatsched.report.samples import Box, Chart, dodge, log_ticks, span_of_values
 
 _HALF: Final = WIDTH // 2
 _SLOT: Final = 42  # pixels that a box likes to have
 _LEAST_SLOT: Final = 20
 _MARGIN: Final = 100
 _LETTER: Final = 6.3
+_ALONG: Final = 32  # letters that fit along the axis of values
 _BOX, _BASELINE, _MEAN, _DOT = "#a6cee3", "#d0d0d0", "#e31a1c", "#1f4e79"
 
 
@@ -46,7 +48,7 @@ def _line(chart: Chart, row: str, columns: Sequence[str], slot: float) -> figure
         y_axis_type="log" if chart.is_log else "linear",
         title=row,
         x_axis_label=chart.x_title,
-        y_axis_label=f"{'ratio of ' if chart.is_ratio else ''}{chart.measure_title}",
+        y_axis_label=textwrap.fill(f"{'ratio of ' if chart.is_ratio else ''}{chart.measure_title}", _ALONG),
         name=f"{'ratios' if chart.is_ratio else 'boxes'}-{chart.figure}",
     )
     plot.yaxis.formatter = NumeralTickFormatter(format="0,0.[000]")

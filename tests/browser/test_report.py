@@ -16,7 +16,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
-from support import campaigns
+from support import campaigns, preempted
 from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
@@ -173,6 +173,83 @@ def test_a_hundred_thousand_rectangles_are_painted_and_found(browser: webdriver.
     assert gantt(browser, "return g.at(10001, 0)") == -1
 
 
+@pytest.fixture(scope="module")
+def urgent_page(browser: webdriver.Chrome, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("urgent")
+    preempted.simulated(folder, *preempted.SWAPS)
+    assert run_cli("report", "ujfb", "--output", "ujfb.html", cwd=folder).returncode == 0
+    return folder / "ujfb.html"
+
+
+#: The colours of a chart at instants and processors, from the canvas itself, as [red, green, blue].
+SEEN = """const canvas = document.querySelector("#gantt0 canvas"), pen = canvas.getContext("2d"), v = g.view;
+const k = canvas.width / 1080;
+return arguments[0].map(([t, p]) => [...pen.getImageData(
+  Math.floor(k * (64 + (t - v.t0) / (v.t1 - v.t0) * 984)), Math.floor(k * (8 + (v.p1 - p) / (v.p1 - v.p0) * 388)), 1, 1
+).data].slice(0, 3))"""
+
+
+def seen(browser: webdriver.Chrome, *places: tuple[float, float]) -> list[tuple[int, ...]]:
+    found = browser.execute_script(f"const g = window.gantts.gantt0; {SEEN}", places)
+    return [tuple(color) for color in found]
+
+
+def test_suspended_and_urgent_jobs_and_held_processors(browser: webdriver.Chrome, urgent_page: Path) -> None:
+    load(browser, urgent_page)
+    blue, black, white = (31, 119, 180), (16, 16, 16), (255, 255, 255)
+    paler = tuple(round(255 - 0.4 * (255 - part)) for part in blue)
+    of_r1 = set(seen(browser, *((t / 8, 3.2) for t in range(8, 72))))
+    assert of_r1 == {blue, paler}  # stripes
+    assert seen(browser, (150, 3)) == [blue]  # its last segment
+    assert seen(browser, (15, 3), (115, 3), (15, 5.5)) == [white] * 3  # held, and idle beside it
+    frame = set(seen(browser, *((10.15, p / 40) for p in range(10, 190))))
+    assert frame == {(80, 80, 80), white}  # dashes
+    assert seen(browser, (20.2, 3), (20.2, 6.5), (80.3, 1)) == [black] * 3  # around urgent jobs
+    assert len(set(seen(browser, (50, 3), (50, 7)))) == 1  # one colour for a job
+    assert seen(browser, (22, 4.9)) == [black]  # the triangle in its corner
+
+
+def test_hovering_tells_who_preempted_whom(browser: webdriver.Chrome, urgent_page: Path) -> None:
+    load(browser, urgent_page)
+    told = gantt(
+        browser, "return [[5, 3], [15, 3], [50, 7], [115, 3], [150, 3], [230, 3]].map(([t, p]) => g.told(g.at(t, p)))"
+    )
+    assert [text.split("\n")[:2] for text in told] == [
+        ["job w0!R1", "suspended, preempted by w0!U"],
+        ["job w0!U, urgent", "held for 10 s"],
+        ["job w0!U, urgent", "held for 10 s before it started"],
+        ["job w0!R1", "held for 10 s"],
+        ["job w0!R1", "held for 10 s before it started"],
+        ["job w0!R2", "completed, 8 processors"],
+    ]
+    assert "submitted 10 s, held from 10 s to 20 s" in told[1].split("\n")
+    assert "submitted 0 s, this began 0 s, ended 10 s" in told[0].split("\n")
+    assert gantt(browser, "return g.at(15, 5.5)") == -1
+
+
+def test_the_legend_explains_what_is_there(browser: webdriver.Chrome, urgent_page: Path, place: Path) -> None:
+    load(browser, urgent_page)
+    entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
+    assert [entry.text for entry in entries] == [
+        "suspended: the job went on later with the rest of its work",
+        "processors held for the job that starts there next",
+        "urgent job",
+    ]
+    assert all(entry.find_element(By.TAG_NAME, "canvas").is_displayed() for entry in entries)
+    load(browser, place / "both.html")
+    assert browser.find_elements(By.CSS_SELECTOR, ".gantt-legend") == []
+
+
+def test_what_began_anew_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    preempted.simulated(tmp_path, "mode=kill_restart")
+    assert run_cli("report", "ujfb", "--output", "ujfb.html", cwd=tmp_path).returncode == 0
+    load(browser, tmp_path / "ujfb.html")
+    assert seen(browser, (5, 3)) == [(176, 176, 176)]
+    assert "preempted by w0!U; this work is lost" in gantt(browser, "return g.told(g.at(5, 3))")
+    entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
+    assert [entry.text for entry in entries] == ["lost: the job was killed and began anew", "urgent job"]
+
+
 #: What is drawn in each figure of a campaign's page: its name, its family, its categories, the boxes and the dots.
 DRAWN = """return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => {
   const count = (name) => plot.renderers.find((r) => r.name === name).data_source.get_length();
@@ -222,6 +299,32 @@ def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
     assert set(names) == {f"curie-week0{week}" for week in (1, 2, 3, 4)}
     wide = browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     assert wide  # nothing sticks out of the page
+
+
+def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    """As a study of urgent jobs has them: the same figure by policy on an axis by powers of ten, and over an option."""
+    spec = tmp_path / "s.toml"
+    spec.write_text(
+        'name = "urgent"\nseeds = [1, 2]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 60, load = 1.2}\n'
+        "urgent = {every_s = 3600, kinds = [[12, 600]]}\n"
+        '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "fcfs"\n'
+        '[[policy]]\nname = "ujfb"\noptions = {swap = "uniform", swap_out = [[5, 10], [0.2, 2]]}\n'
+        '[[chart]]\nfigure = "urgent_slowdown_max"\nscale = "log"\n'
+        '[[chart]]\nfigure = "urgent_slowdown_max"\nby = "swap_out"\ntitle = "U_L over swap times"\n'
+    )
+    assert run_cli("campaign", "run", str(spec), "--output", str(tmp_path / "out")).returncode == 0
+    assert run_cli("report", str(tmp_path / "out"), "--output", str(tmp_path / "c.html")).returncode == 0
+    load(browser, tmp_path / "c.html")
+    titles = [one.text for one in browser.find_elements(By.TAG_NAME, "h3")]
+    assert titles == ["max slowdown of urgent jobs", "U_L over swap times"]
+    settings = ["[0.2, 2]", "[5, 10]"]
+    by_policy = ["fcfs", *(f"ujfb swap_out={bounds}" for bounds in settings)]
+    assert browser.execute_script(DRAWN) == [
+        ["boxes-urgent_slowdown_max", "d", by_policy, 3, 6],
+        ["boxes-urgent_slowdown_max", "d", settings, 2, 4],
+    ]
+    scales = browser.execute_script("return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => plot.y_scale.type)")
+    assert scales == ["LogScale", "LinearScale"]
 
 
 def test_names_of_a_campaign_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:

@@ -56,6 +56,28 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "max_jobs": 5}]},
             "max_jobs: expected with a file",
         ),
+        ({"chart": [{"by": "policy"}]}, "chart.0.figure: Field required"),
+        ({"chart": [{"figure": "f", "scale": "root"}]}, "chart.0.scale: Input should be 'auto', 'log' or 'linear'"),
+        (
+            {"chart": [{"figure": "f"}, {"figure": "f", "by": "colour"}]},
+            "chart.1: by: no policy has an option 'colour'; expected one of policy, platform",
+        ),
+        (
+            {"chart": [{"figure": "f", "where": {"colour": 1}}]},
+            "chart.0: where: no policy has an option 'colour'; expected one of platform, policy, workload",
+        ),
+        (
+            {"chart": [{"figure": "f", "where": {"policy": ["e*", "fcfs"]}}]},
+            "chart.0: where: no policy is named 'fcfs'; expected one of easy",
+        ),
+        (
+            {"chart": [{"figure": "f", "where": {"workload": "v"}}]},
+            "where: no workload is named 'v'; expected one of w",
+        ),
+        (
+            {"chart": [{"figure": "f", "over": "fcfs"}]},
+            "chart.0: over: no policy is named 'fcfs'; expected one of easy",
+        ),
         (
             {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "memory_unit": "MB"}]},
             "workload.0: memory_unit: expected with a file",
@@ -112,6 +134,17 @@ def test_what_is_no_toml(text: str, said: str, tmp_path: Path) -> None:
 def test_options_are_a_grid() -> None:
     policy = PolicySpec(name="x", options={"a": [1, 2], "b": "y", "c": [[3, 4]]})
     assert list(policy.settings()) == [{"a": 1, "b": "y", "c": [3, 4]}, {"a": 2, "b": "y", "c": [3, 4]}]
+
+
+def test_charts_are_kept_and_cost_no_run(tmp_path: Path) -> None:
+    weeks = {"name": "log", "file": "log.swf", "weeks": {}}
+    policy = {"name": "redirection", "options": {"theta": [10, float("inf")]}}
+    chart = {"figure": "wait_s_mean", "by": "theta", "where": {"theta": [float("inf"), [1, 2]], "policy": "re*"}}
+    spec = spec_of(content(policy=[policy], chart=[chart]), "s")
+    assert spec.model_dump(mode="json")["chart"][0]["where"] == {"theta": ["inf", [1, 2]], "policy": "re*"}
+    addresses = [cell.address for _, cell in points(spec, tmp_path)]
+    assert addresses == [cell.address for _, cell in points(spec_of(content(policy=[policy]), "s"), tmp_path)]
+    spec_of(content(workload=[weeks], chart=[{"figure": "f", "where": {"workload": "log-week0[1-3]"}}]), "s")
 
 
 def test_points_come_in_the_order_of_the_file(tmp_path: Path) -> None:

@@ -154,12 +154,27 @@ def test_no_values_no_distribution() -> None:
         ("replaced_by=dyn!x;kind=replace", None),
         ("parent=w0!1;segment=2;kind=requeue", Lineage("w0!1", 2, False, 0.0)),
         ("parent=w0!1;segment=1;kind=requeue;work=rest", Lineage("w0!1", 1, True, 0.0)),
+        ("parent=w0!1;segment=1;kind=requeue;work=rest;by=w0!7;held_s=1", Lineage("w0!1", 1, True, 0.0, "w0!7")),
         ("parent=w0!1;segment=x;extra_s=y", Lineage("w0!1", 1, False, 0.0)),
         ("mood=good;parent=w0!1", Lineage("w0!1", 1, False, 0.0)),
     ],
 )
 def test_lineage(text: str, found: Lineage | None) -> None:
     assert lineage_of(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "held_s"),
+    [
+        ("", 0.0),
+        ("held_s=1", 1.0),
+        ("parent=w0!1;segment=1;held_s=0.25;mood=good", 0.25),
+        ("upheld_s=1", 0.0),
+        *((f"held_s={wrong}", 0.0) for wrong in ("", "long", "nan", "inf", "-1")),
+    ],
+)
+def test_how_long_processors_were_held(text: str, held_s: float) -> None:
+    assert Outcome("w0!a", SUCCESS, 0.0, 5.0, 5.0, 1, text).held_s == held_s
 
 
 def test_classes_by_kind_size_and_fields() -> None:

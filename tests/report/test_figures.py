@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import re
+from array import array
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support import campaigns
+from support import campaigns, preempted
 from support.places import ROOT
 from support.process import run_cli, run_elsewhere
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
-from pybatsched.report import facets, gantt, page, samples
+from pybatsched.report import bars, facets, gantt, page, samples
 from pybatsched.report.figures import KINDS
 from pybatsched.session.explain import explain, stories
 from pybatsched.session.journal import JournalReader
@@ -167,19 +170,80 @@ def test_the_page_is_the_same_for_the_same_run_and_names_no_address(elsewhere: P
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=[\"']?(http|//)", pages[0])
 
 
+def column(data: dict[str, Any], name: str, code: str) -> list[Any]:
+    return list(array(code, base64.b64decode(data[name])))
+
+
 def test_rectangles_are_the_processors_of_each_segment(place: Path) -> None:
     run = read_run(str(place / "pushy"))
     data = gantt.data_of(run)
     n_rows = sum(len(list(part.procs.intervals())) for record in run.records for part in record.segments)
     assert len(data["jobs"]) == 30
-    import base64
-    from array import array
-
-    left = array("d", base64.b64decode(data["left"]))
+    left = column(data, "left", "d")
     assert len(left) == n_rows
-    assert list(left) == sorted(left)
-    colors = set(array("I", base64.b64decode(data["color"])))
-    assert 0xFFB0B0B0 in colors  # somebody was killed
+    assert left == sorted(left)
+    assert set(column(data, "look", "B")) == {bars.PLAIN, bars.LOST}  # somebody was killed
+    assert data["legend"] == [(bars.LOST, bars.LEGEND[bars.LOST])]
+    assert set(data["notes"]) == {"", "killed; this work is lost"}
+
+
+def test_a_chart_without_anything_special_has_neither_legend_nor_notes(place: Path) -> None:
+    data = gantt.data_of(read_run(str(place / "easy")))
+    assert data["legend"] == []
+    assert "note" not in data
+    assert "notes" not in data
+
+
+def test_each_rectangle_has_the_look_and_the_note_of_its_bar(tmp_path: Path) -> None:
+    prefix = preempted.simulated(tmp_path, *preempted.SWAPS)
+    data = gantt.data_of(read_run(str(prefix), [str(tmp_path / "urgent.json")]))
+    rows = zip(
+        column(data, "left", "d"),
+        column(data, "low", "I"),
+        [data["jobs"][number] for number in column(data, "job", "I")],
+        column(data, "look", "B"),
+        [data["notes"][number] for number in column(data, "note", "I")],
+        strict=True,
+    )
+    held, held_before = "held for 10 s", "held for 10 s before it started"
+    assert list(rows) == [
+        (0.0, 0, "w0!R1", bars.SUSPENDED, "suspended, preempted by w0!U"),
+        (10.0, 0, "w0!U", bars.HELD | bars.URGENT, held),
+        (10.0, 6, "w0!U", bars.HELD | bars.URGENT, held),
+        (20.0, 0, "w0!U", bars.URGENT, held_before),
+        (20.0, 6, "w0!U", bars.URGENT, held_before),
+        (80.0, 0, "w0!U2", bars.URGENT, ""),
+        (80.0, 6, "w0!U2", bars.URGENT, ""),
+        (110.0, 0, "w0!R1", bars.HELD, held),
+        (120.0, 0, "w0!R1", bars.PLAIN, held_before),
+        (210.0, 0, "w0!R2", bars.PLAIN, ""),
+        (260.0, 0, "w0!R3", bars.PLAIN, ""),
+    ]
+    assert [look for look, _ in data["legend"]] == [bars.SUSPENDED, bars.HELD, bars.URGENT]
+
+
+@pytest.mark.parametrize(
+    ("options", "explained"),
+    [
+        (preempted.SWAPS, {bars.SUSPENDED, bars.HELD, bars.URGENT}),
+        (("mode=kill_restart",), {bars.LOST, bars.URGENT}),
+    ],
+)
+def test_the_figure_of_a_gantt_chart_explains_what_it_shows(
+    options: tuple[str, ...], explained: set[int], tmp_path: Path
+) -> None:
+    preempted.simulated(tmp_path, *options)
+    done = run_cli("plot", "gantt", "ujfb", "--output", "x.svg", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    texts = re.findall(r"<!-- (.*?) -->", (tmp_path / "x.svg").read_text())
+    assert {look for look, text in bars.LEGEND.items() if text in texts} == explained
+
+
+def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
+    assert run_cli("plot", "gantt", "easy", "--output", "plain.svg", cwd=place).returncode == 0
+    texts = re.findall(r"<!-- (.*?) -->", (place / "plain.svg").read_text())
+    assert texts
+    assert not set(texts) & set(bars.LEGEND.values())
 
 
 def test_stories_of_all_jobs_are_those_of_each(place: Path) -> None:

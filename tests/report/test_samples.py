@@ -10,7 +10,9 @@ from support.campaigns import Row, keep, scanned
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.report import samples
-from pybatsched.report.samples import Chart, Point, baseline_of, charts_of, family_of, points_of, span_of_values
+from pybatsched.report.boxes import Chart, log_ticks, span_of_values
+from pybatsched.report.layout import charts_of
+from pybatsched.report.samples import Point, baseline_of, family_of, points_of
 
 FIGURE = "wait_s_mean"
 
@@ -214,7 +216,10 @@ def test_means_are_by_family_platform_and_setting(tmp_path: Path) -> None:
         (0.07, 1.2, [0.1, 0.2, 0.5, 1.0]),
         (1.0, 20.0, [1.0, 2.0, 5.0, 10.0, 20.0]),
         (3.0, 5000.0, [10.0, 100.0, 1000.0]),
+        (0.99, 1.05, [1.0, 1.02, 1.04]),
+        (1.0, 1.0095, [1.0, 1.002, 1.004, 1.006, 1.008]),
+        (400.0, 1100.0, [400.0, 600.0, 800.0, 1000.0]),
     ],
 )
 def test_ticks_by_powers_of_ten_are_round(low: float, high: float, ticks: list[float]) -> None:
-    assert samples.log_ticks(low, high) == ticks
+    assert log_ticks(low, high) == ticks

@@ -23,8 +23,8 @@ class Row(NamedTuple):
     error: str = ""
 
 
-def keep(folder: Path, rows: Sequence[Row], families: Sequence[str]) -> Path:
-    """Write a campaign's directory."""
+def keep(folder: Path, rows: Sequence[Row], families: Sequence[str], charts: Sequence[Mapping[str, Any]] = ()) -> Path:
+    """Write a campaign's directory; one whose file names charts, if some are given."""
     points = []
     with Store(folder) as store:
         for number, row in enumerate(rows):
@@ -35,7 +35,9 @@ def keep(folder: Path, rows: Sequence[Row], families: Sequence[str]) -> Path:
                 store.save({"address": address, "error": row.error})
             own = {"workload": row.workload, "platform": row.platform, "policy": row.policy}
             points.append(own | {"options": row.options, "seed": row.seed, "repeat": row.repeat, "address": address})
-        spec = {"workload": [{"name": name} for name in families]}
+        spec: dict[str, Any] = {"workload": [{"name": name} for name in families]}
+        if charts:
+            spec["chart"] = list(charts)
         store.write_manifest({"name": "made-up", "spec": spec, "points": points})
     return folder
 

@@ -1,0 +1,96 @@
+"""The bars of a Gantt chart: what the jobs of a run did on which processors, and how each is shown. Nothing is drawn.
+
+A job has a bar for each of its segments, and one for each time that processors were held for it before a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from pybatsched.metrics.classes import kind_of
+from pybatsched.metrics.outcomes import JobRecord, Lineage, lineage_of
+
+#: How a bar looks: one of the first four, and URGENT besides. The script of the page (gantt.js) has the same numbers.
+PLAIN, SUSPENDED, LOST, HELD = range(4)
+URGENT: Final = 4
+#: What a chart's legend says of each, in its order. Plain bars explain themselves.
+LEGEND: Final = {
+    SUSPENDED: "suspended: the job went on later with the rest of its work",
+    LOST: "lost: the job was killed and began anew",
+    HELD: "processors held for the job that starts there next",
+    URGENT: "urgent job",
+}
+#: Jobs get every seventh colour, so that neighbours do not look alike.
+_STRIDE: Final = 7
+
+
+class Bar(NamedTuple):
+    """A stretch of time on some processors, which are given as intervals without their ends.
+
+    `job` is the number of its job; `note` says what is special, if anything is.
+    """
+
+    begin: float
+    end: float
+    job: int
+    look: int
+    procs: Sequence[tuple[int, int]]
+    note: str = ""
+
+
+def bars_of(records: Sequence[JobRecord]) -> list[Bar]:
+    """Give the bars of jobs in the order of their begins; jobs are numbered as they come. O(n log n)."""
+    bars: list[Bar] = []
+    for number, record in enumerate(records):
+        urgent = URGENT if kind_of(record) == "urgent" else 0
+        if len(record.segments) == 1 and not record.segments[0].metadata:  # nearly all jobs of nearly all runs
+            (only,) = record.segments
+            bars.append(Bar(only.started_at, only.ended_at, number, urgent, tuple(only.procs.intervals())))
+        else:
+            bars += _bars_of_job(number, record, urgent)
+    bars.sort(key=attrgetter("begin", "end", "job"))
+    return bars
+
+
+def _bars_of_job(number: int, record: JobRecord, urgent: int) -> list[Bar]:
+    parts = record.segments
+    lineages = [lineage_of(part.metadata) for part in parts]
+    anew = max((i for i, lineage in enumerate(lineages) if i and not (lineage and lineage.is_rest)), default=0)
+    bars = []
+    for i, part in enumerate(parts):
+        look, notes, procs = PLAIN, [], tuple(part.procs.intervals())
+        if i + 1 < len(parts):
+            look = LOST if i < anew else SUSPENDED
+            notes.append(_stop_told(lineages[i + 1], is_lost=look == LOST))
+        if part.held_s:
+            held = f"held for {_seconds(part.held_s)}"
+            begin = round(part.started_at - part.held_s, 6)
+            bars.append(Bar(begin, part.started_at, number, HELD | urgent, procs, held))
+            notes.append(f"{held} before it started")
+        bars.append(Bar(part.started_at, part.ended_at, number, look | urgent, procs, "\n".join(notes)))
+    return bars
+
+
+def _stop_told(follower: Lineage | None, *, is_lost: bool) -> str:
+    """Say why a segment ended before its job did; the one that follows knows."""
+    word = "suspended" if follower is not None and follower.is_rest else "killed"
+    by = f", preempted by {follower.by}" if follower is not None and follower.by else ""
+    return f"{word}{by}{'; this work is lost' if is_lost else ''}"
+
+
+def _seconds(duration_s: float) -> str:
+    return f"{duration_s:,.6f}".rstrip("0").rstrip(".") + " s"
+
+
+def legend_of(bars: Iterable[Bar]) -> dict[int, str]:
+    """Give what a legend must explain: exactly the looks that are there. O(n)."""
+    looks = {bar.look for bar in bars}
+    found = {look & ~URGENT for look in looks} | {look & URGENT for look in looks}
+    return {look: text for look, text in LEGEND.items() if look in found}
+
+
+def color_of(job: int, n_colors: int) -> int:
+    """Give the place of a job's colour in a palette."""
+    return job * _STRIDE % n_colors

@@ -1,0 +1,211 @@
+"""Charts that a campaign's file names: which points they show, along what, and how the page has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.campaigns import Row, keep
+
+from pybatsched.campaign import table
+from pybatsched.campaign.spec import ChartSpec
+from pybatsched.campaign.store import Store
+from pybatsched.report import page
+from pybatsched.report.boxes import Chart
+from pybatsched.report.layout import named_charts
+from pybatsched.report.samples import Point, figure_title, figures_of, points_of
+
+FIGURE = "urgent_slowdown_max"
+SHORT = {"swap_out": [0.2, 2], "swap_in": [0.1, 2]}
+LONG = {"swap_out": [5, 10], "swap_in": [3, 5]}
+
+
+def row(workload: str, policy: str, value: float | None, **others: Any) -> Row:
+    usual = dict.fromkeys(table.SHOWN, 2.0)
+    return Row(workload, policy, {**usual, FIGURE: value, "regular_slowdown_mean": 3.0}, **others)
+
+
+ROWS = [
+    row(workload, policy, value * factor, options=options, seed=seed)
+    for workload, factor in (("sx-ace", 1), ("dwd", 10))
+    for seed in (1, 2)
+    for policy, value, options in (
+        ("fcfs", 900.0, {}),
+        ("conservative", 90.0, {}),
+        ("ujfb-longer", 1.04, LONG),
+        ("ujfb", 1.01, SHORT),
+        ("ujfb-serial", 1.09, SHORT | {"pd": "serial"}),
+    )
+]
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> list[Point]:
+    return points_of(Store(keep(tmp_path / "study", ROWS, ("sx-ace", "dwd"))))
+
+
+def charts(points: list[Point], **members: Any) -> list[Chart]:
+    return named_charts(points, ChartSpec.model_validate({"figure": FIGURE} | members))
+
+
+def values(chart: Chart, family: str = "sx-ace") -> dict[tuple[str, str], list[float]]:
+    return {
+        (box.column, box.category): [dot.value for dot in box.dots]
+        for column in chart.columns
+        for box in chart.panel(family, column)
+    }
+
+
+def test_by_policy_there_is_a_box_for_each_in_the_order_of_the_file(points: list[Point]) -> None:
+    (chart,) = charts(points)
+    assert chart.categories == ("fcfs", "conservative", "ujfb-longer", "ujfb", "ujfb-serial")
+    assert (chart.rows, chart.columns, chart.x_title) == (("sx-ace", "dwd"), ("",), "policy")
+    assert values(chart)["", "ujfb"] == [1.01, 1.01]
+    assert [dot.name for dot in chart.panel("dwd", "")[0].dots] == ["dwd, seed 1", "dwd, seed 2"]
+    assert not any(box.is_baseline for box in chart.boxes)
+    assert chart.title == "max slowdown of urgent jobs"
+
+
+def test_by_policy_settings_are_told_by_what_differs(tmp_path: Path) -> None:
+    options = [LONG | {"swap": "uniform"}, SHORT | {"swap": "uniform"}]
+    rows = [row("w", "easy", 9.0)] + [row("w", "ujfb", 2.0 - k, options=one) for k, one in enumerate(options)]
+    (chart,) = charts(points_of(Store(keep(tmp_path / "study", rows, ["w"]))))
+    assert chart.categories == ("easy", "ujfb swap_out=[0.2, 2]", "ujfb swap_out=[5, 10]")
+    assert values(chart, "w") == {("", name): [v] for name, v in zip(chart.categories, (9.0, 1.0, 2.0), strict=True)}
+
+
+def test_over_an_option_bounds_are_sorted_and_what_they_determine_is_no_axis(points: list[Point]) -> None:
+    """The policy and the time to swap in go with the time to swap out; policies without the option are left out."""
+    (chart,) = charts(points, by="swap_out", where={"policy": ["ujfb", "ujfb-longer"]}, title="U_L over swap times")
+    assert (chart.x_title, chart.columns, chart.title) == ("swap_out", ("",), "U_L over swap times")
+    assert values(chart) == {("", "[0.2, 2]"): [1.01, 1.01], ("", "[5, 10]"): [1.04, 1.04]}
+    assert chart.categories == ("[0.2, 2]", "[5, 10]")
+
+
+def test_over_an_option_policies_are_columns_where_they_must_be_told_apart(points: list[Point]) -> None:
+    (chart,) = charts(points, by="swap_out")
+    assert (chart.column_title, chart.columns) == ("policy", ("ujfb-longer", "ujfb", "ujfb-serial"))
+    assert values(chart) == {
+        ("ujfb-longer", "[5, 10]"): [1.04, 1.04],
+        ("ujfb", "[0.2, 2]"): [1.01, 1.01],
+        ("ujfb-serial", "[0.2, 2]"): [1.09, 1.09],
+    }
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ({"policy": "ujfb*"}, {"ujfb-longer", "ujfb", "ujfb-serial"}),
+        ({"policy": ["fcfs", "ujfb-*"]}, {"fcfs", "ujfb-longer", "ujfb-serial"}),
+        ({"swap_out": [[0.2, 2]]}, {"ujfb", "ujfb-serial"}),
+        ({"swap_out": [[5, 10], [7, 8]], "policy": "*"}, {"ujfb-longer"}),
+        ({"swap_out": [0.2, 2]}, set()),  # two numbers, neither of which is one pair of bounds
+        ({"pd": "serial"}, {"ujfb-serial"}),
+        ({"pd": "s*", "swap_in": [[3, 5]]}, set()),
+        ({"platform": "other"}, set()),
+    ],
+)
+def test_points_are_chosen_by_pattern_and_value(points: list[Point], where: dict[str, Any], found: set[str]) -> None:
+    assert {name for chart in charts(points, where=where) for name in chart.categories} == found
+
+
+def test_workloads_are_chosen_by_their_own_name_or_that_of_their_log(tmp_path: Path) -> None:
+    rows = [row(name, "easy", 1.0) for name in ("log-week01", "log-week02", "other")]
+    found = points_of(Store(keep(tmp_path / "study", rows, ("log", "other"))))
+    for wanted, names in (("log", ["log-week01", "log-week02"]), ("*02", ["log-week02"]), ("other", ["other"])):
+        (chart,) = charts(found, where={"workload": wanted})
+        assert [dot.name for box in chart.boxes for dot in box.dots] == names
+
+
+def test_over_a_policy_values_are_ratios_to_its_own(points: list[Point]) -> None:
+    (chart,) = charts(points, over="conservative", where={"policy": ["fcfs", "conservative"]})
+    assert values(chart, "dwd") == {("", "fcfs"): [10.0, 10.0]}
+    assert chart.title == "max slowdown of urgent jobs, over that of conservative"
+    assert charts(points[:1], over="fcfs") == []  # there is nothing beside it
+
+
+def test_by_platform_and_with_a_third_axis(tmp_path: Path) -> None:
+    rows = [
+        row("w", policy, 1.0, options={"a": a}, platform=platform)
+        for policy in ("p", "q")
+        for a in (1, 2)
+        for platform in ("small", "large")
+    ]
+    found = points_of(Store(keep(tmp_path / "study", rows, ["w"])))
+    sheets = charts(found, by="platform", title="By machine")
+    assert [chart.title for chart in sheets] == ["By machine (a=1)", "By machine (a=2)"]
+    assert all((chart.categories, chart.columns) == (("small", "large"), ("p", "q")) for chart in sheets)
+    (by_policy,) = charts(found)
+    assert (by_policy.categories, by_policy.columns) == (("p a=1", "p a=2", "q a=1", "q a=2"), ("small", "large"))
+
+
+def test_the_axis_is_as_it_is_asked_for(points: list[Point]) -> None:
+    close = {"by": "swap_out", "where": {"workload": "sx-ace"}}
+    scales = ("auto", "log", "linear")
+    assert [charts(points, scale=scale)[0].is_log for scale in scales] == [True, True, False]
+    assert [charts(points, scale=scale, **close)[0].is_log for scale in scales] == [False, True, False]
+
+
+def test_no_axis_by_powers_of_ten_has_a_zero(tmp_path: Path) -> None:
+    rows = [row("w", "a", 0.0), row("w", "b", 100.0)]
+    (chart,) = charts(points_of(Store(keep(tmp_path / "study", rows, ["w"]))), scale="log")
+    assert not chart.is_log
+
+
+def test_the_line_of_ratios_counts_for_their_axis(points: list[Point]) -> None:
+    """Ratios of 0.0011 are close to each other, and far from 1."""
+    (chart,) = charts(points, over="fcfs", where={"policy": "ujfb*"})
+    assert chart.is_log
+
+
+def test_figures_by_kind_are_drawn_where_there_are_kinds(points: list[Point], tmp_path: Path) -> None:
+    kinds = ["urgent_slowdown_max", "regular_slowdown_mean"]
+    assert figures_of(points)[:3] == [*kinds, "bounded_slowdown_mean"]
+    without = points_of(Store(keep(tmp_path / "plain", [Row("w", "p", {FIGURE: None}), Row("w", "q", None)], ["w"])))
+    assert figures_of(without)[0] == "bounded_slowdown_mean"
+
+
+@pytest.mark.parametrize(
+    ("figure", "title"),
+    [
+        ("urgent_slowdown_max", "max slowdown of urgent jobs"),
+        ("regular_bounded_slowdown_mean", "mean bounded slowdown of regular jobs"),
+        ("regular_wait_s_mean", "mean wait of regular jobs (s)"),
+        ("deadline_n_late", "late deadline jobs"),
+        ("urgent_n_jobs", "urgent jobs"),
+        ("n_preemptions", "n preemptions"),
+        ("pd_max_s", "pd max (s)"),
+        ("urgent", "urgent"),
+    ],
+)
+def test_figures_have_names_for_people(figure: str, title: str) -> None:
+    assert figure_title(figure) == title
+
+
+NAMED = (
+    {"figure": FIGURE, "title": "U_L <all>", "scale": "log"},
+    {"figure": FIGURE, "by": "swap_out"},
+    {"figure": "no_such"},
+)
+
+
+def test_the_page_shows_the_named_charts_instead_of_the_usual_ones(tmp_path: Path) -> None:
+    folder = keep(tmp_path / "study", ROWS, ("sx-ace", "dwd"), charts=NAMED)
+    text = page.of_campaign(Store(folder))
+    assert "<h3>U_L &lt;all&gt;</h3>" in text
+    assert "<h3>no such</h3>" in text
+    assert "no run that is done and chosen has the figure no_such." in text
+    assert "<h3>mean bounded slowdown</h3>" not in text
+    assert "the baseline is grey" not in text
+    assert "<th>n jobs</th><th>max slowdown of urgent jobs</th><th>mean wait (s)</th>" in text
+    compared = page.of_campaign(Store(folder), "conservative")
+    assert "<h3>U_L &lt;all&gt;</h3>" in compared
+    assert "<h3>mean bounded slowdown, over that of conservative</h3>" in compared
+
+
+def test_without_named_charts_the_page_shows_figures_by_kind_first(tmp_path: Path) -> None:
+    text = page.of_campaign(Store(keep(tmp_path / "study", ROWS, ("sx-ace", "dwd"))))
+    places = [text.index(f"<h3>{title}</h3>") for title in ("max slowdown of urgent jobs", "mean bounded slowdown")]
+    assert places == sorted(places)
+    assert "<th>max slowdown of urgent jobs</th><th>mean slowdown of regular jobs</th><th>mean wait (s)</th>" in text
