@@ -210,7 +210,7 @@ def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
 
 
 def test_the_page_of_the_urgent_study_shows_what_it_is_about() -> None:
-    """U_L by policy by powers of ten, what it costs regular jobs, and U_L over swap times; in the whole and in quick."""
+    """U_L by policy by powers of ten, what it costs regular jobs, and U_L over swap times; in both versions."""
     study = studies.read_study("ujfb")
     for campaign in (study.campaign, study.quick_campaign):
         shown = [(chart.figure, chart.by, chart.scale) for chart in campaign.chart]
