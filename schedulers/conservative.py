@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -20,6 +20,7 @@ from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
 from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler, QueueOptions
 from pybatsched.policies.profile import Profile
+from pybatsched_schedulers.gains import Gains
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition
@@ -39,58 +40,11 @@ class ConservativeOptions(QueueOptions):
     )
 
 
-def next_after(places: list[tuple[float, int, Job]], after: float) -> tuple[float, Job | None]:
-    """Find the first place after an instant in a sorted list, and whose it is; infinity for none. O(log places)."""
+def upcoming(places: list[tuple[float, int, Job]], after: float) -> Iterator[tuple[float, Job]]:
+    """Give the places after an instant of a sorted list, and whose they are. O(log places) for the first."""
     end: Any = (after, math.inf)
-    i = bisect_right(places, end)
-    return (places[i][0], places[i][2]) if i < len(places) else (math.inf, None)
-
-
-class Gains:
-    """Room that became free in the plan, one gain after the other; asked for the hull of those since some count.
-
-    Two monotonic stacks: an entry that is neither the earliest start nor the latest end of any suffix is dropped, so
-    adding is O(1) on average and asking O(log gains).
-    """
-
-    def __init__(self) -> None:
-        self.n = 0
-        self._starts: list[tuple[int, float]] = []
-        self._ends: list[tuple[int, float]] = []
-
-    def add(self, start_at: float, end_at: float) -> None:
-        """Note that [start, end) became freer."""
-        while self._starts and self._starts[-1][1] >= start_at:
-            self._starts.pop()
-        while self._ends and self._ends[-1][1] <= end_at:
-            self._ends.pop()
-        self._starts.append((self.n, start_at))
-        self._ends.append((self.n, end_at))
-        self.n += 1
-
-    def any_since(self, n: int) -> bool:
-        """Tell whether anything was gained since there were n gains."""
-        return self.n > n
-
-    def copy(self) -> Gains:
-        """Give a copy that lives on its own."""
-        other = Gains()
-        other.n, other._starts, other._ends = self.n, self._starts.copy(), self._ends.copy()
-        return other
-
-    def forget(self, n: int) -> None:
-        """Forget the first n gains: nobody will ask for them any more."""
-        del self._starts[: bisect_left(self._starts, (n,))]
-        del self._ends[: bisect_left(self._ends, (n,))]
-
-    def hull_since(self, n: int) -> tuple[float, float]:
-        """Give the earliest start and the latest end of all gained since there were n gains; (inf, -inf) for none."""
-        if n >= self.n:
-            return math.inf, -math.inf
-        return (
-            self._starts[bisect_left(self._starts, (n,))][1],
-            self._ends[bisect_left(self._ends, (n,))][1],
-        )
+    for i in range(bisect_right(places, end), len(places)):
+        yield places[i][0], places[i][2]
 
 
 class ConservativeScheduler(LocalScheduler):
@@ -116,11 +70,14 @@ class ConservativeScheduler(LocalScheduler):
         self._booked: dict[str, tuple[IntervalSet, float]] = {}
         self._newcomers: list[Job] = []
         self._put_off_jobs: dict[str, Job] = {}  # those that could not have the processors they wanted
+        self._vacated: set[float] = set()  # when those who were put off just now would have ended
         self._gains = Gains()
         self._seen: dict[str, int] = {}  # how many gains there were when a job was last looked at
         self._n_seen_by_all = 0
         self._must_compress = False
         self._must_repair = False
+        self._is_provisional = False  # some places may move on with the clock
+        self._has_welcomed = False  # somebody got his first place since a call was last thought of
         #: Whether a planned start may come when nothing else happens, so that a call is needed.
         self._wakes = not self.compression
         self._called_at: set[float] = set()
@@ -188,6 +145,7 @@ class ConservativeScheduler(LocalScheduler):
         later = self._profile.next_step(now)
         self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), later)))
         self._put_off_jobs[job.id] = job
+        self._vacated.add(planned_end_at)
         self._wakes = True
 
     def _try_again(self, now: float) -> None:
@@ -217,6 +175,8 @@ class ConservativeScheduler(LocalScheduler):
     def _settle(self, now: float) -> None:
         """Bring the plan up to date: repair and compress it, and give newcomers their places."""
         self._profile.advance(now)
+        self._is_provisional = False
+        self._vacated.clear()
         if self._newcomers:
             self._put_in_front()
         running = self.partition.running
@@ -234,6 +194,7 @@ class ConservativeScheduler(LocalScheduler):
             self._newcomers = []
             for job in newcomers:
                 self._welcome(job, now)
+            self._has_welcomed = True
 
     def _put_in_front(self) -> None:
         """Let newcomers that go before all others be placed first, when the plan is repaired."""
@@ -303,7 +264,7 @@ class ConservativeScheduler(LocalScheduler):
         """Make the plan fit what really runs. O(queue log queue), and O(profile) for each who loses his place."""
         running = self.partition.running
         # What waits for a job past its estimate has no real place, so the plan is provisional until that one has ended.
-        self._must_repair = bool(running) and running[0][0] <= now
+        self._is_provisional = self._must_repair = bool(running) and running[0][0] <= now
         self._booked = {job.id: (job.procs, end_at) for end_at, _, job in running if job.procs is not None}
         self._replan(self.expected_profile(now), now)
         # Machines may have come back, or more ended than was booked: everybody may look everywhere.
@@ -347,18 +308,40 @@ class ConservativeScheduler(LocalScheduler):
         self._profile = full
 
     def _calls(self, now: float) -> Iterator[Decision]:
-        """Ask to be woken for the next promised start: without compression nothing else may happen then.
+        """Ask to be woken for the next planned start, if nothing else may happen then. O(log queue); see `_firm`.
 
-        A place at the very next tick waits for a job past its estimate, whose end is news enough.
+        A place behind a job past its estimate is no promise: it moves on with the clock, and a call for it would only
+        lead to the next one. The end of that job is news enough. But a newcomer may be placed behind somebody it ranks
+        before, and go first when the plan is next repaired: so after an arrival any place is good enough for one call.
         """
-        place, job = self._next(now + 1.5 * TICK)
+        soon = now + 1.5 * TICK
+        places = self._firm(soon) if self._is_provisional and not self._has_welcomed else self._upcoming(soon)
+        self._has_welcomed = False
+        place, job = next(places, (math.inf, None))
         if job is not None and place < math.inf and place not in self._called_at:
             self._called_at = {at for at in self._called_at if at > now} | {place}
             yield CallMeLater(place, reason=("{} is promised to start then", job.id))
 
-    def _next(self, after: float) -> tuple[float, Job | None]:
-        """Give the next planned start after an instant, and whose it is. O(log queue)."""
-        return next_after(self._by_place, after)
+    def _firm(self, soon: float) -> Iterator[tuple[float, Job]]:
+        """Give the planned starts that do not lie behind a job past its estimate, in order. O(queue).
+
+        A place is an instant at which something ends. At the next tick that is a job past its estimate; and when one
+        that waits for it would end, the next one that does so begins. Those behind a job that was put off move like it.
+        """
+        ends = self._vacated.copy()
+        for start_at, end_at, job in self._bookings():
+            if start_at <= soon or start_at in ends:
+                ends.add(end_at)
+            elif job is not None:
+                yield start_at, job
+
+    def _bookings(self) -> Iterator[tuple[float, float, Job | None]]:
+        """Give what is booked for those who wait, as (start, end, job) in order of the starts; None for no place."""
+        return ((place, instant(place, self.span_s(job)), job) for place, job in self._upcoming(-math.inf))
+
+    def _upcoming(self, after: float) -> Iterator[tuple[float, Job]]:
+        """Give the planned starts after an instant in order, and whose they are. O(log queue) for the first."""
+        return upcoming(self._by_place, after)
 
     # --- questions ---
 

@@ -11,6 +11,7 @@ until every accepted deadline is safe (`fixpoint`).
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -22,7 +23,7 @@ from pybatsched.core.instants import instant
 from pybatsched.core.jobs import JobState
 from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions
 from pybatsched_schedulers.accepted import NOBODY, Accepted, Draft, Entry, Newcomer, Promote, meets
-from pybatsched_schedulers.conservative import TOLERANCE, ConservativeOptions, ConservativeScheduler, next_after
+from pybatsched_schedulers.conservative import TOLERANCE, ConservativeOptions, ConservativeScheduler, upcoming
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition
@@ -137,9 +138,9 @@ class DbfScheduler(ConservativeScheduler):
             due.sort()
         return due
 
-    def _next(self, after: float) -> tuple[float, Job | None]:
-        final, provisional = super()._next(after), next_after(self._accepted.by_place, after)
-        return provisional if provisional[0] < final[0] else final
+    def _upcoming(self, after: float) -> Iterator[tuple[float, Job]]:
+        final, provisional = super()._upcoming(after), upcoming(self._accepted.by_place, after)
+        return heapq.merge(final, provisional, key=lambda found: found[0])
 
     def _forget(self, job: Job, arrival: int) -> float:
         if job.id not in self._accepted:

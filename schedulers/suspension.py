@@ -7,6 +7,7 @@ lie *ahead* of the plan; they are found anew at every message, and the plan is d
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -135,12 +136,21 @@ class SuspendingScheduler(ConservativeScheduler):
     # --- the plan ---
 
     def _settle(self, now: float) -> None:
-        if self._collided:
-            self._collided = False
+        collided, self._collided = self._collided, False
+        if collided:
             self._put_in_front()  # or the others would give way twice
             self._replan(self.expected_profile(now), now)
             self._must_compress = self._wakes = True  # who keeps his place may begin when nothing ends
         super()._settle(now)
+        self._is_provisional |= collided  # a suspended job may wait for who knows what: a machine that is away
+
+    def _bookings(self) -> Iterator[tuple[float, float, Job | None]]:
+        ahead = [*self._reserved.values(), *(self._ahead[one.job.id] for one in self._suspended)]
+        return heapq.merge(
+            sorted((booking.start_at, booking.end_at, None) for booking in ahead),
+            super()._bookings(),
+            key=lambda booked: booked[0],
+        )
 
     def expected_profile(self, now: float) -> Profile:
         """Give what is free for regular jobs: what runs and what is booked ahead is taken."""

@@ -59,7 +59,9 @@ def test_the_test_of_the_guide_passes(shortest: Path) -> None:
     subprocess.run([sys.executable, str(test)], check=True, cwd=shortest.parent, timeout=PATIENCE_OF_WORK_S)
 
 
-@pytest.mark.parametrize(("index", "name"), [(2, "FirstFit"), (3, "Halves"), (4, "Pushy"), (5, "Booting")])
+@pytest.mark.parametrize(
+    ("index", "name"), [(2, "FirstFit"), (3, "Halves"), (4, "Rounds"), (5, "Pushy"), (6, "Booting")]
+)
 def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) -> None:
     path = tmp_path / "snippet.py"
     path.write_text(PYTHON[index])
@@ -73,6 +75,10 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
         jobs = Workload().job("a", n=3, s=5, walltime=6).job("b", n=2, s=5, at=1).job("c", n=4, s=5, at=2, walltime=6)
         run = testing.run_policy(f"{path}:{name}", jobs, n_procs=8)
         assert [(job.started_at, str(job.procs)) for job in run.jobs.values()] == [(0, "4-6"), (1, "0-1"), (5, "4-7")]
+    elif name == "Rounds":
+        jobs = Workload().job("a", n=4, s=5000).job("b", n=4, s=5, at=10).job("c", n=1, s=5, at=7300)
+        run = testing.run_policy(f"{path}:{name}", jobs, n_procs=4)
+        assert [job.started_at for job in run.jobs.values()] == [0, 7210, 7300]
     elif name == "Booting":
         jobs = Workload().job("a", n=2, s=5).job("b", n=1, s=90, at=1).job("c", n=2, s=5, at=2)
         run = testing.run_policy(f"{path}:{name}", jobs, n_procs=4)

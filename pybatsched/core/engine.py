@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
@@ -62,6 +62,9 @@ class Engine:
     `policy_name` is for messages. With `checked` the invariants of the state are asserted after each step (tests).
     """
 
+    #: So many messages in a row may be nothing but calls that the policy asked for and answers with nothing but calls.
+    MAX_CALLS_IN_A_ROW: ClassVar[int] = 1_000
+
     def __init__(
         self, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str, *, checked: bool = False
     ) -> None:
@@ -79,6 +82,8 @@ class Engine:
         self._services: Services
         self._holds: Holds
         self._static_jobs_done = False
+        self._n_calls_in_a_row = 0
+        self._called_since = 0.0
         self._apply: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
             e.SimulationEnds: self._on_ends,
@@ -120,9 +125,17 @@ class Engine:
                 raise
         if self.ended:
             return Reply(self.now, ())
+        if events and type(events[0]) is e.RequestedCall:
+            self._count_call(events)
+        else:
+            self._n_calls_in_a_row = 0
         if self._holds:
             self._holds.start_due(self.now)
+            if self._actions.out:
+                self._n_calls_in_a_row = 0
         self._ask()
+        if self._n_calls_in_a_row > self.MAX_CALLS_IN_A_ROW:
+            raise self._calls_itself()
         if self._referee.dynamic_jobs:
             self._finish_registration()
         reply_now = self._reply_now()
@@ -314,6 +327,22 @@ class Engine:
                 raise self._raised("decide", error) from error
             self._referee.check(decision)
             self._actions.carry_out(decision)
+            if type(decision) is not d.CallMeLater:
+                self._n_calls_in_a_row = 0
+
+    def _count_call(self, events: Sequence[e.Event]) -> None:
+        """Count a message that begins with a call; whatever else happens lets the count begin again."""
+        if any(type(event) is not e.RequestedCall for event in events):
+            self._n_calls_in_a_row = 0
+            return
+        if not self._n_calls_in_a_row:
+            self._called_since = self.now
+        self._n_calls_in_a_row += 1
+
+    def _calls_itself(self) -> Violation:
+        n, since = self._n_calls_in_a_row, self._called_since
+        text = f"asked to be called {n:,} times in a row, from {since} to {self.now}, and nothing else happened"
+        return Violation("calls itself", text)
 
     def _raised(self, hook: str, error: BaseException) -> PolicyError:
         return PolicyError(f"{hook} raised {told(error)}", policy=self.policy_name, rule="no exception")

@@ -17,9 +17,10 @@ from pybatsched.core.decisions import Decision, RejectJob
 from pybatsched.core.jobs import Job
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
 from pybatsched.testing import FakeBatsim, Workload, run_policy
-from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler, Gains
+from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler
 from pybatsched_schedulers.easy import Easy
 from pybatsched_schedulers.fcfs import Fcfs
+from pybatsched_schedulers.gains import Gains
 
 N_PROCS = 8
 

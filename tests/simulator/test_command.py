@@ -120,6 +120,15 @@ def test_jobs_left_waiting_are_named_with_the_reason(inputs: Path) -> None:
     assert rows(inputs / "stuck_schedule.csv")[0]["nb_jobs_finished"] == "0"
 
 
+def test_a_policy_that_calls_itself_for_ever_is_stopped(inputs: Path) -> None:
+    write_workload(inputs, jobs((2, 9000.0), walltime=9999))
+    done = simulate(inputs, "--policy", f"{PUSHY}:Restless")
+    assert done.returncode == 6
+    assert (
+        "Restless broke the rule 'calls itself': asked to be called 1,001 times in a row, from 1.0 to " in done.stderr
+    )
+
+
 def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
     write_workload(inputs, jobs((8, 5.0)))
     event = {"type": "machine_unavailable", "timestamp": 0, "resources": "0-3"}

@@ -81,6 +81,16 @@ class Lazy(Policy):
         return ()
 
 
+class Restless(LocalPolicy):
+    """EASY that wants to be called every second, whatever happens."""
+
+    scheduler = EasyScheduler
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        yield from super().decide(now)
+        yield d.CallMeLater(now + 1.0)
+
+
 class Greedy(Policy):
     """Starts every job on processor 0, free or not."""
 

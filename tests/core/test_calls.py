@@ -1,0 +1,125 @@
+"""A policy that calls itself for ever is stopped; one that does something when it is called is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from support.places import PUSHY
+from support.stage import Stage, start
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.engine import Engine
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import JobState
+from pybatsched.errors import PolicyError
+from pybatsched.policies import registry
+from pybatsched.session.journal import JournalReader, JournalWriter
+from pybatsched.session.replay import replay
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload
+
+MANY = 3_000
+
+
+def called(stage: Stage, *decisions: d.Decision, events: Iterable[e.Event] = ()) -> None:
+    """Call the policy a second later; it asks for the next call, and does what the test says."""
+    at = stage.now + 1.0
+    stage.do(*decisions, d.CallMeLater(at + 1.0), events=[e.RequestedCall(timestamp=at), *events], at=at)
+
+
+def test_a_thousand_calls_in_a_row_are_enough() -> None:
+    stage = Stage()
+    assert Engine.MAX_CALLS_IN_A_ROW == 1_000
+    for _ in range(1_000):
+        called(stage)
+    with pytest.raises(PolicyError) as caught:
+        called(stage)
+    assert (caught.value.exit_code, caught.value.rule) == (6, "calls itself")
+    assert str(caught.value) == (
+        "policy puppet broke the rule 'calls itself': "
+        "asked to be called 1,001 times in a row, from 1.0 to 1001.0, and nothing else happened"
+    )
+
+
+def test_calls_that_are_answered_with_nothing_count_too() -> None:
+    stage = Stage()
+    stage.do(*(d.CallMeLater(at) for at in range(1, 1_002)))
+    for at in range(1, 1_001):
+        stage.step(e.RequestedCall(timestamp=at), at=at)
+    with pytest.raises(PolicyError, match=r"1,001 times in a row, from 1 to 1001, and"):
+        stage.step(e.RequestedCall(timestamp=1_001), at=1_001)
+
+
+def test_calls_of_one_message_are_one() -> None:
+    stage = Stage()
+    for _ in range(1_000):
+        called(stage, events=[e.RequestedCall(timestamp=stage.now)] * 5)
+
+
+def test_calls_that_start_a_job_each_are_fine() -> None:
+    stage = Stage()
+    waiting = [stage.submit(f"a{i}") for i in range(MANY)]
+    running = None
+    for job in waiting:
+        if running is not None:
+            stage.step(stage.completed(running))
+        called(stage, start(job, "0"))
+        running = job
+
+
+def test_calls_that_hold_or_release_a_job_are_fine() -> None:
+    """Though all that Batsim hears of it is one more call."""
+    stage = Stage()
+    job = stage.submit("a")
+    for i in range(MANY):
+        if i % 1_001 == 1_000:
+            called(
+                stage, d.StartAt(job.id, IntervalSet([0]), 1e6) if job.state is JobState.WAITING else d.Release(job.id)
+            )
+        else:
+            called(stage)
+
+
+def test_calls_at_which_a_held_job_starts_are_fine() -> None:
+    stage = Stage()
+    job = stage.submit("a")
+    stage.do(d.StartAt(job.id, IntervalSet([0]), 1_001.0))
+    for _ in range(2_000):
+        called(stage)
+    assert job.started_at == 1_001.0
+
+
+def test_calls_that_decide_anything_are_fine() -> None:
+    stage = Stage()
+    job = stage.run("a", "0")
+    for i in range(MANY):
+        called(stage, *[d.SetJobMetadata(job.id, str(i))] * (i % 1_001 == 1_000))
+
+
+def test_calls_between_other_events_are_fine() -> None:
+    """Whether the other event has a message of its own or comes together with a call."""
+    stage = Stage()
+    for i in range(MANY):
+        called(stage)
+        if i % 1_000 == 999:
+            stage.step(e.Notify(e.MACHINES_UNAVAILABLE, IntervalSet([3]), timestamp=stage.now))
+    stage = Stage()
+    for i in range(MANY):
+        called(stage, events=[e.Notify("my own", timestamp=stage.now)] * (i % 1_001 == 1_000))
+
+
+def test_it_is_told_in_a_replay_as_it_was_told_in_the_run(tmp_path: Path) -> None:
+    policy = f"{PUSHY}:Restless"
+    plan = registry.PolicyPlan(registry.find(policy, trusted=True))
+    session = Session(plan, journal=JournalWriter(tmp_path / "run.pbj"))
+    with pytest.raises(PolicyError, match="'calls itself'"), session.to_its_end():
+        FakeBatsim(Workload().job("a", n=1, s=9_000), 4).run(session.handle)
+    result = replay(JournalReader(tmp_path / "run.pbj"), policy)
+    assert (result.n_same, result.difference) == (session.n_messages, None)
+    last = list(JournalReader(tmp_path / "run.pbj").exchanges())[-1]
+    assert last.error is not None
+    assert last.error[0] == "PolicyError"
+    assert "from 1.0 to 1001.0" in last.error[1]

@@ -1,0 +1,241 @@
+"""No policy talks more than it needs: messages stay within ten a job, and one for each machine event."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.outages import outages
+
+from pybatsched.core import events as e
+from pybatsched.policies.local import Order
+from pybatsched.testing import FakeBatsim, Workload, run_policy
+
+N_PROCS = 8
+ORDERS = st.sampled_from(get_args(Order))
+
+Events: TypeAlias = list[tuple[float, str, str]]
+MACHINES = outages(N_PROCS, 3) | outages(N_PROCS, 40)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    """Make crowded workloads with estimates of every kind: too short, too long and exact, on a grid and beside it."""
+    workload = Workload()
+    unit = draw(st.sampled_from([1.0, 1.0, 0.1]))
+    ticks = draw(st.sampled_from([[0], [0], [0, 0, 1, 2, 15, 1_100], range(0, 1_000_000, 54_321)]))
+    longest = draw(st.sampled_from([12, 60, 500]))
+    gaps, runs, beside = st.sampled_from([0, 0, 1, 1, 2, 5, 20]), st.integers(1, longest), st.sampled_from(ticks)
+    # As parts of the run time, as more than it, or in seconds whatever it is.
+    guesses = (
+        st.sampled_from([(1.0, 0), (1.0, 0), (1.0, 1), (1.0, 4), (1.0, 100), (0.0, 1e-6), (0.0, 5e-6), (0.0, 1)])
+        | st.floats(0.01, 1.0).map(lambda part: (part, 0))
+    )  # fmt: skip
+    slacks = st.sampled_from([None, None]) | st.integers(0, 15) | st.integers(0, 3 * longest)
+    sizes = st.integers(1, N_PROCS) | st.sampled_from([N_PROCS - 1, N_PROCS])
+    urgent = st.sampled_from([False, False, False, True])
+    at = 0
+    for index in range(draw(st.integers(1, 20))):
+        at += draw(gaps)
+        run_s = draw(runs) * unit + draw(beside) * 1e-6
+        part, more = draw(guesses)
+        estimate = max(round(run_s * part + more * unit, 6), 1e-6)
+        if draw(st.integers(0, 3)) == 3:
+            run_s = 2e-6
+        slack = draw(slacks)
+        fields: dict[str, Any] = {"urgent": draw(urgent)}
+        if slack is not None:
+            fields["max_stay"] = round(estimate + slack * unit + draw(beside) * 1e-6, 6)
+        workload.job(
+            f"{index:02}",
+            n=draw(sizes),
+            s=round(run_s, 6),
+            at=round(at * unit, 6),
+            estimate=estimate,
+            walltime=round(max(run_s, estimate) + unit, 6),
+            **fields,
+        )
+    return workload
+
+
+@st.composite
+def options_of(draw: st.DrawFn, policy: str, *, may_reject: bool = True) -> dict[str, Any]:
+    options: dict[str, Any] = {"order": draw(ORDERS)}
+    if policy in {"conservative", "dbf", "ujfb"}:
+        options["compression"] = draw(st.booleans())
+    if policy == "dbf":
+        options["fixpoint"] = draw(st.booleans())
+        options["promote"] = draw(st.sampled_from(["max", "each"]))
+        options["infeasible"] = draw(st.sampled_from(["regular", "reject"])) if may_reject else "regular"
+    if policy == "ujfb":
+        options["swap"] = "fixed"
+        options["swap_out"], options["swap_in"] = (draw(st.sampled_from([0, 0.5, 2])) for _ in range(2))
+        options["mode"] = draw(st.sampled_from(["suspend", "suspend", "kill_restart"]))
+        options["victim_order"] = draw(st.sampled_from(["start_order", "longest_remaining", "fewest"]))
+        options["resume_same_resources"] = draw(st.booleans())
+        options["urgent_order"] = draw(st.sampled_from(["fcfs", "shortest"]))
+    return options
+
+
+@st.composite
+def redirections(draw: st.DrawFn) -> dict[str, Any]:
+    principal, redirected = (draw(st.sampled_from(["fcfs", "easy", "conservative", "dbf"])) for _ in range(2))
+    return {
+        "group_size": draw(st.integers(1, 3)),
+        "theta": draw(st.sampled_from([0, 0, 1, 2])),
+        "filter": draw(st.sampled_from(["q", "w", "none", "w_paper"])),
+        "decision": draw(st.sampled_from(["per_job", "per_round"])),
+        "count_backfilled": draw(st.booleans()),
+        "principal": principal,
+        "principal_options": draw(options_of(principal)),
+        "redirected": redirected,
+        "redirected_options": draw(options_of(redirected, may_reject=False)),
+    }
+
+
+def stays_within_bounds(policy: str, workload: Workload, options: dict[str, Any], events: Events) -> None:
+    restarts = policy in {"redirection", "ujfb"}
+    config = {"dynamic-jobs-enabled": restarts}
+    run = run_policy(policy, workload, N_PROCS, config=config, machine_events=events, **options)
+    assert not run.deadlocked
+    over = {e.COMPLETED_SUCCESSFULLY, "REJECTED"} | ({e.COMPLETED_KILLED} if restarts else set())
+    assert {job.final_state for job in run.jobs.values()} <= over
+    assert run.n_messages <= 10 * len(workload.jobs) + len(events)
+
+
+@examples(30)
+@given(workloads(), options_of("fcfs"), MACHINES)
+def test_fcfs(workload: Workload, options: dict[str, Any], events: Events) -> None:
+    stays_within_bounds("fcfs", workload, options, events)
+
+
+@examples(30)
+@given(workloads(), options_of("ujf"), MACHINES)
+def test_ujf(workload: Workload, options: dict[str, Any], events: Events) -> None:
+    stays_within_bounds("ujf", workload, options, events)
+
+
+@examples(30)
+@given(workloads(), options_of("easy"), MACHINES)
+def test_easy(workload: Workload, options: dict[str, Any], events: Events) -> None:
+    stays_within_bounds("easy", workload, options, events)
+
+
+@examples(200)
+@given(workloads(), options_of("conservative"), MACHINES)
+def test_conservative(workload: Workload, options: dict[str, Any], events: Events) -> None:
+    stays_within_bounds("conservative", workload, options, events)
+
+
+@examples(300)
+@given(workloads(), options_of("dbf"), MACHINES)
+def test_dbf(workload: Workload, options: dict[str, Any], events: Events) -> None:
+    stays_within_bounds("dbf", workload, options, events)
+
+
+@examples(200)
+@given(workloads(), options_of("ujfb"), MACHINES)
+def test_ujfb(workload: Workload, options: dict[str, Any], events: Events) -> None:
+    stays_within_bounds("ujfb", workload, options, events)
+
+
+@examples(200)
+@given(workloads(), redirections(), MACHINES)
+def test_redirection(workload: Workload, options: dict[str, Any], events: Events) -> None:
+    stays_within_bounds("redirection", workload, options, events)
+
+
+# --- by hand ------------------------------------------------------------------------------------------------------
+
+
+def starts(run: FakeBatsim) -> dict[str, float | None]:
+    assert {job.final_state for job in run.jobs.values()} == {e.COMPLETED_SUCCESSFULLY}
+    return {job.id.removeprefix("w0!"): job.started_at for job in run.jobs.values()}
+
+
+def test_places_a_few_ticks_ahead_are_no_reason_to_call() -> None:
+    """From 222 to 273 job 25 is late: 6, of one tick, is to start at the next tick, and 3 at the tick after it."""
+    jobs = (
+        Workload()
+        .job(1, at=1, n=64, s=221, walltime=331.5, estimate=331.5)
+        .job(3, at=10, n=81, s=69, walltime=345, estimate=345)
+        .job(5, at=21, n=51, s=262, walltime=1310.000001, estimate=1310, max_stay=2165)
+        .job(6, at=22, n=120, s=0.000001, walltime=1.000001, estimate=0.000001, max_stay=200.00001)
+        .job(25, at=84, n=55, s=189, walltime=190, estimate=94.5, max_stay=2090)
+    )
+    run = run_policy("dbf", jobs, 128, order="sjf")
+    assert starts(run) == {"1": 1, "25": 84, "6": 273, "3": 273.000001, "5": 342.000001}
+    assert run.n_messages == 13 + 2  # the two calls: at 332.5, where job 3 was promised to start, and for job 5
+
+
+LATE = (
+    Workload()
+    .job("late", n=4, s=100_000, estimate=10, walltime=100_001)
+    .job("wide", n=8, s=1, at=1, estimate=1, walltime=2)  # when late is over
+    .job("narrow", n=4, s=50, at=2, estimate=50, walltime=51)  # after wide
+)
+
+
+@pytest.mark.parametrize("policy", ["conservative", "dbf"])
+def test_who_waits_behind_those_who_wait_for_a_late_job_is_not_called_each_second(policy: str) -> None:
+    run = run_policy(policy, LATE, 9, compression=False)
+    assert starts(run) == {"late": 0, "wide": 100_000, "narrow": 100_001}
+    assert run.n_messages == 9 + 2  # the two calls: at 10 and 11, where wide and narrow were promised to start
+
+
+@pytest.mark.parametrize("policy", ["conservative", "dbf"])
+def test_machine_events_beside_a_late_job_make_no_calls(policy: str) -> None:
+    kinds = [e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE]
+    events = [(100.0 + i, kinds[i % 2], "8") for i in range(200)]
+    run = run_policy(policy, LATE, 9, compression=False, machine_events=events)
+    assert starts(run) == {"late": 0, "wide": 100_000, "narrow": 100_001}
+    assert run.n_messages == 9 + 2 + 200 + 1  # the last: that no more will come
+
+
+@pytest.mark.parametrize("policy", ["conservative", "dbf"])
+def test_a_newcomer_that_ranks_before_those_it_was_placed_behind_is_called(policy: str) -> None:
+    """Short comes at 74 and gets the place after wide's, at 82.000001; but it goes first when the plan is repaired."""
+    jobs = (
+        Workload()
+        .job("late", n=3, s=1000, estimate=10, walltime=1001)
+        .job("wide", n=4, s=8, at=5, estimate=8, walltime=9)
+        .job("short", n=1, s=3, at=74, estimate=3, walltime=4)
+    )
+    run = run_policy(policy, jobs, 4, compression=False, order="sjf")
+    assert starts(run) == {"late": 0, "wide": 1000, "short": 82.000001}
+
+
+@pytest.mark.parametrize("policy", ["conservative", "dbf"])
+def test_a_promise_beside_a_late_job_is_kept_by_a_call(policy: str) -> None:
+    """Late and wide are as they were; beside stays promised for 200, where nothing ends but a call comes."""
+    jobs = (
+        Workload()
+        .job("late", n=4, s=1000, estimate=10, walltime=1001)
+        .job("early", n=3, s=50, estimate=200, walltime=201)
+        .job("wide", n=5, s=300, at=1, estimate=300, walltime=301)
+        .job("beside", n=3, s=10, at=2, estimate=10, walltime=11)
+    )
+    run = run_policy(policy, jobs, 8, compression=False)
+    assert starts(run) == {"late": 0, "early": 0, "wide": 1000, "beside": 200}
+
+
+def test_who_waits_behind_a_suspended_job_that_waits_for_a_late_one_is_not_called_each_second() -> None:
+    """Urgent stays for longer than it said; suspended is to go on for a second when it ends, then regular."""
+    jobs = (
+        Workload()
+        .job("suspended", n=2, s=6, estimate=6, walltime=7)
+        .job("urgent", n=4, s=1000, at=5, estimate=10, walltime=1001, urgent=True)
+        .job("regular", n=4, s=9, at=6, estimate=9, walltime=10)
+    )
+    options: dict[str, Any] = {"compression": False, "swap": "fixed", "swap_out": 0, "swap_in": 0}
+    run = run_policy("ujfb", jobs, 4, config={"dynamic-jobs-enabled": True}, **options)
+    assert {job.id: job.started_at for job in run.jobs.values()} == {
+        "w0!suspended": 0,
+        "w0!urgent": 5,
+        "dyn!w0.suspended.1": 1005,
+        "w0!regular": 1006,
+    }
+    assert run.n_messages == 11
