@@ -1,4 +1,4 @@
-"""Redirection and deadline-based backfilling beside the real Batsim: the same jobs as on the embedded simulator."""
+"""The published policies beside the real Batsim: the same jobs as on the embedded simulator."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ PLATFORM = RECORDED / "fuzz-11" / "platform.xml"
 N_PROCS = 8
 
 
-def crowd(seed: int, n_jobs: int) -> dict[str, Any]:
-    """Draw a crowd of delays, parallel tasks and composed jobs; every third one has a deadline."""
+def crowd(seed: int, n_jobs: int, *, urgent: bool = False) -> dict[str, Any]:
+    """Draw a crowd of delays, parallel tasks and composed jobs; some have deadlines, or are urgent."""
     dice = random.Random(seed)
     profiles: dict[str, Any] = {f"d{s}": {"type": "delay", "delay": s} for s in (1, 2, 2.5, 5, 9, 40)}
     profiles["p"] = {"type": "parallel_homogeneous", "cpu": 4e9, "com": 0}
@@ -36,7 +36,13 @@ def crowd(seed: int, n_jobs: int) -> dict[str, Any]:
         job = {"id": str(index), "subtime": at, "res": dice.choice([1, 1, 2, 2, 3, 6]), "profile": name, "walltime": 60}
         if name.startswith("d"):
             job["estimate"] = profiles[name]["delay"] + dice.choice([0, 0, 3])
-        if index % 3 == 2:
+        if urgent:
+            job |= (
+                {"urgent": True, "res": dice.choice([2, 5, 8])}
+                if index % 5 == 4
+                else {"memory_gb": dice.choice([0, 6, 9])}
+            )
+        elif index % 3 == 2:
             job["max_stay"] = 60 + dice.choice([0, 30, 400])
         jobs.append(job)
     return {"nb_res": N_PROCS, "jobs": jobs, "profiles": profiles}
@@ -50,12 +56,17 @@ def crowd(seed: int, n_jobs: int) -> dict[str, Any]:
         ("redirection", "alpha=0.25", "theta=1", "filter=none", "decision=per_round", "principal=conservative"),
         ("dbf",),
         ("dbf", "fixpoint=false", "infeasible=reject"),
+        ("ujf",),
+        ("ujfb",),
+        ("ujfb", "swap=uniform", "pd=serial", "victim_order=longest_remaining", "urgent_order=shortest"),
+        ("ujfb", "swap=fixed", "swap_out=0", "swap_in=2.5", "resume_same_resources=false", "victim_order=fewest"),
+        ("ujfb", "mode=kill_restart", "compression=false", "order=sjf"),
     ],
     ids=" ".join,
 )
 def test_the_same_jobs_as_on_the_embedded_simulator(policy: tuple[str, ...], seed: int, tmp_path: Path) -> None:
     (tmp_path / "platform.xml").write_text(PLATFORM.read_text())
-    (tmp_path / "w.json").write_text(json.dumps(crowd(seed, 80)))
+    (tmp_path / "w.json").write_text(json.dumps(crowd(seed, 80, urgent=policy[0].startswith("ujf"))))
     args = ["-p", str(tmp_path / "platform.xml"), "-w", str(tmp_path / "w.json"), "--enable-dynamic-jobs"]
     options = [word for text in policy[1:] for word in ("-o", text)]
     with Server("--policy", policy[0], *options) as server:
@@ -66,5 +77,5 @@ def test_the_same_jobs_as_on_the_embedded_simulator(policy: tuple[str, ...], see
     mine = str(tmp_path / "mine")
     assert main(["simulate", *args, "--policy", policy[0], *options, "-e", mine, "--quiet"]) == code
     same_jobs(Path(f"{mine}_jobs.csv"), tmp_path / "theirs_jobs.csv")
-    if policy[0] == "redirection":
+    if policy[0] in {"redirection", "ujfb"}:
         assert any("kind=requeue" in row["metadata"] for row in rows(tmp_path / "theirs_jobs.csv"))
