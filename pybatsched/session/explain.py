@@ -107,6 +107,8 @@ class Story:
             case d.RegisterJob(job_id=wire_id, job=job) if wire_id == self.job_id:
                 return f"registered by the policy: {job.get('res')} processors"
             case d.SetJobMetadata(job_id=wire_id, metadata=text) if f"parent={self.job_id};" in text:
+                if wire_id in self.wire_ids:
+                    return None  # only more is said of it
                 self.wire_ids.add(wire_id)
                 kind = "requeued" if "kind=requeue" in text else "replaced"
                 return f"{kind}, goes on as {wire_id}"

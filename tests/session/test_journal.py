@@ -279,3 +279,31 @@ def test_scripted_policies_raise_what_batsim_would_not_survive(tmp_path: Path) -
     with pytest.raises(PybatschedError, match="processors free"):
         for request in recording(name).requests:
             session.handle(request)
+
+
+def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
+    """It is stopped at 10 for an urgent job, held from 71 on, and goes on at 72."""
+    journal = JournalWriter(tmp_path / "run.pbj")
+    jobs = Workload().job("a", n=6, s=100, walltime=101, estimate=100)
+    jobs.job("u", n=7, s=60, at=10, walltime=61, estimate=60, urgent=True)
+    session = Session(plan_for("ujfb", swap="fixed"), journal=journal)
+    with session.to_its_end():
+        FakeBatsim(jobs, 8, config={"dynamic-jobs-enabled": True}).run(session.handle)
+    journal.close()
+    assert told(tmp_path / "run.pbj", "w0!a") == [
+        "0 submitted: 6 processors, walltime 101",
+        "0 started on 0-5: its place in the plan, 0.0, has come",
+        "10 kill asked for: preempted for the urgent job w0!u, which needs 7 processors",
+        "10 ended: COMPLETED_KILLED, return code -1",
+        "10 kill took effect",
+        "10 requeued, goes on as dyn!w0.a.1: so that its parts can be put together again",
+        "10 not started: suspended for w0!u: resumes at 71.0, when 0-5 are free",
+        "71 held on 0-5, to start at 72.0: resumes after 1.0 s of swap-in: the processors it had are free",
+        "72 started on 0-5: resumes after 1.0 s of swap-in: the processors it had are free",
+        "162 ended: COMPLETED_SUCCESSFULLY, return code 0",
+        "162 (the run ended)",
+    ]
+    assert told(tmp_path / "run.pbj", "w0!u")[2:4] == [
+        "10 held on 0-4 6-7, to start at 11.0: urgent: 1 regular jobs were preempted, which takes 1.0 s",
+        "11 started on 0-4 6-7: urgent: 1 regular jobs were preempted, which takes 1.0 s",
+    ]
