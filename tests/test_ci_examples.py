@@ -17,8 +17,6 @@ from support.places import ROOT
 
 from pybatsched import __version__
 
-pytestmark = pytest.mark.xdist_group("ci")  # one origin for all
-
 CI = ROOT / "examples" / "ci"
 
 

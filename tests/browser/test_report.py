@@ -25,10 +25,7 @@ from pybatsched.campaign import table
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 
-pytestmark = [
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH"),
-    pytest.mark.xdist_group("browser"),  # one browser will do
-]
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH")
 
 #: Names that would do harm if they were taken for HTML or for a part of a script.
 EVIL = "</script><img src=x onerror=document.title='broken'>"

@@ -21,8 +21,6 @@ from pybatsched.report.figures import KINDS
 from pybatsched.session.explain import explain, stories
 from pybatsched.session.journal import JournalReader
 
-pytestmark = pytest.mark.xdist_group("figures")  # all of them are drawn elsewhere once
-
 PUSHY = ROOT / "tests" / "support" / "pushy.py"
 
 
