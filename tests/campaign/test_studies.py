@@ -203,7 +203,22 @@ def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
     done = run_cli("reproduce", name, "--quick", "--output", str(tmp_path / "out"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "DOES NOT HOLD" not in done.stdout
-    assert (tmp_path / "out" / "report.html").exists()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Nothing to show" not in page
+    for chart in studies.read_study(name).quick_campaign.chart:
+        assert f"<h3>{chart.title}</h3>" in page
+
+
+def test_the_page_of_the_urgent_study_shows_what_it_is_about() -> None:
+    """U_L by policy by powers of ten, what it costs regular jobs, and U_L over swap times, in both campaigns."""
+    study = studies.read_study("ujfb")
+    for campaign in (study.campaign, study.quick_campaign):
+        shown = [(chart.figure, chart.by, chart.scale) for chart in campaign.chart]
+        assert shown[:3] == [
+            ("urgent_slowdown_max", "policy", "log"),
+            ("regular_slowdown_mean", "policy", "auto"),
+            ("urgent_slowdown_max", "swap_out", "auto"),
+        ]
 
 
 def test_a_study_goes_on_where_it_was_and_in_no_other_directory(tmp_path: Path) -> None:
