@@ -102,13 +102,15 @@ class Story:
             if text is not None:
                 self.tell(decision.timestamp or message.now, f"{text}: {why}" if why else text)
 
+    def _is_next(self, wire_id: str, metadata: str) -> bool:
+        """Tell whether a note makes an id the job's next segment; later ones only say more of it."""
+        return f"parent={self.job_id};" in metadata and wire_id not in self.wire_ids
+
     def _decision(self, decision: d.Decision) -> str | None:
         match decision:
             case d.RegisterJob(job_id=wire_id, job=job) if wire_id == self.job_id:
                 return f"registered by the policy: {job.get('res')} processors"
-            case d.SetJobMetadata(job_id=wire_id, metadata=text) if f"parent={self.job_id};" in text:
-                if wire_id in self.wire_ids:
-                    return None  # only more is said of it
+            case d.SetJobMetadata(job_id=wire_id, metadata=text) if self._is_next(wire_id, text):
                 self.wire_ids.add(wire_id)
                 kind = "requeued" if "kind=requeue" in text else "replaced"
                 return f"{kind}, goes on as {wire_id}"
