@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.outages import outages
+from support.urgent_twin import SlowUjfb
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import Decision, ExecuteJob
 from pybatsched.core.instants import instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
+from pybatsched.core.policy import Policy
 from pybatsched.metrics import JobRecord, Outcome, joined
 from pybatsched.metrics.outcomes import lineage_of
 from pybatsched.testing import FakeBatsim, Workload, run_policy
@@ -43,11 +45,15 @@ SWAPS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"swap": "uniform", "seed": 5},
     ]
 )
+MODES = st.sampled_from(["suspend", "suspend", "kill_restart"])
 
 
 @st.composite
-def workloads(draw: st.DrawFn, *, exact: bool = False, n_urgent: int = 99, kinds: bool = True) -> Workload:
-    """Draw crowded workloads; some jobs are urgent, some are parallel or composed, some estimates are wrong."""
+def workloads(draw: st.DrawFn, *, honest: bool = False, n_urgent: int = 99, kinds: bool = True) -> Workload:
+    """Draw crowded workloads; some jobs are urgent, some are parallel or composed, some estimates are wrong.
+
+    Of `honest` ones no job outlives its estimate.
+    """
     workload = Workload()
     workload.profiles |= {
         "task": {"type": "parallel_homogeneous", "cpu": 7e9, "com": 0},
@@ -62,7 +68,7 @@ def workloads(draw: st.DrawFn, *, exact: bool = False, n_urgent: int = 99, kinds
         s = draw(st.sampled_from([0.5, 1, 2, 5, 9, 20]))
         urgent = n_urgent > 0 and draw(st.sampled_from([False, False, False, True]))
         n_urgent -= urgent
-        estimate = s if exact else max(s + draw(st.sampled_from([0, 0, 0, 3, -1])), 0.25)
+        estimate = max(s + draw(st.sampled_from([0, 0, 0, 3, 0 if honest else -1])), 0.25)
         walltime = max(s, estimate) + 1
         fields: dict[str, Any] = {"memory_gb": draw(st.sampled_from([0, 3, 6]))} if draw(st.booleans()) else {}
         n = draw(st.integers(1, N_PROCS))
@@ -73,7 +79,7 @@ def workloads(draw: st.DrawFn, *, exact: bool = False, n_urgent: int = 99, kinds
     return workload
 
 
-def ran(workload: Workload, policy: type[Ujfb] = Ujfb, **options: Any) -> FakeBatsim:
+def ran(workload: Workload, policy: type[Policy] = Ujfb, **options: Any) -> FakeBatsim:
     events = options.pop("machine_events", ())
     run = run_policy(policy, workload, N_PROCS, config=DYNAMIC, hosts=HOSTS, machine_events=events, **options)
     assert not run.deadlocked
@@ -149,6 +155,19 @@ def test_victims_are_idle_until_the_urgent_job_begins(
                     assert not stopped_at < other.started_at < begins_at
 
 
+@examples(300)
+@given(workloads(honest=True, kinds=False), SWAPS, OPTIONS, outages(N_PROCS, 3), st.booleans(), MODES)
+def test_the_slow_twin_does_the_same(
+    workload: Workload, swaps: dict[str, Any], options: dict[str, Any], events: Any, same: bool, mode: str
+) -> None:
+    """Start by start, with processors, for jobs that do not outlive their estimates."""
+    options |= {"machine_events": events, "resume_same_resources": same, "mode": mode}
+    run, slow = ran(workload, **swaps, **options), ran(workload, SlowUjfb, **swaps, **options)
+    assert {job.id: (job.started_at, job.ended_at, str(job.procs)) for job in run.jobs.values()} == {
+        job.id: (job.started_at, job.ended_at, str(job.procs)) for job in slow.jobs.values()
+    }
+
+
 class Watched(UjfbScheduler):
     """Notes whom it preempts for whom, and whom it starts while urgent jobs wait."""
 
@@ -208,7 +227,7 @@ def test_a_lonely_urgent_job_starts_when_it_comes(workload: Workload, pd: str) -
 
 
 @examples(200)
-@given(workloads(), SWAPS, OPTIONS, outages(N_PROCS, 6), st.booleans(), st.sampled_from(["suspend", "kill_restart"]))
+@given(workloads(), SWAPS, OPTIONS, outages(N_PROCS, 6), st.booleans(), MODES)
 def test_outages_and_wrong_estimates_are_survived(
     workload: Workload, swaps: dict[str, Any], options: dict[str, Any], events: Any, same: bool, mode: str
 ) -> None:
