@@ -1,4 +1,4 @@
-"""Redirection and deadline-based backfilling as their users meet them: over sockets, with bad options, at the end."""
+"""The published policies as their users meet them: over sockets, with bad options, at the end."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ N_PROCS = 8
 DYNAMIC = {"dynamic-jobs-enabled": True}
 
 
-def drawn(seed: int, n_jobs: int = 60) -> Workload:
-    """Draw a crowded workload in which every third job has a deadline."""
+def drawn(seed: int, n_jobs: int = 60, *, urgent: bool = False) -> Workload:
+    """Draw a crowded workload in which every third job has a deadline, or is urgent."""
     dice = random.Random(seed)
     workload = Workload()
     at = 0.0
@@ -35,8 +35,9 @@ def drawn(seed: int, n_jobs: int = 60) -> Workload:
         run = dice.choice([1, 2, 2.5, 5, 9, 40])
         estimate = run + dice.choice([0, 0, 0, 3])
         stay = {"max_stay": estimate + dice.choice([0, 10, 40, 200])} if index % 3 == 2 else {}
+        special: dict[str, Any] = {"urgent": index % 3 == 2} if urgent else stay
         n = dice.choice([1, 1, 2, 2, 3, 6])
-        workload.job(index, n=n, s=run, at=at, estimate=estimate, walltime=estimate + 1, **stay)
+        workload.job(index, n=n, s=run, at=at, estimate=estimate, walltime=estimate + 1, **special)
     return workload
 
 
@@ -68,6 +69,9 @@ OVER_A_SOCKET = [
     ("redirection", {"alpha": 0.25, "theta": 1, "filter": "none", "decision": "per_round", "principal": "dbf"}),
     ("dbf", {}),
     ("dbf", {"fixpoint": False, "infeasible": "reject"}),
+    ("ujfb", {"swap": "uniform", "seed": 3}),
+    ("ujfb", {"swap": "fixed", "pd": "serial", "victim_order": "fewest", "resume_same_resources": False}),
+    ("ujfb", {"mode": "kill_restart", "urgent_order": "shortest"}),
 ]
 
 
@@ -76,7 +80,7 @@ OVER_A_SOCKET = [
     ("policy", "options"), OVER_A_SOCKET, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_the_same_over_a_real_socket(policy: str, options: dict[str, Any], seed: int) -> None:
-    workload = drawn(seed)
+    workload = drawn(seed, urgent=policy == "ujfb")
     with serving(Session(plan_for(policy, **options), checked=True)) as endpoint, Peer(endpoint) as peer:
         run = FakeBatsim(workload, N_PROCS, config=DYNAMIC).run(peer.ask)
     assert told(run) == told(run_policy(policy, workload, N_PROCS, config=DYNAMIC, **options))

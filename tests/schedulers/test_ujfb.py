@@ -9,7 +9,8 @@ import pytest
 from pybatsched.core import events as e
 from pybatsched.metrics import joined
 from pybatsched.metrics.outcomes import Outcome
-from pybatsched.testing import FakeBatsim, Workload, run_policy
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.ujfb import Ujfb
 
 DYNAMIC = {"dynamic-jobs-enabled": True}
@@ -193,3 +194,69 @@ def test_processors_that_never_come_back_are_not_waited_for() -> None:
     run = run_policy(Ujfb, example(("U", 10, 7, 60)), 8, config=DYNAMIC, machine_events=outage, **FIXED)
     assert not run.deadlocked
     assert segments(run)["R1"] == [(0, 10, "0-5"), (72.5, 162.5, "0-2 4-5 7")]
+
+
+def with_profile(jobs: Workload, name: str, profile: str) -> Workload:
+    jobs.profiles |= {
+        "task": {"type": "parallel_homogeneous", "cpu": 100e9, "com": 0},
+        "delays": {"type": "composed", "repeat": 2, "seq": ["d30", "d20"]},
+        "mixed": {"type": "composed", "seq": ["d30", "task"]},
+        "d30": {"type": "delay", "delay": 30},
+        "d20": {"type": "delay", "delay": 20},
+    }
+    next(job for job in jobs.jobs if job["id"] == name)["profile"] = profile
+    return jobs
+
+
+@pytest.mark.parametrize("profile", ["task", "delays"])
+def test_parallel_and_composed_jobs_go_on_with_the_rest(profile: str) -> None:
+    """As E5c: 10 s of 100 are done, and Batsim's progress of a task has six decimals."""
+    found = segments(ran(with_profile(example(("U", 10, 7, 60)), "R1", profile)))
+    assert found["R1"] == [(0, 10, "0-5"), (72, 162, "0-5")]
+    assert found["R2"] == [(162, 212, "0-7")]
+
+
+def test_a_parallel_job_preempted_in_its_first_microsecond_loses_nothing() -> None:
+    found = segments(ran(with_profile(example(("U", 1e-6, 7, 60)), "R1", "task")))
+    assert found["U"] == [(1.000001, 61.000001, "0-4 6-7")]
+    (first, second) = found["R1"]
+    assert first == (0, 1e-6, "0-5")
+    assert (second[0], second[2]) == (62.000001, "0-5")
+    assert second[1] == pytest.approx(162.000001, abs=2e-4)
+
+
+def test_a_job_that_begins_and_is_preempted_in_one_instant() -> None:
+    jobs = Workload()
+    exact(jobs, "A", 0, 8, 5)
+    exact(jobs, "B", 1, 8, 30)
+    exact(jobs, "U", 5, 2, 10, urgent=True)
+    assert segments(ran(jobs)) == {"A": [(0, 5, "0-7")], "U": [(5, 15, "0-1")], "B": [(15, 45, "0-7")]}
+
+
+def test_a_job_that_cannot_go_on_is_no_victim_and_that_is_said() -> None:
+    """R1 is composed of a delay and a parallel task: the urgent job waits for its end, as by its estimate."""
+    jobs = with_profile(example(("U", 10, 7, 60)), "R1", "mixed")
+    session = Session(plan_for(Ujfb, **FIXED), checked=True)
+    run = FakeBatsim(jobs, 8, config=DYNAMIC).run(session.handle)
+    found = segments(run)
+    assert found["R1"] == [(0, 101, "0-5")]
+    assert found["U"] == [(101, 161, "0-6")]
+    (remark,) = session.engine.remarks
+    assert remark == (
+        "ujfb: 1 regular jobs ran while urgent ones wanted processors and could not be preempted, as w0!R1: "
+        "Batsim cannot stop their profiles and go on with them"
+    )
+
+
+def test_the_figures_of_a_run() -> None:
+    session = Session(plan_for(Ujfb, **FIXED), checked=True)
+    FakeBatsim(example(("U", 10, 7, 60), ("U2", 20, 4, 30)), 8, config=DYNAMIC).run(session.handle)
+    assert session.engine.figures == {
+        "n_preemptions": 1,
+        "n_backfilled": 1,
+        "n_preceded": 0,
+        "n_waited": 1,
+        "swap_out_s": 1,
+        "swap_in_s": 1,
+        "pd_max_s": 1,
+    }
