@@ -220,8 +220,8 @@ def test_a_parallel_job_preempted_in_its_first_microsecond_loses_nothing() -> No
     found = segments(ran(with_profile(example(("U", 1e-6, 7, 60)), "R1", "task")))
     assert found["U"] == [(1.000001, 61.000001, "0-4 6-7")]
     (first, second) = found["R1"]
-    assert first == (0, 1e-6, "0-5")
-    assert (second[0], second[2]) == (62.000001, "0-5")
+    assert list(first) == [0, 1e-6, "0-5"]
+    assert [second[0], second[2]] == [62.000001, "0-5"]
     assert second[1] == pytest.approx(162.000001, abs=2e-4)
 
 
