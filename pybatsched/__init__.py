@@ -14,6 +14,7 @@ from pybatsched.core.decisions import (
     Release,
     Replace,
     Requeue,
+    SetJobMetadata,
     StartAt,
 )
 from pybatsched.core.intervals import IntervalSet
@@ -46,6 +47,7 @@ __all__ = [
     "Release",
     "Replace",
     "Requeue",
+    "SetJobMetadata",
     "StartAt",
     "__version__",
 ]

@@ -182,12 +182,17 @@ class Release(Decision, frozen=True):
 
 
 class Replace(Decision, frozen=True):
-    """Start a waiting job with another size or duration, by the engine's service.
+    """Start a waiting job with another size or duration, or a load in front of its work, by the engine's service.
 
-    What is None stays as it is. The job keeps its id for the policy and its users.
+    What is None stays as it is. `extra_s` seconds that are no work, a load, come before the job's own (only where its
+    profile is made of delays, or with a `duration_s`): metrics count them as wait, and a `Requeue` does not keep them.
+    Walltime and estimate grow with the duration and the load, unless it is `within_walltime`: then both stay as they
+    are, and Batsim kills the job at its walltime, load included. The job keeps its id for the policy and its users.
     """
 
     job_id: str
     on: IntervalSet
     n: int | None = None
     duration_s: float | None = None
+    extra_s: float = 0.0
+    within_walltime: bool = False

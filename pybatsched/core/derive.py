@@ -115,17 +115,30 @@ def requeued_profile(
 
 def resized_profile(job: Job, profiles: Profiles, n: int, duration_s: float | None) -> Mapping[str, Any]:
     """Make the profile of a job that starts with another size or duration."""
-    if duration_s is not None:
-        return {"type": "delay", "delay": duration_s}
     profile = job.profile
     delay_s = delay_of(profile, profiles)
     if delay_s is not None:
-        return {"type": "delay", "delay": delay_s}
+        kept = {key: value for key, value in (profile or {}).items() if key not in {"seq", "repeat"}}
+        return kept | {"type": "delay", "delay": delay_s if duration_s is None else duration_s}
+    if duration_s is not None:
+        return {"type": "delay", "delay": duration_s}
     if profile is None:
         raise CannotDeriveError(f"the profile {job.profile_name!r} of job {job.id} is not known")
     if profile.get("type") not in _AMOUNTS or (profile.get("type") == "parallel" and n != job.n_procs):
         raise CannotDeriveError(f"a {profile.get('type')} profile cannot run on {n} processors; give a duration_s")
     return dict(profile)
+
+
+def loaded_profile(profile: Mapping[str, Any], extra_s: float) -> Mapping[str, Any]:
+    """Put seconds that are no work in front of a profile, which must be a delay for that."""
+    if not extra_s:
+        return profile
+    if profile.get("type") != "delay":
+        raise CannotDeriveError(
+            f"nothing can be put in front of a {profile.get('type')} profile, only of one made of delays; "
+            f"give a duration_s, or no extra_s ({extra_s:.12g})"
+        )
+    return {**profile, "delay": profile["delay"] + extra_s}
 
 
 def derived_job(

@@ -50,6 +50,13 @@ class Terms(NamedTuple):
     estimate: float | None
 
 
+class Load(NamedTuple):
+    """Seconds at the beginning of a segment that are no work, and what the segment would be without them."""
+
+    seconds: float
+    own: Terms
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A part of a job's life that is over: Batsim knew it as a job of its own."""
@@ -76,6 +83,7 @@ class Job:
         "final_state",
         "held_from",
         "id",
+        "load",
         "n_derived",
         "n_procs",
         "partition",
@@ -132,6 +140,7 @@ class Job:
         self.final_state = ""
         self.past: list[Segment] = []
         self.terms = Terms(profile_name, profile, walltime, self.estimate)  # the whole job, not what is left of it
+        self.load: Load | None = None  # in front of the work it does now
         self.n_derived = 0  # how many times it went on under another id
         self.resume_on: IntervalSet | None = None
 
@@ -196,6 +205,11 @@ class Job:
         return len(self.past)
 
     @property
+    def load_s(self) -> float:
+        """How many seconds come before the job's own work, as it runs now: the `extra_s` of its `Replace`."""
+        return 0.0 if self.load is None else self.load.seconds
+
+    @property
     def present_terms(self) -> Terms:
         """What it is to do as it waits or runs now; `terms` are those of the whole job."""
         return Terms(self.profile_name, self.profile, self.walltime, self.estimate)
@@ -216,9 +230,10 @@ class Job:
         self.start_reason = reason
         self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
 
-    def wait_again(self, terms: Terms) -> None:
-        """Go back to waiting with other work (for the engine)."""
+    def wait_again(self, terms: Terms, load: Load | None = None) -> None:
+        """Go back to waiting with other work, and what is to come before it (for the engine)."""
         self.state = JobState.WAITING
+        self.load = load
         self.profile_name, self.profile, self.walltime, self.estimate = terms
         self.held_from = self.start_at = self.started_at = None
         self.procs = None
@@ -242,7 +257,8 @@ class Job:
             said.append(f"went on as {self.wire_id}")
         if self.started_at is not None:
             why = reason_text(self.start_reason)
-            said.append(f"started at {self.started_at} on {self.procs}" + (f" ({why})" if why else ""))
+            load = f", the first {self.load_s:.12g} s no work" if self.load_s else ""
+            said.append(f"started at {self.started_at} on {self.procs}{load}" + (f" ({why})" if why else ""))
         if self.ended_at is not None:
             said.append(f"{self.final_state or self.state.value} at {self.ended_at}")
         elif self.state is JobState.HELD:

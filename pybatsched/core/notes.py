@@ -25,6 +25,12 @@ class Notes:
         """Give the whole note of a job, or nothing."""
         return ";".join(filter(None, (self._facts.get(wire_id), self._words.get(wire_id))))
 
+    def hand_on(self, wire_id: str, heir: str) -> None:
+        """Let what the policy has said of a job be said of the one that runs in its place."""
+        words = self._words.pop(wire_id, None)
+        if words is not None:
+            self._words[heir] = words
+
     def forget(self, wire_id: str) -> None:
         """Forget a job that is over, or goes on under another id."""
         self._facts.pop(wire_id, None)

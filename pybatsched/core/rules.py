@@ -215,6 +215,8 @@ class Referee:
         duration_s = decision.duration_s
         if duration_s is not None and not (math.isfinite(duration_s) and duration_s > 0):
             raise Violation("finite numbers", f"duration_s must be more than 0 seconds, not {duration_s}", job=job)
+        if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
+            raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
         if len(decision.on) != n:
             raise Violation("right number", f"{n} processors are wanted, {len(decision.on)} given", job=job)
         self._usable(decision.on, job)
@@ -352,6 +354,8 @@ _FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
         ("on", IntervalSet),
         ("n", (int, _NONE)),
         ("duration_s", (int, float, _NONE)),
+        ("extra_s", (int, float)),
+        ("within_walltime", bool),
     ),
 }
 _FIELD_TYPES: Final = {cls: (("timestamp", (int, float, _NONE)), *fields) for cls, fields in _FIELDS.items()}

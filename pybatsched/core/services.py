@@ -15,7 +15,7 @@ from pybatsched.core import decisions as d
 from pybatsched.core import derive
 from pybatsched.core.desk import Desk
 from pybatsched.core.instants import TICK
-from pybatsched.core.jobs import Job, JobState, Segment, Terms
+from pybatsched.core.jobs import Job, JobState, Load, Segment, Terms
 from pybatsched.core.notes import Notes
 from pybatsched.core.rules import Referee, Violation
 
@@ -44,6 +44,7 @@ class Services:
         self._desk = desk
         self._kills: dict[str, PendingKill] = {}
         self._registered: set[str] = set()
+        self._origins: dict[str, derive.How] = {}  # of derived jobs that are alive, by their ids towards Batsim
         self._notes = notes
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
         cluster.can_restart = self.can_restart
@@ -96,6 +97,7 @@ class Services:
                 reason = ("{} had ended by itself", job.id)
                 self._desk.send(d.SetJobMetadata(pending.spare_id, f"unused_spare_of={job.id}", reason=reason))
                 self._desk.send(d.RejectJob(pending.spare_id, reason=reason))
+                del self._origins[pending.spare_id]
             return None
         if pending.requeue is not None:
             self._go_on(pending, progress)
@@ -151,10 +153,12 @@ class Services:
         if requeue.work == "all":
             profile_name, profile, walltime, estimate = job.terms
         else:
-            profile_name, profile = job.profile_name, job.profile
-            walltime = _left(job.walltime, elapsed_s)
+            own = job.present_terms if job.load is None else job.load.own
+            elapsed_s = max(elapsed_s - job.load_s, 0.0)  # a load is no work that is done
+            profile_name, profile = own.profile_name, own.profile
+            walltime = _left(own.walltime, elapsed_s)
             # A job past its estimate: only the walltime is known.
-            estimate = walltime if (job.estimate or elapsed_s) <= elapsed_s else _left(job.estimate, elapsed_s)
+            estimate = walltime if (own.estimate or elapsed_s) <= elapsed_s else _left(own.estimate, elapsed_s)
         walltime = None if walltime is None else walltime + requeue.extra_s
         estimate = None if estimate is None else estimate + requeue.extra_s
         wire_id = pending.spare_id
@@ -178,29 +182,33 @@ class Services:
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
         job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
         self._notes.forget(job.wire_id)
-        self._jobs.rename(job, wire_id)
+        self._rename(job, wire_id)
         job.wait_again(Terms(profile_name, profile, walltime, estimate))
         job.resume_on = requeue.on
 
     # --- replace ----------------------------------------------------------------------------------------------
 
     def replace(self, decision: d.Replace) -> None:
-        """Start a waiting job with another size or duration, all in one reply."""
+        """Start a waiting job with another size or duration or a load before its work, all in one reply."""
         job = self._referee.job(decision.job_id)
         n = job.n_procs if decision.n is None else decision.n
         old_s = derive.delay_of(job.profile, self._profiles(job))
-        if n != job.n_procs or (decision.duration_s is not None and decision.duration_s != old_s):
-            self._become(job, n, decision.duration_s, old_s, decision.reason)
+        duration_s = None if decision.duration_s == old_s else decision.duration_s
+        if n != job.n_procs or duration_s is not None or decision.extra_s:
+            self._become(job, n, duration_s, old_s, decision)
         self._desk.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=decision.reason))
 
-    def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, reason: d.Reason) -> None:
+    def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, decision: d.Replace) -> None:
+        """Register what runs in the place of a waiting job, which the job is from now on."""
         self._referee.registration(job)
+        extra_s = decision.extra_s
         try:
-            profile = derive.resized_profile(job, self._profiles(job), n, duration_s)
+            work = derive.resized_profile(job, self._profiles(job), n, duration_s)
+            profile = derive.loaded_profile(work, extra_s)
         except derive.CannotDeriveError as error:
             raise Violation("can be replaced", str(error), job=job) from None
         walltime, estimate = job.walltime, job.estimate
-        if duration_s is not None:
+        if duration_s is not None and not decision.within_walltime:
             # A delay must end before its walltime to count as a success. Where the old work is not a known time, a
             # second is what `workload convert --walltimes exact` gives too.
             margin_s = max(walltime - old_s, TICK) if walltime is not None and old_s is not None else 1.0
@@ -208,16 +216,29 @@ class Services:
             walltime = None if walltime is None else round(duration_s + margin_s, 6)
             estimate = round(duration_s + slack_s, 6)
         wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-        self._desk.send(d.SetJobMetadata(job.wire_id, f"replaced_by={wire_id};kind=replace", reason=reason))
+        own = Terms(wire_id.partition("!")[2], work, walltime, estimate)
+        grows_s = 0.0 if decision.within_walltime else extra_s
+        terms = own._replace(profile=profile, walltime=_more(walltime, grows_s), estimate=_more(estimate, grows_s))
+        self._notes.hand_on(job.wire_id, wire_id)
+        note = self._notes.add_fact(job.wire_id, f"replaced_by={wire_id};kind=replace")
+        self._desk.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
         self._desk.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
-        how = derive.How("replace")
-        profile_name = self._derive(job, wire_id, profile, n=n, walltime=walltime, estimate=estimate, how=how)
+        how = self._origin_of_replaced(job, extra_s, is_same_work=duration_s is None)
+        self._derive(job, wire_id, profile, n=n, walltime=terms.walltime, estimate=terms.estimate, how=how)
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
         self._notes.forget(job.wire_id)
-        self._jobs.rename(job, wire_id)
+        self._rename(job, wire_id)
+        if n != job.n_procs or duration_s is not None:
+            job.terms = own
         job.n_procs = n
-        job.terms = Terms(profile_name, profile, walltime, estimate)
-        job.wait_again(job.terms)
+        job.wait_again(terms, Load(extra_s, own) if extra_s else None)
+
+    def _origin_of_replaced(self, job: Job, extra_s: float, *, is_same_work: bool) -> derive.How:
+        """Tell how a job came about that replaces one; if that was requeued, it still makes good for the kill."""
+        before = self._origins.get(job.wire_id)
+        if before is None:
+            return derive.How("replace", extra_s=extra_s)
+        return before._replace(kind="replace", extra_s=extra_s + (before.extra_s if is_same_work else 0.0))
 
     # --- registering ------------------------------------------------------------------------------------------
 
@@ -256,6 +277,7 @@ class Services:
             job, wire_id, profile_name, n=n, walltime=walltime or job.walltime, estimate=estimate or job.estimate
         )
         self._registered.add(wire_id)
+        self._origins[wire_id] = how
         job.n_derived += 1
         note = self._notes.add_fact(wire_id, derive.lineage(job, job.n_derived, how))
         self._desk.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
@@ -267,6 +289,11 @@ class Services:
         while self._jobs.knows(wire_id := f"{workload}!{prefix}{name}.{k}"):
             k += 1
         return wire_id
+
+    def _rename(self, job: Job, wire_id: str) -> None:
+        """Let the job be another one towards Batsim from now on."""
+        self._origins.pop(job.wire_id, None)
+        self._jobs.rename(job, wire_id)
 
     def registered(self, job: Job) -> None:
         """Note a job that a policy registers itself."""
@@ -284,6 +311,7 @@ class Services:
 
     def job_over(self, job: Job) -> None:
         """Forget what is kept for a job that is over."""
+        self._origins.pop(job.wire_id, None)
         if self._referee.dynamic_jobs:
             self._collect(job.wire_id.partition("!")[0], job.profile_name)
 
@@ -303,6 +331,11 @@ class Services:
 
     def _profiles(self, job: Job) -> derive.Profiles:
         return self._cluster.profiles.get(job.workload, {})
+
+
+def _more(span_s: float | None, extra_s: float) -> float | None:
+    """Give a span with some seconds more; one that is not known stays so."""
+    return span_s if span_s is None or not extra_s else round(span_s + extra_s, 6)
 
 
 def _left(span_s: float | None, done_s: float) -> float | None:

@@ -3,8 +3,9 @@
 A job that was killed and requeued, or replaced by one of another size, is several rows and one job: from its first
 submission to its last end. The engine writes the lineage into the rows' metadata
 (``parent=w0!12;segment=1;kind=requeue``, ``;work=rest`` where the segment goes on with what was left, ``;by=w0!7`` for
-the job it made room for, ``;extra_s=2`` for time that is no work), and ``held_s=1`` where processors were kept for a
-job so long before it started. So the same comes from files of real Batsim.
+the job it made room for, ``;extra_s=2`` for time that is no work: the price of a swap, a load before it), and
+``held_s=1`` where processors were kept for a job so long before it started. So the same comes from files of real
+Batsim.
 """
 
 from __future__ import annotations
@@ -183,12 +184,13 @@ def put_together(first: Outcome | None, later: Sequence[Outcome], fields: Mappin
     parts = [(outcome, lineage) for outcome, lineage in chain if outcome.state != REJECTED]
     runtime_s = 0.0
     for outcome, lineage in reversed(parts):
-        runtime_s += outcome.runtime_s - (lineage.extra_s if lineage is not None else 0.0)
+        # One that was killed before its work began has none, and takes nothing from that of the others.
+        runtime_s += max(outcome.runtime_s - (lineage.extra_s if lineage is not None else 0.0), 0.0)
         if lineage is None or not lineage.is_rest:
             break
     job_id = first.id if first is not None else chain[0][1].parent if chain[0][1] is not None else last.id
     segments = tuple(outcome for outcome, _ in parts)
-    return JobRecord(job_id, last.state, chain[0][0].submitted_at, max(runtime_s, 0.0), segments, fields)
+    return JobRecord(job_id, last.state, chain[0][0].submitted_at, runtime_s, segments, fields)
 
 
 def _place_in_chain(part: tuple[Outcome, Lineage | None]) -> int:

@@ -113,7 +113,8 @@ class Story:
             case d.SetJobMetadata(job_id=wire_id, metadata=text) if self._is_next(wire_id, text):
                 self.wire_ids.add(wire_id)
                 kind = "requeued" if "kind=requeue" in text else "replaced"
-                return f"{kind}, goes on as {wire_id}"
+                extra_s = dict(part.partition("=")[::2] for part in text.split(";")).get("extra_s")
+                return f"{kind}, goes on as {wire_id}" + (f" with {extra_s} s that are no work" if extra_s else "")
             case d.ExecuteJob(job_id=wire_id, procs=procs) if wire_id in self.wire_ids:
                 return f"started on {procs}"
             case d.RejectJob(job_id=wire_id) if wire_id in self.wire_ids:

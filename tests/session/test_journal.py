@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from support.pushy import Gentle
+from support.pushy import Gentle, Loader
 from support.recordings import recording
 from support.scripted import Scripted
 
@@ -239,10 +239,24 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
         "4 kill asked for",
         "4 ended: COMPLETED_KILLED, return code -1",
         "4 kill took effect",
-        "4 requeued, goes on as dyn!w0.a.1: so that its parts can be put together again",
+        "4 requeued, goes on as dyn!w0.a.1 with 0.5 s that are no work: so that its parts can be put together again",
         "9 started on 0-1: head of the queue",
         "15.5 ended: COMPLETED_SUCCESSFULLY, return code 0",
         "15.5 (the journal has no end: the run was killed, or goes on)",
+    ]
+
+
+def test_the_story_of_a_job_with_a_load(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path / "run.pbj")
+    session = Session(plan_for(Loader, load_s=4), journal=journal)
+    FakeBatsim(Workload().job("a", n=1, s=10), 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
+    journal.close()
+    assert told(tmp_path / "run.pbj", "w0!a")[1:-1] == [
+        "0 submitted: 1 processors, walltime none",
+        "0 rejected: goes on as dyn!w0.a.1",
+        ("0 replaced, goes on as dyn!w0.a.1 with 4 s that are no work: so that its parts can be put together again"),
+        "0 started on 0",
+        "14 ended: COMPLETED_SUCCESSFULLY, return code 0",
     ]
 
 

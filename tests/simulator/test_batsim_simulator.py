@@ -122,3 +122,35 @@ def test_requeued_and_replaced_jobs_are_the_same(policy: str, tmp_path: Path) ->
     mine = embed(tmp_path, args, f"{PUSHY}:{policy}", tmp_path / "mine")
     same_jobs(mine, tmp_path / "theirs_jobs.csv")
     assert any("parent=" in row["metadata"] for row in rows(mine))
+
+
+@pytest.mark.parametrize(
+    ("load_s", "within", "requeued"),
+    [(2.5, False, ""), (2.5, True, ""), (30, True, ""), (2.5, True, "rest"), (4, False, "all")],
+)
+def test_loads_before_the_work_are_the_same(load_s: float, within: bool, requeued: str, tmp_path: Path) -> None:
+    content = random_workload(7, 60, 8)
+    of_delays = {name for name, profile in content["profiles"].items() if profile["type"] == "delay"}
+    content["jobs"] = [job for job in content["jobs"] if job["profile"] in of_delays]
+    (tmp_path / "platform.xml").write_text(PLATFORM.read_text())
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ["-p", "platform.xml", "-w", "w.json", "--enable-dynamic-jobs", "--enable-profile-reuse"]
+    args += ["--sched-cfg", json.dumps({"load_s": load_s, "within": within, "requeued": requeued})]
+    with Server("--policy", f"{PUSHY}:Loader") as server:
+        command = ["batsim", *args, "-s", server.wait_ready(), "-e", "theirs", "-q"]
+        batsim = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=PATIENCE_S, check=False)
+        assert (batsim.returncode, server.finish()) == (0, 0), server.errors
+    mine = embed(tmp_path, args, f"{PUSHY}:Loader", tmp_path / "mine")
+    same_jobs(mine, tmp_path / "theirs_jobs.csv")
+    loaded = [row for row in rows(mine) if f"extra_s={load_s};load_s={load_s}" in row["metadata"]]
+    assert len(loaded) >= len(content["jobs"])
+    killed = [row for row in loaded if row["final_state"] == "COMPLETED_WALLTIME_REACHED"]
+    if not requeued:
+        hopeless = {
+            f"w0.{job['id']}.1"
+            for job in content["jobs"]
+            if content["profiles"][job["profile"]]["delay"] + load_s * within >= job.get("walltime", float("inf"))
+        }
+        assert {row["job_id"] for row in killed} == hopeless
+    assert killed
+    assert all(float(row["execution_time"]) == float(row["requested_time"]) for row in killed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
@@ -70,6 +70,33 @@ class Stretcher(LocalPolicy):
                 n = len(decision.procs)
                 on = decision.procs if n == 1 else decision.procs.first(n - 1)
                 yield d.Replace(decision.job_id, on, n=len(on), duration_s=7.25, reason="stretched")
+            else:
+                yield decision
+
+
+class LoaderOptions(QueueOptions):
+    """How long each job loads, whether within its walltime, and what is left of the first victim of each newcomer."""
+
+    load_s: float = 2.5
+    within: bool = False
+    requeued: Literal["", "all", "rest"] = ""
+
+
+class Loader(Ruthless):
+    """EASY that puts a load in front of every job, and tells of it; with `requeued` it preempts jobs once, too."""
+
+    Options = LoaderOptions
+    extra_s = 0.0
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        assert isinstance(self.options, LoaderOptions)
+        self.work = self.options.requeued
+        self.pushed = self.pushed and bool(self.work)
+        for decision in super().decide(now):
+            if isinstance(decision, d.ExecuteJob):
+                load_s, within = self.options.load_s, self.options.within
+                yield d.SetJobMetadata(decision.job_id, f"load_s={load_s:g}")
+                yield d.Replace(decision.job_id, decision.procs, extra_s=load_s, within_walltime=within)
             else:
                 yield decision
 
