@@ -60,7 +60,8 @@ def test_the_test_of_the_guide_passes(shortest: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "name"), [(2, "FirstFit"), (3, "Halves"), (4, "Rounds"), (5, "Pushy"), (6, "Booting")]
+    ("index", "name"),
+    [(2, "FirstFit"), (3, "Halves"), (4, "Rounds"), (5, "Pushy"), (6, "Booting"), (7, "Staging")],
 )
 def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) -> None:
     path = tmp_path / "snippet.py"
@@ -84,6 +85,18 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
         run = testing.run_policy(f"{path}:{name}", jobs, n_procs=4)
         found = [(job.started_at, str(job.procs), job.metadata) for job in run.jobs.values()]
         assert found == [(60, "0-1", "held_s=60"), (61, "2", "held_s=60"), (125, "0 3", "held_s=60")]
+    elif name == "Staging":
+        jobs = Workload()
+        for number, (file, walltime) in enumerate((("f", 99), ("f", 99), ("g", 99), ("f", 15))):
+            jobs.job(number, n=2, s=10, at=number, walltime=walltime, input_file=file, input_size_gb=2)
+        config, hosts = {"dynamic-jobs-enabled": True}, [{"node": node} for node in "aabb"]
+        run = testing.run_policy(f"{path}:{name}", jobs, n_procs=4, config=config, hosts=hosts)
+        spans = [(job.started_at, job.ended_at, str(job.procs)) for job in run.jobs.values() if job.ended_at]
+        assert spans == [(0, 30, "0-1"), (1, 31, "2-3"), (30, 60, "0-1"), (31, 41, "2-3")]
+        assert [job.metadata.partition("extra_s=20;")[2] for job in run.jobs.values() if job.ended_at][:3] == [
+            "load_s=20;reused=0"
+        ] * 3
+        assert run.jobs["w0!3"].metadata == "load_s=0;reused=1"
     else:
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
 

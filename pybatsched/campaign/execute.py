@@ -12,7 +12,8 @@ from pybatsched.core.events import FINAL_STATES
 from pybatsched.errors import PybatschedError, UnfinishedError
 from pybatsched.machines import names
 from pybatsched.metrics import jobs_csv, joined
-from pybatsched.metrics.classes import MEASURES, by_class, measured
+from pybatsched.metrics.classes import MEASURES, by_class, facts_told, measured, values_of
+from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.series import queue_length, span_of
 from pybatsched.platform import model
@@ -28,6 +29,8 @@ _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
 #: So many lines of a traceback are kept with a cell that failed for no reason we know.
 _N_TRACE_LINES: Final = 12
 _TOLD: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max")
+#: Of facts, which not every job has and which may be amounts, also how many jobs have one, and the sum.
+_TOLD_OF_FACTS: Final = ("n", *_TOLD)
 
 
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
@@ -54,7 +57,10 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
 
 
 def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str, float | int | None]:
-    """Give the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end."""
+    """Give the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end.
+
+    A figure of a fact never takes the name of another one.
+    """
     begin, end = span_of(records)
     held_s = sum(part.n_procs * part.runtime_s for record in records for part in record.segments)
     queue = queue_length(records)
@@ -73,6 +79,13 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
         told = measured(records, measure, tau_s)
         values = told.as_dict() if told is not None else {}
         row |= {f"{measure}_{name}": values.get(name) for name in _TOLD}
+    facts = facts_told(records)
+    of_facts: dict[str, float | int | None] = {}
+    for fact in facts:
+        told = measured(records, fact)
+        if told is not None:
+            of_facts[f"{fact}_total"] = told.total
+            of_facts |= {f"{fact}_{name}": told.as_dict()[name] for name in _TOLD_OF_FACTS}
     kinds = by_class(records, "kind")
     if kinds.keys() - {"regular"}:
         for kind, members in kinds.items():
@@ -81,11 +94,17 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
             for measure in MEASURES:
                 told = measured(members, measure, tau_s)
                 row |= {f"{kind}_{measure}_{name}": getattr(told, key, None) for name, key in _OF_KINDS}
-    return row
+            for fact in facts:
+                told = distribution(values_of(members, fact))
+                of_kind = (("total", "total"), *_OF_KINDS)
+                of_facts |= {f"{kind}_{fact}_{name}": getattr(told, key, None) for name, key in of_kind}
+    return row | {name: value for name, value in of_facts.items() if name not in row}
 
 
 def _jobs(records: list[JobRecord]) -> list[dict[str, Any]]:
-    """Give a row a job, for those who want more than figures."""
+    """Give a row a job with its facts, for those who want more than figures."""
+    own = ("job", "state", "submitted_at", "started_at", "ended_at", "runtime_s", "n_procs", "n_segments")
+    facts = [name for name in facts_told(records) if name not in own]
     return [
         {
             "job": record.id,
@@ -97,6 +116,7 @@ def _jobs(records: list[JobRecord]) -> list[dict[str, Any]]:
             "n_procs": record.n_procs,
             "n_segments": len(record.segments),
         }
+        | {name: record.facts.get(name) for name in facts}
         for record in records
     ]
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pybatsched.cli import arguments, wholeness
-from pybatsched.metrics.classes import MEASURES, by_class, measured
+from pybatsched.metrics.classes import MEASURES, by_class, check_measure, facts_told, measured, values_of
 from pybatsched.metrics.columns import aligned
+from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run, read_what_is_there
 from pybatsched.metrics.series import queue_length, span_of
@@ -33,7 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("prefixes", nargs="+", metavar="PREFIX", help="a run: the begin of the names of its files")
     add("--by", metavar="CLASS", help="kind, size, state, or a field of the jobs, as user")
-    add("--measure", choices=tuple(MEASURES), default="bounded_slowdown", help="with --by (default %(default)s)")
+    add(
+        "--measure",
+        default="bounded_slowdown",
+        metavar="NAME",
+        help=f"with --by or --against: {', '.join(MEASURES)}, or a fact told of the jobs (default %(default)s)",
+    )
     arguments.add_procs(parser)
     arguments.add_tau(parser)
     add("--against", metavar="PREFIX", help="compare each run with this one, job by job")
@@ -83,22 +89,33 @@ def _state(run: Run) -> dict[str, Mapping[str, Any]]:
 
 def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:
     """Give rows of numbers by name."""
+    if base is not None or args.by:
+        check_measure(args.measure, run.records)
     if base is not None:
         return {name: paired(base.records, run.records, name, args.tau).as_dict() for name in ("flow_s", args.measure)}
     if args.by:
         classes = by_class(run.records, args.by)
-        found = {name: measured(members, args.measure, args.tau) for name, members in classes.items()}
-        return {name: {"jobs": len(classes[name])} | (told.as_dict() if told else {}) for name, told in found.items()}
+        found = {name: distribution(values_of(members, args.measure, args.tau)) for name, members in classes.items()}
+        is_fact = args.measure not in MEASURES
+        return {name: {"jobs": len(classes[name])} | _row(told, is_fact=is_fact) for name, told in found.items()}
     rows: dict[str, Mapping[str, Any]] = {}
     for name in MEASURES:
-        told = measured(run.records, name, args.tau)
-        rows[name] = told.as_dict() if told is not None else {"n": 0}
+        rows[name] = _row(measured(run.records, name, args.tau)) or {"n": 0}
+    for name in facts_told(run.records):
+        rows[name] = _row(measured(run.records, name), is_fact=True)
     begin, end = span_of(run.records)
     queue = queue_length(run.records)
     rows["queue_length"] = {"mean": queue.mean(begin, end), "max": queue.maximum}
     rows["utilisation"] = {"mean": run.utilisation()}
     rows["makespan_s"] = {"max": end}
     return rows
+
+
+def _row(told: Distribution | None, *, is_fact: bool = False) -> dict[str, Any]:
+    """Give the numbers of a measure by name; of facts, which may be amounts, their sum besides."""
+    if told is None:
+        return {}
+    return told.as_dict() | ({"total": told.total} if is_fact else {})
 
 
 def _lines(rows: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:

@@ -9,7 +9,7 @@ from typing import Final
 from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments, wholeness
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import MEASURES
+from pybatsched.metrics.classes import MEASURES, check_measure
 from pybatsched.metrics.runs import read_what_is_there
 from pybatsched.report import facets, samples
 from pybatsched.report.figures import KINDS, draw
@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--measure",
         default="bounded_slowdown",
         metavar="NAME",
-        help=f"for cdf and boxes: {', '.join(MEASURES)}; of a campaign any figure of its table (default %(default)s)",
+        help=f"for cdf and boxes: {', '.join(MEASURES)}, or a fact told of the jobs; of a campaign any figure of its "
+        "table (default %(default)s)",
     )
     add(
         "--baseline",
@@ -72,9 +73,8 @@ def run(args: argparse.Namespace) -> int:
     for name in ("baseline", "policy"):
         if getattr(args, name):
             raise InputError(f"--{name}: expected with a campaign")
-    if args.measure not in MEASURES:
-        raise InputError(f"measure {args.measure!r:.40}: expected one of {', '.join(MEASURES)}")
     runs = [read_what_is_there(prefix, newest=args.partial) for prefix in args.runs]
+    check_measure(args.measure, [record for run in runs for record in run.records])
     wholeness.introduce(run.standing for run in runs)
     draw(args.figure, runs, args.output, measure=args.measure, tau_s=args.tau)
     wholeness.check((run.standing for run in runs), partial=args.partial)

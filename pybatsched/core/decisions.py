@@ -84,7 +84,11 @@ class SetResourceState(Decision, frozen=True):
 
 
 class SetJobMetadata(Decision, frozen=True):
-    """Write a note into the job's line of ``_jobs.csv``; it must not contain double quotes."""
+    """Write a note into the job's line of ``_jobs.csv``, instead of an earlier one; it must not contain double quotes.
+
+    Numbers in it (``load_s=64;reused=0``) are facts of the job, and measures of metrics, campaigns and pages. What the
+    engine itself has to say stays in front of it. A note that is given before a `Replace` is that of what runs.
+    """
 
     job_id: str
     metadata: str

@@ -1,8 +1,12 @@
-"""Jobs by class: regular, deadline and urgent ones, by size, by user, by any field of the workload file."""
+"""What is measured of jobs, and jobs by class: by kind, by size, by user, by any field of the workload file.
+
+There are measures that every job has that ran, and *facts*: numbers that were told of some jobs
+(``SetJobMetadata(job.id, "load_s=64")``), which are measures of these jobs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from pybatsched.errors import InputError
@@ -13,7 +17,7 @@ UNKNOWN: Final = "unknown"
 #: Kinds of jobs, as `kind_of` tells them.
 KINDS: Final = ("urgent", "deadline", "regular")
 
-#: What can be measured of a job that ran, by name.
+#: What can be measured of every job that ran, by name.
 MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {
     "wait_s": lambda record, _tau_s: record.wait_s,
     "flow_s": lambda record, _tau_s: record.flow_s,
@@ -21,6 +25,39 @@ MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {
     "bounded_slowdown": lambda record, tau_s: record.bounded_slowdown(tau_s),
     "runtime_s": lambda record, _tau_s: record.runtime_s,
 }
+#: Figures of a whole run, whose names no fact can have.
+_OF_RUNS: Final = frozenset(("utilisation", "makespan_s", "queue_length"))
+
+
+def facts_told(records: Iterable[JobRecord]) -> list[str]:
+    """Give the names of all facts that were told of some job, sorted. O(n)."""
+    found = {name for record in records for name in record.facts}
+    return sorted(found - MEASURES.keys() - _OF_RUNS)
+
+
+def measures_of(records: Sequence[JobRecord]) -> list[str]:
+    """Give all that can be measured of these jobs: what every job has, then facts. O(n)."""
+    return [*MEASURES, *facts_told(records)]
+
+
+def check_measure(measure: str, records: Sequence[JobRecord]) -> None:
+    """Raise InputError for what cannot be measured of any of these jobs. O(n) for a fact."""
+    if measure not in MEASURES and measure not in (known := measures_of(records)):
+        raise InputError(f"measure {measure!r:.40}: expected one of {', '.join(known)}")
+
+
+def value_of(record: JobRecord, measure: str, tau_s: float = DEFAULT_TAU_S) -> float | None:
+    """Measure one job; None if it did not run, or has no such fact."""
+    if not record.ran:
+        return None
+    found = MEASURES.get(measure)
+    return record.facts.get(measure) if found is None else found(record, tau_s)
+
+
+def values_of(records: Iterable[JobRecord], measure: str, tau_s: float = DEFAULT_TAU_S) -> list[float]:
+    """Give one measure of all jobs that have it, in their order. O(n)."""
+    values = (value_of(record, measure, tau_s) for record in records)
+    return [value for value in values if value is not None]
 
 
 def title_of(measure: str) -> str:
@@ -34,13 +71,11 @@ def title_of(measure: str) -> str:
 
 
 def measured(
-    records: Iterable[JobRecord], measure: str = "bounded_slowdown", tau_s: float = DEFAULT_TAU_S
+    records: Sequence[JobRecord], measure: str = "bounded_slowdown", tau_s: float = DEFAULT_TAU_S
 ) -> Distribution | None:
-    """Describe one measure over the jobs that ran; None if none did. Raises InputError for an unknown one."""
-    found = MEASURES.get(measure)
-    if found is None:
-        raise InputError(f"measure {measure!r:.40}: expected one of {', '.join(MEASURES)}")
-    return distribution(found(record, tau_s) for record in records if record.ran)
+    """Describe one measure over the jobs that have it; None if none does. Raises InputError for an unknown one."""
+    check_measure(measure, records)
+    return distribution(values_of(records, measure, tau_s))
 
 
 def by_class(records: Iterable[JobRecord], key: str) -> dict[str, list[JobRecord]]:

@@ -15,6 +15,7 @@ class Distribution:
     """Values in a few numbers. `std` is that of the values themselves (divided by n); `percentiles` are by per cent."""
 
     n: int
+    total: float
     mean: float
     std: float
     minimum: float
@@ -38,10 +39,11 @@ def distribution(values: Iterable[float]) -> Distribution | None:
     n = len(ordered)
     if not n:
         return None
-    mean = math.fsum(ordered) / n
+    total = math.fsum(ordered)
+    mean = total / n
     variance = math.fsum((value - mean) ** 2 for value in ordered) / n
     shares = {p: percentile(ordered, p) for p in PERCENTILES}
-    return Distribution(n, mean, math.sqrt(variance), ordered[0], ordered[-1], shares)
+    return Distribution(n, total, mean, math.sqrt(variance), ordered[0], ordered[-1], shares)
 
 
 def percentile(ordered: Sequence[float], p: float) -> float:

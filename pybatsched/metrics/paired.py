@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pybatsched.metrics.classes import MEASURES
+from pybatsched.metrics.classes import value_of
 from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
 
@@ -20,9 +20,9 @@ class Paired:
     """A measure in two runs. Ratios are second over first, so that below 1 the second is better.
 
     `n_pairs` jobs ran in both. `impacted` is the share of them that end at another time, `early` and `late` are shares
-    of these. `mean_ratio` and `median_ratio` are over the `n_ratios` jobs whose first value is not 0 (think of waits),
-    `impacted_ratio` is the mean over those impacted, `ratio_of_means` that of the two runs' means. None where nothing
-    is to be divided.
+    of these. `mean_ratio` and `median_ratio` are over the `n_ratios` jobs that have the measure in both runs and whose
+    first value is not 0 (think of waits), `impacted_ratio` is the mean over those impacted, `ratio_of_means` that of
+    the two runs' means. None where nothing is to be divided.
     """
 
     measure: str
@@ -50,18 +50,18 @@ def paired(
     tau_s: float = DEFAULT_TAU_S,
 ) -> Paired:
     """Compare two runs job by job. O(n log n)."""
-    of = MEASURES[measure]
     before = {record.id: record for record in first if record.ran}
     after = {record.id: record for record in second if record.ran}
     pairs = [(before[job_id], after[job_id]) for job_id in before if job_id in after]
     moves = [b.ended_at - a.ended_at for a, b in pairs]
     n_early, n_late = sum(move < -SAME_S for move in moves), sum(move > SAME_S for move in moves)
     n_impacted = n_early + n_late
-    values = [(of(a, tau_s), of(b, tau_s)) for a, b in pairs]
-    ratios = [y / x for x, y in values if x > 0]
-    of_impacted = [y / x for (x, y), move in zip(values, moves, strict=True) if x > 0 and abs(move) > SAME_S]
+    both = ((value_of(a, measure, tau_s), value_of(b, measure, tau_s)) for a, b in pairs)
+    values = [(x, y, move) for (x, y), move in zip(both, moves, strict=True) if x is not None and y is not None]
+    ratios = [y / x for x, y, _ in values if x > 0]
+    of_impacted = [y / x for x, y, move in values if x > 0 and abs(move) > SAME_S]
     shares = distribution(ratios)
-    total = math.fsum(x for x, _ in values)
+    total = math.fsum(x for x, _, _ in values)
     return Paired(
         measure=measure,
         n_pairs=len(pairs),
@@ -74,7 +74,7 @@ def paired(
         mean_ratio=shares.mean if shares is not None else None,
         median_ratio=shares.median if shares is not None else None,
         impacted_ratio=_mean(of_impacted),
-        ratio_of_means=math.fsum(y for _, y in values) / total if total > 0 else None,
+        ratio_of_means=math.fsum(y for _, y, _ in values) / total if total > 0 else None,
     )
 
 

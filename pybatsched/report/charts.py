@@ -12,7 +12,7 @@ from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Rang
 from bokeh.palettes import Category10
 from bokeh.plotting import figure
 
-from pybatsched.metrics.classes import MEASURES, title_of
+from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length
@@ -71,7 +71,7 @@ def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -
         name=f"cdf-{measure}",
     )
     for number, run in enumerate(runs):
-        values = sorted(max(MEASURES[measure](record, tau_s), 1.0) for record in run.records if record.ran)
+        values = sorted(max(value, 1.0) for value in values_of(run.records, measure, tau_s))
         stride = max(len(values) // _MAX_POINTS, 1)
         kept = [*range(0, len(values), stride), len(values) - 1] if values else []
         x = [values[i] for i in kept]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import MEASURES
 from pybatsched.report import figures, samples
 from pybatsched.report.boxes import Box, Chart, dodge, log_ticks, span_of_values
 from pybatsched.report.layout import charts_of
@@ -33,8 +32,8 @@ def draw(
 
     With `policy`, just the charts of that one. Raises InputError for what cannot be drawn or written.
     """
-    name = f"{figure}_mean" if figure in MEASURES else figure
     known = sorted({key for point in points if point.figures is not None for key in point.figures})
+    name = figure if figure in known else f"{figure}_mean"
     if not known:
         raise InputError("the campaign: no cell is done, so there is nothing to show")
     if name not in known:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import MEASURES, title_of
+from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length
@@ -130,7 +130,7 @@ def plain(text: str) -> str:
 
 
 def _values(run: Run, measure: str, tau_s: float) -> list[float]:
-    return sorted(MEASURES[measure](record, tau_s) for record in run.records if record.ran)
+    return sorted(values_of(run.records, measure, tau_s))
 
 
 def _draw_cdf(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:

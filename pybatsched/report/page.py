@@ -16,7 +16,8 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import MEASURES, by_class, measured, title_of
+from pybatsched.metrics.classes import MEASURES, by_class, facts_told, measured, title_of, values_of
+from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
@@ -261,6 +262,11 @@ def _summary(runs: Sequence[Run], tau_s: float) -> str:
         for name, key in (("mean", "mean"), ("median", "median"), ("max", "maximum")):
             values = [getattr(one, key) if one is not None else None for one in told]
             rows.append([f"{name} {title_of(measure)}", *map(_number, values)])
+    for fact in facts_told([record for run in runs for record in run.records]):
+        told = [distribution(values_of(run.records, fact)) for run in runs]
+        rows.append([samples.figure_title(f"{fact}_n"), *(_number(one.n if one is not None else 0) for one in told)])
+        for name, key in (("total", "total"), ("mean", "mean"), ("max", "maximum")):
+            rows.append([f"{name} {title_of(fact)}", *(_number(getattr(one, key, None)) for one in told)])
     rows.append(["utilisation", *(_number(run.utilisation()) for run in runs)])
     rows.append(["makespan (s)", *(_number(span_of(run.records)[1]) for run in runs)])
     return _table(["", *(run.label for run in runs)], rows, "summary")

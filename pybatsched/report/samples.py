@@ -10,12 +10,14 @@ from typing import Any, Final
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import KINDS, MEASURES, title_of
+from pybatsched.metrics.classes import KINDS, title_of
 
 #: What is drawn of a campaign, the most telling first.
 FIGURES: Final = ("bounded_slowdown_mean", "wait_s_mean", "bounded_slowdown_max", "utilisation")
 #: What is drawn besides where there are kinds of jobs, before the others.
 FIGURES_OF_KINDS: Final = ("urgent_slowdown_max", "deadline_n_late", "regular_slowdown_mean", "regular_wait_s_mean")
+#: What a figure tells of a measure, by the end of its name: "wait_s_mean".
+_STATISTICS: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max", "total")
 _WEEK: Final = re.compile(r"-week[0-9]{2,}$")
 
 
@@ -117,6 +119,8 @@ def figure_title(figure: str) -> str:
 
     >>> figure_title("wait_s_mean"), figure_title("utilisation"), figure_title("regular_wait_s_mean")
     ('mean wait (s)', 'utilisation', 'mean wait of regular jobs (s)')
+    >>> figure_title("load_s_total"), figure_title("load_s_n")
+    ('total load (s)', 'jobs with load')
     """
     kind, _, rest = figure.partition("_")
     if kind in KINDS and rest:
@@ -124,7 +128,9 @@ def figure_title(figure: str) -> str:
         name, unit, _ = figure_title(rest).partition(" (s)")
         return counts.get(rest, f"{name} of {kind} jobs{unit}")
     measure, _, statistic = figure.rpartition("_")
-    return f"{statistic} {title_of(measure)}" if measure in MEASURES else title_of(figure)
+    if measure and statistic == "n":
+        return f"jobs with {title_of(measure).removesuffix(' (s)')}"
+    return f"{statistic} {title_of(measure)}" if measure and statistic in _STATISTICS else title_of(figure)
 
 
 def baseline_of(points: Sequence[Point], name: str = "") -> str:
