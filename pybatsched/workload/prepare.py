@@ -13,10 +13,10 @@ from typing import Any
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.checks import is_number, shown
+from pybatsched.workload.logs import LOOSE
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import TOO_MANY, Selection
-from pybatsched.workload.swf import LOOSE
 from pybatsched.workload.walltimes import Walltimes, tidy
 
 
