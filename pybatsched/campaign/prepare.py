@@ -17,8 +17,9 @@ from pybatsched import workload as workload_package
 from pybatsched.campaign.digests import digest_of, digest_of_files
 from pybatsched.campaign.spec import Drawn, WorkloadSpec
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, files, prepare, swf
+from pybatsched.workload import batsim_json, files, prepare, rackham, swf
 from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.logs import LogOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
@@ -103,15 +104,9 @@ def _loaded(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tupl
         yield "", generate(_recipe(spec.generate, walltimes, seed))
         return
     assert source is not None
-    if files.looks_like_json(source):
-        if spec.weeks is not None:
-            raise InputError("weeks: expected a log in SWF, found a Batsim file")
-        if spec.memory_unit is not None:
-            raise InputError("memory_unit: expected a log in SWF, found a Batsim file, whose jobs have memory_gb")
-        workload, report = prepare.with_walltimes(batsim_json.read(source), walltimes)
-        workload = prepare.select(workload, selection, report)[0]
-        workload.n_procs = spec.procs or workload.n_procs
-        yield "", workload
+    kind = files.format_of(source)
+    if kind != "SWF":
+        yield "", _without_weeks(spec, source, walltimes, selection, kind)
         return
     trace = swf.read_swf(source)
     options = swf.Options(walltimes, n_procs=spec.procs, memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT)
@@ -126,6 +121,24 @@ def _loaded(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tupl
         raise InputError(f"no week of {spec.file} has such a utilisation")
     for week, workload, _ in workloads_of(trace, chosen, options, selection):
         yield f"-week{week.number:02}", workload
+
+
+def _without_weeks(
+    spec: WorkloadSpec, source: Path, walltimes: Walltimes, selection: Selection, kind: files.Format
+) -> Workload:
+    """Load what is no log in SWF, and so has neither weeks nor a unit of memory."""
+    found = "a Batsim file" if kind == "Batsim JSON" else "a file of the Rackham format"
+    if spec.weeks is not None:
+        raise InputError(f"weeks: expected a log in SWF, found {found}")
+    if spec.memory_unit is not None:
+        raise InputError(f"memory_unit: expected a log in SWF, found {found}, which needs none")
+    if kind == "Rackham":
+        options = LogOptions(walltimes, n_procs=spec.procs)
+        return rackham.to_workload(rackham.read_rackham(source), options, selection)[0]
+    workload, report = prepare.with_walltimes(batsim_json.read(source), walltimes)
+    workload = prepare.select(workload, selection, report)[0]
+    workload.n_procs = spec.procs or workload.n_procs
+    return workload
 
 
 def _recipe(drawn: Drawn, walltimes: Walltimes, seed: int) -> Recipe:

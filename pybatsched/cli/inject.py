@@ -33,7 +33,7 @@ The same options and seed give the same file, byte for byte; campaigns have the 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the kinds of `workload inject` and their options."""
-    parser.add_argument("file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF)")
+    parser.add_argument("file", metavar="FILE", help="a Batsim workload (JSON), or a log (SWF, Rackham)")
     kinds = (
         Command("deadlines", "Some jobs must be over in time.", "", _deadlines_arguments, _run(_deadlines)),
         Command("urgent", "Some jobs cannot wait.", "", _urgent_arguments, _run(_urgent)),

@@ -29,7 +29,7 @@ def add_workloads(group: arguments.Group) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a Batsim workload or a log in SWF, .gz or not (repeatable: they are named w0, w1, …)",
+        help="a Batsim workload or a log (SWF, Rackham), .gz or not (repeatable: they are named w0, w1, …)",
     )
     add(
         "--walltimes",
@@ -42,7 +42,7 @@ def add_workloads(group: arguments.Group) -> None:
 
 def workloads(args: argparse.Namespace) -> dict[str, Workload]:
     """Read workloads, by the names that Batsim gives them, and tell what was dropped or changed in logs."""
-    if args.memory_unit is not None and all(map(files.looks_like_json, args.workload)):
+    if args.memory_unit is not None and "SWF" not in map(files.format_of, args.workload):
         raise InputError(
             "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have memory_gb"
         )
@@ -58,7 +58,7 @@ def how_read(args: argparse.Namespace) -> dict[str, str]:
 def _workload(path: str, args: argparse.Namespace) -> Workload:
     workload = load(path, walltimes=args.walltimes, memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT)
     workload.source = str(Path(path).resolve())  # as Batsim tells it
-    if not args.quiet and not files.looks_like_json(path):
+    if not args.quiet and files.format_of(path) != "Batsim JSON":
         for rule, what in workload.about["report"]["rules"].items():
             arguments.say(f"{path}: {what['count']:,} jobs: {rule}")
     return workload

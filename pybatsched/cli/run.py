@@ -40,7 +40,7 @@ examples:
 What follows -- goes to Batsim as it is; options that the policy needs are given to Batsim by themselves. Batsim writes
 PREFIX_jobs.csv, PREFIX_schedule.csv, …, and what it says goes to PREFIX_batsim.log. Until the run is over they are
 PREFIX.part_*, and what an earlier run has left stays; PREFIX_state.json says whether it runs, was interrupted, failed
-or finished. A machine by name is written to PREFIX_platform.xml, a log in SWF to PREFIX_w0.json.
+or finished. A machine by name is written to PREFIX_platform.xml, a log to PREFIX_w0.json.
 """
 
 _MARK: Final = "x"
@@ -215,7 +215,7 @@ def _written(path: str, text: str) -> str:
 
 def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload) -> str:
     """Give a file that Batsim reads: the user's own, if it is what Batsim shall see."""
-    if args.walltimes == "requested" and files.looks_like_json(path) and not files.is_gzip(path):
+    if args.walltimes == "requested" and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path):
         return path
     batsim_json.write(workload, copy)
     return copy

@@ -9,9 +9,10 @@ from typing import Any, Final
 from pybatsched.cli import arguments, inject, written
 from pybatsched.cli.arguments import Command
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, describe, files, plot, prepare, stats, swf
+from pybatsched.workload import batsim_json, describe, files, plot, prepare, rackham, stats, swf
 from pybatsched.workload.generate import MODELS, Recipe, generate
 from pybatsched.workload.lint import Linted, lint
+from pybatsched.workload.logs import LogOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection, seconds_of
@@ -27,7 +28,7 @@ examples:
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable
   pybatsched workload stats w.json --plot w.svg                    figures and a picture
 
-A log is a file in the Standard Workload Format; every FILE may be plain or gzip.
+A log is a file in the Standard Workload Format, or of the Rackham format; every FILE may be plain or gzip.
 """
 
 _LINT: Final = """\
@@ -51,6 +52,9 @@ walltimes:
   factor:F          F times the run time, at least run time + 1 as walltime
   round             run time rounded up as people ask for it: 5, 10, 15 min, ... 1, 2, 4 h, ... days
   none              neither
+
+A file of the Rackham format has the walltimes of its study: requested is requested-strict there. It has neither weeks,
+a unit of memory nor a second count of processors.
 
 Dropped by default, and counted: jobs that ran 0 seconds or an unknown time, or on no processors. See docs/workloads.md.
 """
@@ -99,7 +103,7 @@ run = arguments.run_chosen
 
 
 def _lint_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a log (SWF) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )
@@ -130,11 +134,12 @@ def _lint_lines(found: Linted) -> list[str]:
 
 
 def _convert_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="IN", help="a log (SWF) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="IN", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
     parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
     parser.add_argument("--walltimes", metavar="RULE", help=f"{', '.join(RULES)} (default: requested)")
     log = parser.add_argument_group("logs only")
-    log.add_argument("--size", choices=("allocated", "requested"), help="which processors count (default: allocated)")
+    size = "which processors of SWF count (default: allocated)"
+    log.add_argument("--size", choices=("allocated", "requested"), help=size)
     arguments.add_memory_unit(log)
     log.add_argument("--min-runtime", type=float, metavar="S", help="keep jobs that ran 0 s or unknown, as running S s")
     log.add_argument("--profile", choices=("delay", "parallel"), help="delays, or parallel tasks (default: delay)")
@@ -158,7 +163,7 @@ def _convert_arguments(parser: argparse.ArgumentParser) -> None:
     )
     shift.add_argument("--no-shift", dest="shift", action="store_false", help="keep the times of a window")
     parser.set_defaults(shift=None)
-    weeks = parser.add_argument_group("weeks of a log (168 h each, from the first submission)")
+    weeks = parser.add_argument_group("weeks of a log in SWF (168 h each, from the first submission)")
     which = weeks.add_mutually_exclusive_group()
     which.add_argument("--weeks", action="store_true", help="write each busy week, to OUT-week01.json and so on")
     which.add_argument("--week", type=arguments.positive, metavar="K", help="write week K to OUT, counted from 1")
@@ -183,21 +188,43 @@ def _convert(args: argparse.Namespace) -> int:
     if (args.utilisation or args.keep_ends or args.max_weeks) and not args.weeks:
         raise InputError("--utilisation, --keep-ends and --max-weeks: expected together with --weeks")
     walltimes = Walltimes.parse(args.walltimes or "requested")
-    if files.looks_like_json(args.file):
+    kind = files.format_of(args.file)
+    if kind == "Batsim JSON":
+        _refuse(args, _OF_LOGS, "a log", "a Batsim file")
+        _refuse(args, _OF_SWF, "a log in SWF", "a Batsim file")
         return _convert_json(args, selection, walltimes)
     if args.speed is not None and args.profile != "parallel":
         raise InputError("--speed: expected together with --profile parallel")
+    options: dict[str, Any] = {
+        "walltimes": walltimes,
+        "min_runtime_s": args.min_runtime,
+        "n_procs": args.procs,
+        "duplicates": args.duplicates or "renumber",
+        "profile": args.profile or "delay",
+        "speed_flops": 1e9 if args.speed is None else args.speed,
+    }
+    if kind == "Rackham":
+        _refuse(args, _OF_SWF, "a log in SWF", "a file of the Rackham format")
+        trace = rackham.read_rackham(args.file, lenient=args.lenient)
+        _write(*rackham.to_workload(trace, LogOptions(**options), selection), args.output)
+        return 0
+    options |= {"size": args.size or "allocated", "memory_unit": args.memory_unit or swf.DEFAULT_MEMORY_UNIT}
+    return _convert_swf(args, selection, swf.Options(**options))
+
+
+#: Options that a Batsim file has no use for, and those that mean something for SWF alone.
+_OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
+_OF_SWF: Final = ("size", "memory_unit", "weeks", "week")
+
+
+def _refuse(args: argparse.Namespace, names: tuple[str, ...], expected: str, found: str) -> None:
+    for name in names:
+        if getattr(args, name) is not None and getattr(args, name) is not False:
+            raise InputError(f"--{name.replace('_', '-')}: expected {expected}, found {found}, {args.file}")
+
+
+def _convert_swf(args: argparse.Namespace, selection: Selection, options: swf.Options) -> int:
     trace = swf.read_swf(args.file, lenient=args.lenient)
-    options = swf.Options(
-        walltimes,
-        size=args.size or "allocated",
-        min_runtime_s=args.min_runtime,
-        n_procs=args.procs,
-        duplicates=args.duplicates or "renumber",
-        profile=args.profile or "delay",
-        speed_flops=1e9 if args.speed is None else args.speed,
-        memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
-    )
     if not args.weeks and args.week is None:
         _write(*swf.to_workload(trace, options, selection), args.output)
         return 0
@@ -212,9 +239,6 @@ def _convert(args: argparse.Namespace) -> int:
 
 
 def _convert_json(args: argparse.Namespace, selection: Selection, walltimes: Walltimes) -> int:
-    for name in ("size", "memory_unit", "min_runtime", "profile", "speed", "duplicates", "lenient", "weeks", "week"):
-        if getattr(args, name) is not None and getattr(args, name) is not False:
-            raise InputError(f"--{name.replace('_', '-')}: expected a log in SWF, found a Batsim file, {args.file}")
     workload, report = prepare.with_walltimes(batsim_json.read(args.file), walltimes)
     workload, report = prepare.select(workload, selection, report)
     if args.procs is not None:
@@ -306,7 +330,7 @@ def _generate(args: argparse.Namespace) -> int:
 
 
 def _stats_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a log (SWF) or a Batsim workload (JSON)")
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pybatsched.workload import batsim_json, files, prepare, swf
+from pybatsched.workload import batsim_json, files, prepare, rackham, swf
+from pybatsched.workload.logs import LogOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import Walltimes
 
@@ -21,15 +22,22 @@ def load(
     n_procs: int | None = None,
     memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
 ) -> Workload:
-    """Load a workload for a simulation: Batsim JSON or a log in SWF, plain or gzip, told apart by their content.
+    """Load a workload for a simulation: Batsim JSON or a log (SWF or Rackham), plain or gzip, told by their content.
 
     `walltimes` is one of the rules of `pybatsched.workload.walltimes`; a Batsim file's own walltimes are the requested
-    ones. The other options are for logs and mean what they mean in `swf.Options`: a Batsim file says for itself what
-    its jobs are. What was dropped or changed is in `about["report"]` of the result. Costs up to 20 µs a job. Raises
-    InputError.
+    ones. The other options are for logs and mean what they mean in `swf.Options` (`size` and `memory_unit` for SWF
+    alone): a Batsim file says for itself what its jobs are. What was dropped or changed is in `about["report"]` of the
+    result. Costs up to 20 µs a job. Raises InputError.
     """
     rule = Walltimes.parse(walltimes)
-    if files.looks_like_json(path):
-        return prepare.with_walltimes(batsim_json.read(path), rule)[0]
-    options = swf.Options(rule, size=size, min_runtime_s=min_runtime_s, n_procs=n_procs, memory_unit=memory_unit)
-    return swf.to_workload(swf.read_swf(path), options)[0]
+    match files.format_of(path):
+        case "Batsim JSON":
+            return prepare.with_walltimes(batsim_json.read(path), rule)[0]
+        case "Rackham":
+            log_options = LogOptions(rule, min_runtime_s=min_runtime_s, n_procs=n_procs)
+            return rackham.to_workload(rackham.read_rackham(path), log_options)[0]
+        case "SWF":
+            options = swf.Options(
+                rule, size=size, min_runtime_s=min_runtime_s, n_procs=n_procs, memory_unit=memory_unit
+            )
+            return swf.to_workload(swf.read_swf(path), options)[0]

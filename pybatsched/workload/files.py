@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO, Final, Literal, cast
 
 from pybatsched.errors import InputError
 
@@ -81,13 +82,20 @@ def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> No
             buffered.writelines(piece.encode() for piece in pieces)
 
 
-def looks_like_json(path: str | Path) -> bool:
-    """Tell whether the first character that is not blank opens a JSON value, as no SWF file begins."""
+Format = Literal["Batsim JSON", "SWF", "Rackham"]
+#: A brace and a bare name: JSON has quotes there.
+_RACKHAM: Final = re.compile(rb"\{\s*[A-Za-z_][A-Za-z0-9_]*\s*:")
+
+
+def format_of(path: str | Path) -> Format:
+    """Tell what a workload file is by how it begins: a JSON value, a line of the Rackham format, else a log in SWF."""
     if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
         raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
     with opened(path) as content:
         while head := content.read(4096):
             text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
             if text:
-                return text[:1] in b'{["'
-    raise InputError(f"{path}: expected a workload (Batsim JSON or SWF), found an empty file")
+                if text[:1] not in b'{["':
+                    return "SWF"
+                return "Rackham" if _RACKHAM.match(text + content.read(80)) else "Batsim JSON"
+    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF or Rackham), found an empty file")

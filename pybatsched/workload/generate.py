@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
 from pybatsched.workload import lublin
+from pybatsched.workload.logs import profile_of
 from pybatsched.workload.model import Workload
-from pybatsched.workload.swf import profile_of
 from pybatsched.workload.walltimes import Walltimes, tidy
 
 _LUBLIN: Final[dict[str, tuple[lublin.Population, ...]]] = {

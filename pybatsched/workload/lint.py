@@ -6,21 +6,22 @@ Nothing is changed here. A log is read leniently, so that one bad line does not 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, files
-from pybatsched.workload.checks import is_number
+from pybatsched.workload import batsim_json, files, rackham_lint
+from pybatsched.workload.checks import is_count, is_number
+from pybatsched.workload.findings import Finding, Linted
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
-from pybatsched.workload.report import PLACES_KEPT
+from pybatsched.workload.rackham_file import read_rackham
+from pybatsched.workload.report import PLACES_KEPT, Tally
 from pybatsched.workload.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
 
-Level = Literal["odd", "note"]
+__all__ = ["Linted", "lint", "lint_trace", "lint_workload"]
 
 _CANCELLED: Final = 5
 _PARTS: Final = frozenset({2, 3, 4})
@@ -28,81 +29,25 @@ _PARTS: Final = frozenset({2, 3, 4})
 _OPTIONAL: Final = (2, 5, 6, 9, 10, 11, 12, 13, 14, 15)
 
 
-@dataclass(slots=True)
-class Finding:
-    """Something odd, or worth a note: how often, where first, and what a conversion does about it."""
-
-    what: str
-    remedy: str
-    level: Level = "odd"
-    count: int = 0
-    places: list[int | str] = field(default_factory=list)
-
-    def add(self, place: int | str) -> None:
-        """Count a place."""
-        self.count += 1
-        if len(self.places) < PLACES_KEPT:
-            self.places.append(place)
-
-
-@dataclass(slots=True)
-class Linted:
-    """All findings about a file; `places` are lines of a log, or ids of the jobs in a Batsim file."""
-
-    source: str
-    format: Literal["SWF", "Batsim JSON"]
-    n_jobs: int
-    n_procs: int
-    findings: dict[str, Finding] = field(default_factory=dict)
-
-    def see(self, what: str, remedy: str, place: int | str, level: Level = "odd") -> None:
-        """Count one place of a finding. O(1)."""
-        finding = self.findings.get(what)
-        if finding is None:
-            finding = self.findings[what] = Finding(what, remedy, level)
-        finding.add(place)
-
-    @property
-    def is_odd(self) -> bool:
-        """Whether there is more than notes."""
-        return any(finding.level == "odd" for finding in self.findings.values())
-
-    @property
-    def where(self) -> str:
-        """What places are."""
-        return "line" if self.format == "SWF" else "job"
-
-    def as_json(self) -> dict[str, Any]:
-        """Give the findings for machines."""
-        return {
-            "version": 1,
-            "file": self.source,
-            "format": self.format,
-            "jobs": self.n_jobs,
-            "processors": self.n_procs,
-            "odd": self.is_odd,
-            "findings": [
-                {
-                    "level": finding.level,
-                    "what": finding.what,
-                    "count": finding.count,
-                    f"first_{self.where}s": finding.places,
-                    "remedy": finding.remedy,
-                }
-                for finding in self.findings.values()
-            ],
-        }
-
-
 def lint(path: str | Path, n_procs: int | None = None) -> Linted:
-    """Look at a workload file of either format. O(n log n). Raises InputError when it cannot be read at all."""
-    if files.looks_like_json(path):
-        return lint_workload(batsim_json.read(path), n_procs)
-    trace = read_swf(path, lenient=True)
-    if trace.n_bad and not len(trace):
-        first = next(iter(trace.bad.values()))
+    """Look at a workload file of any format. O(n log n). Raises InputError when it cannot be read at all."""
+    match files.format_of(path):
+        case "Batsim JSON":
+            return lint_workload(batsim_json.read(path), n_procs)
+        case "Rackham":
+            log = read_rackham(path, lenient=True)
+            _need_a_job(path, log.jobs, log.bad)
+            return rackham_lint.lint_trace(log, n_procs)
+        case "SWF":
+            trace = read_swf(path, lenient=True)
+            _need_a_job(path, trace, trace.bad)
+            return lint_trace(trace, n_procs)
+
+
+def _need_a_job(path: str | Path, jobs: Sized, bad: Mapping[str, Tally]) -> None:
+    if bad and not len(jobs):
+        first = next(iter(bad.values()))
         raise InputError(f"{path}: line {first.places[0]}: {first.rule}; no line of the file is a job")
-    return lint_trace(trace, n_procs)
 
 
 # ------------------------------------------------------------------------------------------------------------- logs
@@ -113,9 +58,7 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> Linted:
     largest = max((size_of(job.allocated_procs, job.requested_procs) for job in trace), default=0)
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
     found = Linted(trace.source, "SWF", len(trace), known or max(largest, 1))
-    for rule, tally in trace.bad.items():
-        found.findings[rule] = Finding(f"bad line: {rule}", "an error, or dropped (--lenient)", "odd", tally.count)
-        found.findings[rule].places += tally.places
+    found.see_bad_lines(trace.bad)
     if known is None:
         found.see(
             "header: no MaxProcs or MaxNodes", f"the largest job, {largest:,}, is taken (or --procs N)", 1, "note"
@@ -260,6 +203,18 @@ def lint_workload(workload: Workload, n_procs: int | None = None) -> Linted:
     return found
 
 
+#: Fields of jobs that say where a job's data is and what is counted of it, what they must be, and the test.
+_FIELDS: Final[tuple[tuple[str, str, Callable[[Any], bool]], ...]] = (
+    ("input_file", "a text or a whole number", lambda value: type(value) in {str, int} and value != ""),
+    ("input_size_gb", "a number from 0", lambda value: is_number(value) and value >= 0),
+    ("node_memory_gb", "a number above 0", lambda value: is_number(value) and value > 0),
+    ("history_node", "a whole number from 0", lambda value: is_count(value, 0)),
+    ("history_start", "a number", is_number),
+    ("evaluated", "true or false", lambda value: type(value) is bool),
+    ("alone_s", "a number above 0", lambda value: is_number(value) and value > 0),
+)
+
+
 def _see_job(job: dict[str, Any], found: Linted) -> None:
     if job["res"] == 0:
         found.see("no processors", "kept; Batsim can start it on nothing", job["id"])
@@ -270,6 +225,17 @@ def _see_job(job: dict[str, Any], found: Linted) -> None:
         found.see("an id with a !, which divides workload and job on the wire", "kept", job["id"])
     if "deadline" in job and "max_stay" in job:
         found.see("both deadline and max_stay", "kept; schedulers refuse it", job["id"])
+    _see_file(job, found)
+    for name, expected, is_right in _FIELDS:
+        if name in job and not is_right(job[name]):
+            found.see(f"{name} is not {expected}", "kept; schedulers that use it refuse it", job["id"])
+
+
+def _see_file(job: dict[str, Any], found: Linted) -> None:
+    if "input_file" in job and "input_size_gb" not in job:
+        found.see("input_file without input_size_gb", "kept; schedulers that load files refuse it", job["id"])
+    if "input_size_gb" in job and "input_file" not in job:
+        found.see("input_size_gb without input_file", "kept; schedulers that load files refuse it", job["id"])
 
 
 def _see_job_times(job: dict[str, Any], run_s: float | None, found: Linted) -> None:

@@ -1,23 +1,26 @@
 """Cutting a Batsim workload to what a study needs, and giving it other walltimes.
 
 Everything here takes a workload and a report and gives new ones; what is left out or changed is counted in the report.
-(A log is cut while it is converted, by `pybatsched.workload.swf`, so that its report is about the jobs kept.)
+(A log is cut while it is converted, by `pybatsched.workload.logs`, so that its report is about the jobs kept.)
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.checks import is_number, shown
+from pybatsched.workload.logs import LOOSE
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import TOO_MANY, Selection
-from pybatsched.workload.swf import LOOSE
 from pybatsched.workload.walltimes import Walltimes, tidy
+
+#: Fields of jobs that are instants, besides the submission.
+_INSTANTS: Final = ("deadline", "history_start")
 
 
 def select(workload: Workload, selection: Selection, report: Report | None = None) -> tuple[Workload, Report]:
@@ -59,8 +62,9 @@ def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> d
     moved = dict(job)
     if by_s:
         moved["subtime"] = tidy(job["subtime"] - by_s)
-        if is_number(job.get("deadline")):  # the one other field that is an instant
-            moved["deadline"] = tidy(job["deadline"] - by_s)
+        for field in _INSTANTS:
+            if is_number(job.get(field)):
+                moved[field] = tidy(job[field] - by_s)
     if loose:
         report.count("changed", LOOSE, job["id"], "job")
         del moved["depends_on"]

@@ -15,8 +15,9 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from pybatsched.core.derive import delay_of
-from pybatsched.workload import batsim_json, files
+from pybatsched.workload import batsim_json, files, rackham
 from pybatsched.workload.checks import is_number
+from pybatsched.workload.logs import LogOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.swf import SwfTrace, read_swf, size_of
 
@@ -72,10 +73,17 @@ class Sample:
 
 
 def sample(path: str | Path, n_procs: int | None = None) -> Sample:
-    """Read a workload file of either format for its figures. Raises InputError."""
-    if files.looks_like_json(path):
-        return sample_workload(batsim_json.read(path), n_procs)
-    return sample_trace(read_swf(path), n_procs)
+    """Read a workload file of any format for its figures. Raises InputError."""
+    match files.format_of(path):
+        case "Batsim JSON":
+            return sample_workload(batsim_json.read(path), n_procs)
+        case "Rackham":  # as it is simulated: by itself, its clock begins long before most of its jobs
+            workload, report = rackham.to_workload(rackham.read_rackham(path), LogOptions(n_procs=n_procs))
+            made = sample_workload(workload)
+            made.n_left_out += report.n_dropped
+            return made
+        case "SWF":
+            return sample_trace(read_swf(path), n_procs)
 
 
 def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
 from pybatsched.workload.checks import is_count, is_number, shown
+from pybatsched.workload.logs import profile_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
-from pybatsched.workload.swf import profile_of
 from pybatsched.workload.walltimes import Walltimes, tidy
 
 #: Tsunami simulations of Agung et al. 2021: processors and seconds.

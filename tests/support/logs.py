@@ -55,3 +55,31 @@ def real(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"the log {name} is not at hand (PYBATSCHED_TRACES)")
     return path
+
+
+def rackham_line(
+    number: int | str = 1,
+    subtime: float | str = 0,
+    delay: float | str = 60,
+    walltime: float | str = 600,
+    cores: int | str = 2,
+    *,
+    user: str = "ann",
+    data: int | str = 1,
+    size: float | str = "12.800000",
+    kind: int | str = 0,
+    started: float | str = 0,
+    node: int | str = 1,
+) -> str:
+    """One job of the Rackham format."""
+    job = f"id: {number} subtime: {subtime} delay: {delay} walltime: {walltime} cores: {cores}"
+    data_of_it = f"user: {user} data: {data} data_size: {size}"
+    history = f"workload: {kind} start_time_from_history: {started} start_node_from_history: {node}"
+    return f"{{ {job} {data_of_it} {history} }}"
+
+
+def rackham_file(path: Path, *lines: str, name: str = "rackham.txt") -> Path:
+    """Write a file of the Rackham format and give its path."""
+    file = path / name
+    file.write_text("".join(f"{text}\n" for text in lines))
+    return file

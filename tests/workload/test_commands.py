@@ -184,16 +184,16 @@ def test_convert_refuses_other_names_and_options_of_logs_for_batsim_files(run: R
     with pytest.raises(InputError, match="expected a file name that ends in .json or .json.gz"):
         run("convert", file, tmp_path / "w.swf")
     run("convert", file, tmp_path / "w.json")
-    for option in (
-        ["--weeks"],
-        ["--size", "requested"],
-        ["--memory-unit", "KB"],
-        ["--min-runtime", 0],
-        ["--speed", 0],
-        ["--lenient"],
-        ["--week", 1],
+    for option, expected in (
+        (["--weeks"], "a log in SWF"),
+        (["--size", "requested"], "a log in SWF"),
+        (["--memory-unit", "KB"], "a log in SWF"),
+        (["--min-runtime", 0], "a log"),
+        (["--speed", 0], "a log"),
+        (["--lenient"], "a log"),
+        (["--week", 1], "a log in SWF"),
     ):
-        with pytest.raises(InputError, match=f"^{option[0]}: expected a log in SWF, found a Batsim file"):
+        with pytest.raises(InputError, match=f"^{option[0]}: expected {expected}, found a Batsim file"):
             run("convert", tmp_path / "w.json", tmp_path / "v.json", *option)
 
 

@@ -119,6 +119,29 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
         ([{"depends_on": [2]}, {"depends_on": 9}], {"depends on a job that is not in the file": (1, [2])}),
         ([{"id": "w0!a"}], {"an id with a !, which divides workload and job on the wire": (1, ["w0!a"])}),
         ([{"deadline": 5, "max_stay": 5}], {"both deadline and max_stay": (1, [1])}),
+        (
+            [{"input_file": "a"}, {"input_size_gb": 0}, {"input_file": 7, "input_size_gb": 6.4}],
+            {"input_file without input_size_gb": (1, [1]), "input_size_gb without input_file": (1, [2])},
+        ),
+        (
+            [{"input_file": "a", "input_size_gb": wrong} for wrong in (-0.1, "6.4", None, True, 0)],
+            {"input_size_gb is not a number from 0": (4, [1, 2, 3, 4])},
+        ),
+        (
+            [{"input_file": wrong, "input_size_gb": 1} for wrong in (1.5, True, {}, "")],
+            {"input_file is not a text or a whole number": (4, [1, 2, 3, 4])},
+        ),
+        (
+            [{"node_memory_gb": wrong} for wrong in (0, -1, "128", 0.5)],
+            {"node_memory_gb is not a number above 0": (3, [1, 2, 3])},
+        ),
+        (
+            [{"history_node": wrong} for wrong in (-1, 1.5, "3", True, 0)],
+            {"history_node is not a whole number from 0": (4, [1, 2, 3, 4])},
+        ),
+        ([{"history_start": "soon"}, {"history_start": -5}], {"history_start is not a number": (1, [1])}),
+        ([{"evaluated": 1}, {"evaluated": False}], {"evaluated is not true or false": (1, [1])}),
+        ([{"alone_s": 0}, {"alone_s": "x"}, {"alone_s": 0.5}], {"alone_s is not a number above 0": (2, [1, 2])}),
     ],
 )
 def test_what_is_odd_in_a_batsim_file(tmp_path: Path, jobs: list[dict[str, Any]], told: dict[str, Any]) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from pybatsched.errors import InputError
 from pybatsched.workload import prepare
+from pybatsched.workload.logs import LOOSE
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import OUTSIDE, TOO_MANY, Selection, seconds_of
-from pybatsched.workload.swf import LOOSE
 from pybatsched.workload.walltimes import Walltimes
 
 

@@ -12,24 +12,11 @@ from support.logs import line, log, trace
 
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, load
+from pybatsched.workload.logs import LOOSE, MOVED, NO_RUN_TIME, NO_SUBMISSION, RAISED, RENUMBERED
+from pybatsched.workload.logs import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_MANY, TOO_SMALL, Selection
-from pybatsched.workload.swf import (
-    LOOSE,
-    MOVED,
-    NO_RUN_TIME,
-    NO_SIZE,
-    NO_SUBMISSION,
-    OTHER_SIZE,
-    PART,
-    RAISED,
-    RENUMBERED,
-    MemoryUnit,
-    Options,
-    read_swf,
-    to_workload,
-)
-from pybatsched.workload.swf import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
+from pybatsched.workload.swf import NO_SIZE, OTHER_SIZE, PART, MemoryUnit, Options, read_swf, to_workload
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
 
 EXACT = Walltimes("exact")

@@ -1,0 +1,43 @@
+"""The class of a job: the least memory that holds its need, whatever way the need is said."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.core.memory_classes import class_of, need_of
+
+
+@given(need=st.floats(0, 2000), classes=st.lists(st.integers(1, 1024), unique=True).map(sorted))
+def test_the_least_memory_that_holds_it(need: float, classes: list[int]) -> None:
+    assert class_of(need, classes) == min((memory for memory in classes if memory >= need), default=None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "need"),
+    [
+        ({}, 0),
+        ({"input_size_gb": 0}, 0),
+        ({"input_file": "a", "input_size_gb": 6.4}, 6.4),
+        ({"node_memory_gb": 0.5, "input_size_gb": 6.4}, 0.5),
+        ({"node_memory_gb": None, "input_size_gb": None}, 0),
+    ],
+)
+def test_what_a_job_needs(fields: dict[str, Any], need: float) -> None:
+    assert need_of(fields) == need
+
+
+@pytest.mark.parametrize("field", ["node_memory_gb", "input_size_gb"])
+@pytest.mark.parametrize("value", [-1, -1e-9, math.nan, math.inf, True, "12", [1]])
+def test_what_is_no_need(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^field {field}: expected"):
+        need_of({field: value})
+
+
+def test_no_memory_at_all_is_no_class() -> None:
+    with pytest.raises(ValueError, match="^field node_memory_gb: expected more than 0 GB, got 0$"):
+        need_of({"node_memory_gb": 0})
