@@ -84,6 +84,8 @@ class Cluster:
         self.can_restart: Callable[[Job], bool] = lambda _job: True
         #: Tells whether a job can be killed and go on later with the rest of its work; by the engine.
         self.can_suspend: Callable[[Job], bool] = lambda _job: True
+        #: Tells whether seconds that are no work can be put in front of a job's own (`Replace.extra_s`); by the engine.
+        self.can_load: Callable[[Job], bool] = lambda _job: True
         self.collected_profiles: set[tuple[str, str]] = set()  # (workload, name): Batsim knows them no more
         self.partitions: dict[str, Partition] = {}
         self.unavailable = EMPTY

@@ -49,6 +49,7 @@ class Services:
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
         cluster.can_restart = self.can_restart
         cluster.can_suspend = self.can_suspend
+        cluster.can_load = self.can_load
 
     # --- kills ------------------------------------------------------------------------------------------------
 
@@ -116,6 +117,10 @@ class Services:
         There is none of a composed profile with parallel parts, nor of what Batsim reads from files.
         """
         return derive.can_copy(job.profile, self._profiles(job))
+
+    def can_load(self, job: Job) -> bool:
+        """Tell whether a load can be put in front of the job's work: its profile must be made of delays alone."""
+        return derive.delay_of(job.profile, self._profiles(job)) is not None
 
     def requeue(self, decision: d.Requeue) -> None:
         """Kill a running job so that it goes on later."""

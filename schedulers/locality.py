@@ -1,0 +1,224 @@
+"""Locality (Gonthier, Larsson, Marchal, Nettelblad and Thibault, 2024): jobs go where their input files are.
+
+Jobs run on one node each and read one input file, which must be loaded from a slow shared file system unless another
+job on the node uses it already. Nodes are scored by when they are available, what would have to be loaded and what that
+would push out. The load comes before the job's own work and counts within its walltime.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pybatsched.core import events as e
+from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata
+from pybatsched.core.instants import HALF_TICK
+from pybatsched.core.memory_classes import class_of, need_of
+from pybatsched.core.policy import Need, Policy
+from pybatsched.errors import InputError
+from pybatsched_schedulers.input_files import Arrival
+from pybatsched_schedulers.locality_options import LocalityOptions
+from pybatsched_schedulers.locality_passes import Planner
+from pybatsched_schedulers.node_scores import Waiter
+from pybatsched_schedulers.nodes import Node, Nodes
+from pybatsched_schedulers.published_locality import PublishedProgram
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.jobs import Job
+
+
+class Locality(Policy):
+    """Gives jobs of one node each to the node with the best score."""
+
+    Options: ClassVar[type[Any]] = LocalityOptions
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.DYNAMIC_JOBS})
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Read the nodes; a partition for each class of memory."""
+        options: LocalityOptions = self.options
+        self._cluster = cluster
+        self._nodes = Nodes.of(cluster, options)
+        self._planner: Planner | PublishedProgram
+        if options.faithful:
+            self._planner = PublishedProgram(self._nodes, options.rule(), int(options.interval_s))
+        else:
+            self._planner = Planner(self._nodes, options)
+        self._waiters: dict[str, Waiter] = {}
+        self._node_of: dict[str, Node] = {}  # of running jobs
+        self._refused: list[Decision] = []
+        self._calls: list[float] = []  # asked for and not due yet
+        self._totals = dict.fromkeys(("transfer_s", "load_wait_s", "reuses"), 0.0)
+
+    # --- what happened ----------------------------------------------------------------------------------------
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        """Queue the job, or refuse it if it can never start. Raises InputError for fields that cannot be read."""
+        one = self._read(job)
+        refusal = self._refusal(one)
+        if refusal is not None:
+            self._refused.append(RejectJob(job.id, reason=refusal))
+            return
+        self._waiters[job.id] = one
+        self._planner.submit(one, now)
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Free the cores; the file stays for who starts in this instant."""
+        self._node_of.pop(job.id).end(job, now)
+        self._planner.changed()
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Free the cores (this policy kills nobody)."""
+        self.on_job_ended(job, now)
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
+        """Look again at the next pass."""
+        self._planner.changed()
+
+    def on_notify(self, event: e.Notify, now: float) -> None:  # noqa: ARG002
+        """When no machine can come back any more, refuse the jobs that waited for it in vain."""
+        if event.kind == e.NO_MORE_STATIC_JOBS:
+            self._planner.no_more_jobs()
+        elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
+            for one in self._planner.waiting():
+                refusal = self._refusal(one)
+                if refusal is not None:
+                    self._planner.withdraw(one)
+                    del self._waiters[one.job.id]
+                    self._refused.append(RejectJob(one.job.id, reason=refusal))
+
+    # --- reading jobs -----------------------------------------------------------------------------------------
+
+    def _read(self, job: Job) -> Waiter:
+        """Read what the planner must know of a job."""
+        fields, options = job.fields, self.options
+        try:
+            need_gb = need_of(fields)
+            file, size_gb = _input_of(fields)
+            history = _history_of(fields)
+        except ValueError as error:
+            raise InputError(f"job {job.id}, {error}") from None
+        span_s = job.walltime if job.walltime is not None else options.assume_walltime
+        span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
+        memory = class_of(need_gb, self._nodes.classes)
+        one = Waiter(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
+        if size_gb and (node := self._nodes.without_bandwidth) is not None:
+            text = f"job {job.id} has an input file, but node {node.name} has no property fs_bw_gbps"
+            raise InputError(f"{text}; expected it, or the option bandwidth")
+        return one
+
+    def _refusal(self, one: Waiter) -> Reason | None:
+        """Say why a job can never start, or None."""
+        options, nodes = self.options, self._nodes
+        if one.span_s == math.inf:
+            return "has no walltime, so no time can be reserved for it (see assume_walltime)"
+        if one.size_gb and not self._cluster.can_load(one.job):
+            return (
+                "no load can be put in front of its profile {!r}, which is not known to be made of delays",
+                one.job.profile_name,
+            )
+        if not options.faithful:
+            largest = nodes.classes[-1]
+            if one.size_gb > largest:
+                return ("its file of {:g} GB is larger than the memory of any node ({:g} GB)", one.size_gb, largest)
+            if math.isnan(one.memory_class):
+                return ("needs more memory than any node has ({:g} GB)", largest)
+        n_possible = self._most_cores(one)
+        if one.n_cores > n_possible:
+            return ("asks for {} cores; a node that it may use has {} at most", one.n_cores, n_possible)
+        return None
+
+    def _most_cores(self, one: Waiter) -> int:
+        """Give the greatest number of cores on a node that a job may ever use."""
+        nodes = self._nodes
+        if one.history is not None:
+            return nodes[one.history[0] % len(nodes)].n_possible
+        if self.options.faithful:
+            return max(map(nodes.most_cores, nodes.classes))
+        classes = [memory for memory in nodes.classes if memory >= max(one.memory_class, one.size_gb)]
+        allowed = {"never": classes[:1], "area": classes[:2], "idle": classes}[self.options.bigger_nodes]
+        return max(map(nodes.most_cores, allowed))
+
+    # --- decisions --------------------------------------------------------------------------------------------
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        """Refuse what was refused, start what may start, and ask for a call if one is needed."""
+        refused, self._refused = self._refused, []
+        yield from refused
+        for one in self._planner.starts(now):
+            yield from self._start(one, now)
+        self._calls = [at for at in self._calls if at > now + HALF_TICK]
+        wake_at = self._planner.wake_at(now)
+        if now < wake_at < min(self._calls, default=math.inf):
+            self._calls.append(wake_at)
+            yield CallMeLater(wake_at, reason="a reserved start or the next pass")
+
+    def _start(self, one: Waiter, now: float) -> Iterator[Decision]:
+        job, node = one.job, one.node
+        assert node is not None
+        del self._waiters[job.id]
+        self._node_of[job.id] = node
+        until = round(now + one.span_s, 6)
+        found = Arrival(0.0, 0.0)
+        if one.file:
+            found = node.files.arrive(one.file, one.size_gb, node.load_s(one.size_gb), now, until)
+            self._totals["transfer_s"] += found.load_s
+            self._totals["load_wait_s"] += found.wait_s
+            self._totals["reuses"] += found.is_reuse
+            yield SetJobMetadata(job.id, _facts(one, node, found), reason="what became of its input file")
+        node.start(job, one.n_cores, now, until, one.file)
+        extra_s = found.load_s + found.wait_s
+        reason: Reason = ("node {} has the best score; {:g} s until its file is there", node.name, extra_s)
+        on = node.free_cores().first(one.n_cores)
+        yield Replace(job.id, on, extra_s=extra_s, within_walltime=True, reason=reason)
+
+    # --- words ------------------------------------------------------------------------------------------------
+
+    def figures(self) -> Mapping[str, float]:
+        """Give the times of all loads and waits for loads, the reuses, and what the passes took."""
+        planner = self._planner
+        return {**self._totals, "passes": planner.n_passes, "placements": planner.n_placements}
+
+    def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
+        """Tell the place that the job has, if it has one."""
+        one = self._waiters.get(job.id)
+        if one is None or one.node is None:
+            return "every core had a job or a reservation when it was its turn in the last pass"
+        return ("reserved on node {} from {}", one.node.name, one.at)
+
+
+def _input_of(fields: Mapping[str, Any]) -> tuple[str, float]:
+    """Read the name and the size in GB of a job's input file. Raises ValueError that names the field."""
+    file, size_gb = fields.get("input_file"), fields.get("input_size_gb")
+    if file is None:
+        if size_gb is not None:
+            raise ValueError("field input_size_gb: there is no input_file whose size it could be")
+        return "", 0.0
+    if not isinstance(file, str) or not file:
+        raise ValueError(f"field input_file: expected a name, got {str(file)[:60]!r}")
+    if type(size_gb) not in {int, float} or not 0 <= size_gb < math.inf:
+        raise ValueError(f"field input_size_gb: expected the size of {file[:40]!r} in GB, got {str(size_gb)[:60]}")
+    return file, float(size_gb)
+
+
+def _history_of(fields: Mapping[str, Any]) -> tuple[int, float] | None:
+    """Read the node on which a job ran when the simulation begins, and since when (at most 0)."""
+    node, start = fields.get("history_node"), fields.get("history_start", 0.0)
+    if node is None:
+        return None
+    if type(node) is not int or node < 0:
+        raise ValueError(f"field history_node: expected a whole number from 0, got {str(node)[:60]}")
+    if type(start) not in {int, float} or not math.isfinite(start):
+        raise ValueError(f"field history_start: expected seconds, got {str(start)[:60]}")
+    return node, float(start)
+
+
+def _facts(one: Waiter, node: Node, found: Arrival) -> str:
+    """Write what became of a job's file: numbers for measures, and words for people."""
+    names = (f"file {one.file} on node {node.name}").translate(_PLAIN)
+    return f"load_s={found.load_s:.12g};load_wait_s={found.wait_s:.12g};reused={int(found.is_reuse)};input={names}"
+
+
+_PLAIN = str.maketrans({";": ",", "=": "-", '"': "'", "\n": " ", "\r": " "})

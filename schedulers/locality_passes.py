@@ -1,0 +1,204 @@
+"""Passes over the queue: when jobs get places, on which class of nodes, and when they start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pybatsched.core.instants import HALF_TICK
+from pybatsched_schedulers.node_scores import Draft, Offer, Waiter
+
+if TYPE_CHECKING:
+    from pybatsched_schedulers.locality_options import LocalityOptions
+    from pybatsched_schedulers.nodes import Node, Nodes
+
+
+class Areas:
+    """How full the classes of nodes are planned to be, in seconds of all cores a node; for `bigger_nodes` area.
+
+    A job of the class below is admitted to a class while its planned area stays within the mean of all nodes.
+    """
+
+    def __init__(self, planned: Mapping[str, float], nodes: Nodes) -> None:
+        by_memory = {float(name): area for name, area in planned.items()}
+        self._n_nodes = {memory: len(members) for memory, members in nodes.by_class.items()}
+        self._planned = {memory: by_memory.get(memory, 0.0) for memory in nodes.classes}
+        self._limit = sum(self._planned[memory] * n for memory, n in self._n_nodes.items()) / len(nodes)
+        self._drafted: dict[float, float] = {}
+
+    def begin(self) -> None:
+        """Forget what the last pass has planned."""
+        self._drafted = dict.fromkeys(self._planned, 0.0)
+
+    def admits(self, one: Waiter, memory: float) -> bool:
+        """Tell whether a job of the class below may use this one."""
+        return self._planned[memory] + self._drafted[memory] + self._share(one, memory) <= self._limit
+
+    def draft(self, one: Waiter, memory: float) -> None:
+        """Note that a job has a place in another class than its own, for this pass."""
+        if memory != one.memory_class:
+            self._drafted[memory] += self._share(one, memory)
+
+    def start(self, one: Waiter, memory: float) -> None:
+        """Note that a job starts in another class than its own."""
+        if memory != one.memory_class:
+            self._planned[memory] += self._share(one, memory)
+
+    def _share(self, one: Waiter, memory: float) -> float:
+        return one.n_cores * one.span_s / self._n_nodes[memory]
+
+
+class Planner:
+    """The queue, and the passes over it.
+
+    A pass comes with the first event at least an interval after the last one; it forgets all places and gives out new
+    ones in the order of submission, until every core has a job or a reservation. Who has a place starts when its time
+    comes, pass or not. A pass is O(nodes * cores) and O(nodes) for each job that gets a place.
+    """
+
+    def __init__(self, nodes: Nodes, options: LocalityOptions) -> None:
+        self._nodes = nodes
+        self._options = options
+        self._rule = options.rule()
+        self._areas = Areas(options.areas, nodes) if options.areas is not None else None
+        self._place_in_class = {node.index: i for group in nodes.by_class.values() for i, node in enumerate(group)}
+        self._waiting: dict[str, Waiter] = {}
+        self._history: dict[str, Waiter] = {}  # these go first
+        self._last_pass_at = -math.inf
+        self._is_stale = False  # something happened since the last pass
+        self._next_at = math.inf  # the first reserved start
+        self._is_crowded = False
+        self.n_passes = 0
+        self.n_placements = 0
+
+    # --- what happened ----------------------------------------------------------------------------------------
+
+    def submit(self, one: Waiter, now: float) -> None:  # noqa: ARG002  as other planners
+        """Take in a job that has come."""
+        (self._waiting if one.history is None else self._history)[one.job.id] = one
+        self._is_stale = True
+        # Where nobody's file is larger than its cores' share of the memory, the cores are full before the memory is.
+        share = min(node.memory_gb / node.n_cores for node in self._nodes)
+        self._is_crowded |= one.size_gb > share * one.n_cores
+
+    def changed(self) -> None:
+        """Hear that a job is over, or that machines went or came."""
+        self._is_stale = True
+
+    def no_more_jobs(self) -> None:
+        """Hear that no job will come any more."""
+
+    def waiting(self) -> list[Waiter]:
+        """Give all jobs that wait."""
+        return [*self._history.values(), *self._waiting.values()]
+
+    def withdraw(self, one: Waiter) -> None:
+        """Let a waiting job go."""
+        self._history.pop(one.job.id, None)
+        self._waiting.pop(one.job.id, None)
+
+    # --- what to do -------------------------------------------------------------------------------------------
+
+    def starts(self, now: float) -> Iterator[Waiter]:
+        """Give the jobs that start now; who asks for the next one has started the last."""
+        yield from self._start_reserved(now)
+        if (self._waiting or self._history) and now - self._last_pass_at >= self._options.interval_s - HALF_TICK:
+            self._pass(now)
+            yield from self._start_reserved(now)
+
+    def wake_at(self, now: float) -> float:  # noqa: ARG002  as other planners
+        """Give the instant at which somebody is to start, or the next pass is due for what has happened since."""
+        if self._is_stale and (self._waiting or self._history):
+            return min(self._next_at, round(self._last_pass_at + self._options.interval_s, 6))
+        return self._next_at
+
+    def _start_reserved(self, now: float) -> Iterator[Waiter]:
+        if self._next_at > now + HALF_TICK:
+            return
+        for one in [one for one in self.waiting() if one.at <= now + HALF_TICK]:
+            node = one.node
+            assert node is not None
+            has_room = not one.size_gb or node.files.fits(one.file, one.size_gb)
+            if not has_room or len(node.free_cores()) < one.n_cores:
+                one.forget_place()  # a core went away, or a job outlived the time assumed for it
+                self._is_stale = True
+                continue
+            self.withdraw(one)
+            if self._areas is not None:
+                self._areas.start(one, node.memory_gb)
+            yield one
+        self._next_at = min((one.at for one in self.waiting()), default=math.inf)
+
+    # --- the pass ---------------------------------------------------------------------------------------------
+
+    def _pass(self, now: float) -> None:
+        self.n_passes += 1
+        self._last_pass_at, self._is_stale, self._next_at = now, False, math.inf
+        options = self._options
+        drafts = {
+            memory: Draft(
+                group, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
+            )
+            for memory, group in self._nodes.by_class.items()
+        }
+        busy = {node.index for node in self._nodes if node.runs}
+        if self._areas is not None:
+            self._areas.begin()
+        queue = self._in_order()
+        for one in queue:
+            one.forget_place()
+        for one in queue:
+            if not any(draft.n_idle or draft.has_holes for draft in drafts.values()):
+                break
+            found = self._choose(one, drafts, some_idle=len(busy) < len(self._nodes))
+            if found is None:
+                continue
+            node, offer = found
+            drafts[node.memory_gb].place(one, offer)
+            self.n_placements += 1
+            self._next_at = min(self._next_at, one.at)
+            if self._areas is not None:
+                self._areas.draft(one, node.memory_gb)
+            if one.at <= now:
+                busy.add(node.index)
+
+    def _in_order(self) -> list[Waiter]:
+        """Give the queue: history first, by logged start; then by submission, with `idle` bigger needs first."""
+        history = sorted(self._history.values(), key=lambda one: one.history[1] if one.history else 0.0)
+        others: Iterable[Waiter] = self._waiting.values()
+        if self._options.bigger_nodes == "idle":
+            others = sorted(others, key=lambda one: -one.memory_class)
+        return [*history, *others]
+
+    def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
+        """Find a node for a job among those it may use."""
+        weights = self._rule.weights(some_idle=some_idle)
+        if one.history is not None:
+            node = self._nodes[one.history[0] % len(self._nodes)]
+            bound = drafts[node.memory_gb].offer(self._place_in_class[node.index], one, weights)
+            return None if bound is None else (node, bound)
+
+        def best(memory: float, *, only_now: bool = False) -> tuple[Node, Offer] | None:
+            draft = drafts[memory]
+            if not draft.n_idle:
+                if not draft.has_holes:
+                    return None
+                only_now = True
+            offer = draft.best(one, weights, only_now=only_now)
+            return None if offer is None else (draft.nodes[offer.index], offer)
+
+        own = best(one.memory_class)
+        if self._options.bigger_nodes == "never" or len(drafts) == 1:
+            return own
+        bigger = [memory for memory in self._nodes.classes if memory > one.memory_class]
+        if self._areas is not None:
+            found = [own] if own is not None else []
+            if bigger and self._areas.admits(one, bigger[0]) and (other := best(bigger[0])) is not None:
+                found.append(other)
+            return min(found, key=lambda pair: (pair[1].score, pair[0].index), default=None)
+        if best(one.memory_class, only_now=True) is None:
+            for memory in bigger:
+                if (other := best(memory, only_now=True)) is not None:
+                    return other
+        return own

@@ -1,0 +1,227 @@
+"""The locality study's published program, quirks included: its clock, its two lists and its way to count.
+
+A pass is possible only at every 30th second, and only if something happened in that very second; a core whose job ended
+early is known to be free only after the next full pass; the time that a load still takes is counted from the present,
+not from the start of the job. docs/policies.md tells all of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pybatsched.core.instants import HALF_TICK
+from pybatsched_schedulers.input_files import Stay
+from pybatsched_schedulers.node_scores import EFT, FCFS, Draft, Offer, Waiter, Weights, first_at
+
+if TYPE_CHECKING:
+    from pybatsched_schedulers.locality_options import Rule
+    from pybatsched_schedulers.nodes import Node, Nodes
+
+
+class PublishedDraft(Draft):
+    """A plan as the program makes it: scores are whole numbers, and files are judged by their first interval."""
+
+    def __init__(self, nodes: Sequence[Node], now: float, cores: list[list[float]] | None = None) -> None:
+        """`cores` are the available times that an earlier plan has left; without them they are read anew."""
+        super().__init__(nodes, now, crowded=False)
+        if cores is not None:
+            self._cores = [[max(at, now) for at in times] for times in cores]
+            self.n_idle = sum(at <= now for times in self._cores for at in times)
+
+    @property
+    def cores(self) -> list[list[float]]:
+        """The available times of all cores, as a later plan finds them."""
+        return self._cores
+
+    def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:  # noqa: ARG002
+        """Find the node with the least score. From the first one on where it could start at once, LEO is EFT."""
+        self._weigh(weights)
+        times, load_s = self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
+        row = self._worn_of(one.n_cores) if weights.evict else times
+        if weights == FCFS:
+            return _least(row, times, 0.0)
+        holders = self._holders.get(one.file, ())
+        eager_from = first_at(times, self.now) if weights.is_eager else None
+        if eager_from is not None:
+            row = row[:eager_from] + [at + (EFT.load - weights.load) * load_s for at in times[eager_from:]]
+        elif holders:
+            row = row.copy()
+        for index in holders:  # the rows know nothing of files that are there
+            row[index] = math.inf
+        best = _least(row, times, weights.load * load_s)
+        for index in holders:
+            at = times[index]
+            if best is None or at <= best.score:  # no score is less than its EAT
+                own = EFT if eager_from is not None and index >= eager_from else weights
+                offer = Offer(self.score(index, one, at, own), index, at)
+                best = offer if best is None or offer < best else best
+        return best
+
+    def score(self, index: int, one: Waiter, at: float, weights: Weights) -> float:
+        """Give the score, a whole number."""
+        if at == math.inf:
+            return at
+        evict_s = self.evict_s(index, one, at) if weights.evict else 0.0
+        return int(at + weights.evict * evict_s + weights.load * self.load_s(index, one, at))
+
+    def load_s(self, index: int, one: Waiter, at: float) -> float:
+        """Give the time to load by the first interval that reaches to an instant, counted from the present."""
+        for stay in self._stays[index].get(one.file, ()):
+            if stay.begin <= at <= stay.end:
+                return 0.0 if stay.loaded <= at else stay.loaded - self.now
+        return self.nodes[index].load_s(one.size_gb)
+
+    def _note(self, stays: list[Stay], stay: Stay) -> None:
+        stays.append(stay)
+
+    def _worn_at(self, index: int, n: int, at: float) -> float:
+        worn = super()._worn_at(index, n, at)
+        return worn if worn == math.inf else int(worn)
+
+
+class PublishedProgram:
+    """Decides when and where jobs start, second by second. A pass costs O(waiting * nodes) at most."""
+
+    def __init__(self, nodes: Nodes, rule: Rule, interval_s: int) -> None:
+        self._nodes = nodes
+        self._rule = rule
+        self._interval_s = interval_s
+        self._waiting: dict[str, Waiter] = {}  # with or without a place
+        self._new: dict[str, Waiter] = {}
+        self._arrived: list[Waiter] = []  # since the last second
+        self._has_ended = False
+        self._cores: list[list[float]] = []
+        self._is_last = False  # no more jobs will come
+        self._next_at = math.inf  # the first reserved start
+        self.n_passes = 0
+        self.n_placements = 0
+
+    def submit(self, one: Waiter, now: float) -> None:  # noqa: ARG002  as other planners
+        """Take in a job that has come."""
+        self._arrived.append(one)
+
+    def changed(self) -> None:
+        """Hear that a job is over, or that machines went or came."""
+        self._has_ended = True
+
+    def no_more_jobs(self) -> None:
+        """Hear that no job will come any more."""
+        self._is_last = True
+
+    def waiting(self) -> list[Waiter]:
+        """Give all jobs that wait."""
+        return [*self._waiting.values(), *self._new.values(), *self._arrived]
+
+    def withdraw(self, one: Waiter) -> None:
+        """Let a waiting job go."""
+        self._waiting.pop(one.job.id, None)
+        self._new.pop(one.job.id, None)
+        if one in self._arrived:
+            self._arrived.remove(one)
+        self._look_ahead()
+
+    def starts(self, now: float) -> Iterator[Waiter]:
+        """Give the jobs that start now; who asks for the next one has started the last."""
+        if abs(now - round(now)) > HALF_TICK:
+            return  # things that happen between seconds are seen at the next one
+        now = float(round(now))
+        arrived, self._arrived = self._arrived, []
+        has_ended, self._has_ended = self._has_ended, False
+        yield from self._start_reserved(now)
+        if now == 0:
+            self._place_history([one for one in arrived if one.history is not None])
+            arrived = [one for one in arrived if one.history is None]
+            yield from self._start_reserved(now)
+            has_ended = False
+        target = self._waiting if has_ended else self._new
+        target.update((one.job.id, one) for one in arrived)
+        if now and not now % self._interval_s:
+            if self._is_stuck():
+                self._waiting |= self._new
+                self._new.clear()
+                has_ended = True
+            if has_ended and self._waiting:
+                self._full_pass(now)
+            elif arrived and not has_ended:
+                self._newcomers_pass(now)
+            self._look_ahead()
+            yield from self._start_reserved(now)
+
+    def wake_at(self, now: float) -> float:
+        """Give the instant at which something is to be done: a whole second, a reserved start, or a last resort."""
+        if self._arrived or self._has_ended:
+            return math.ceil(now)
+        if self._is_stuck():
+            return (now // self._interval_s + 1) * self._interval_s
+        return self._next_at
+
+    def _is_stuck(self) -> bool:
+        """Tell that nothing can happen any more and somebody waits: the program would wait for ever."""
+        if not self._is_last or not (self._waiting or self._new):
+            return False
+        return all(one.node is None for one in self._waiting.values()) and not any(node.runs for node in self._nodes)
+
+    def _start_reserved(self, now: float) -> Iterator[Waiter]:
+        if self._next_at > now:
+            return
+        for one in [one for one in self._waiting.values() if one.at <= now]:
+            assert one.node is not None
+            if len(one.node.free_cores()) < one.n_cores:  # some went away
+                one.forget_place()
+                continue
+            del self._waiting[one.job.id]
+            yield one
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        self._next_at = min((one.at for one in self._waiting.values()), default=math.inf)
+
+    def _place_history(self, jobs: list[Waiter]) -> None:
+        """Put jobs that ran before the simulation began on their nodes, the first started first."""
+        draft = PublishedDraft(list(self._nodes), 0.0)
+        for one in sorted(jobs, key=lambda one: one.history[1] if one.history else 0.0):
+            assert one.history is not None
+            offer = draft.offer(one.history[0] % len(self._nodes), one, self._rule.weights(some_idle=True))
+            if offer is not None:
+                draft.place(one, offer)
+            self._waiting[one.job.id] = one
+        self._cores = draft.cores
+        self._look_ahead()
+
+    def _full_pass(self, now: float) -> None:
+        for one in self._waiting.values():
+            one.forget_place()
+        self._place(list(self._waiting.values()), PublishedDraft(list(self._nodes), now))
+
+    def _newcomers_pass(self, now: float) -> None:
+        self._place(list(self._new.values()), PublishedDraft(list(self._nodes), now, self._cores or None))
+        self._waiting |= self._new
+        self._new.clear()
+
+    def _place(self, jobs: list[Waiter], draft: PublishedDraft) -> None:
+        """Place jobs one by one, until there are too few cores that are not taken; who is behind has no place."""
+        self.n_passes += 1
+        busy = {node.index for node in self._nodes if node.runs}
+        for one in jobs:
+            if not draft.n_idle or (not self._rule.is_fcfs and one.n_cores > draft.n_idle):
+                break
+            offer = draft.best(one, self._rule.weights(some_idle=len(busy) < len(self._nodes)))
+            if offer is None:
+                continue
+            is_idle = draft.cores[offer.index][-1] <= draft.now
+            draft.place(one, offer)
+            self.n_placements += 1
+            if offer.at <= draft.now and is_idle:
+                busy.add(offer.index)
+        self._cores = draft.cores
+
+
+def _least(row: list[float], times: list[float], plus: float) -> Offer | None:
+    """Find the first of the least scores in a row, to all of which the same is to be added."""
+    least = min(row)
+    if least == math.inf:
+        return None
+    index = row.index(least)
+    return Offer(least + plus, index, times[index])
