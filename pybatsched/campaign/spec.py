@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.workload.generate import MODELS
-from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent
+from pybatsched.workload.injections import Deadlines, Files, Moldable, Step, Urgent
 from pybatsched.workload.swf import MemoryUnit
 from pybatsched.workload.walltimes import Walltimes
 
@@ -82,12 +82,13 @@ class WorkloadSpec(_Part):
     memory_unit: MemoryUnit | None = None
     moldable: Moldable | None = None
     deadlines: Deadlines | None = None
+    files: Files | None = None
     urgent: Urgent | None = None
 
     @property
     def injections(self) -> list[Step]:
         """What is added to the jobs, in this order: urgent jobs come last, so that nothing else falls on them."""
-        return [step for step in (self.moldable, self.deadlines, self.urgent) if step is not None]
+        return [step for step in (self.moldable, self.deadlines, self.files, self.urgent) if step is not None]
 
     @field_validator("walltimes")
     @classmethod

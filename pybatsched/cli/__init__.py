@@ -57,7 +57,7 @@ examples:
   pybatsched --policy my_policy.py:MyPolicy         serve a policy of your own (runs the code of that file)
   pybatsched simulate --procs 128 -w log.swf.gz --policy easy -e out/easy          no Batsim needed
   pybatsched run -p curie-node -w w.json --policy easy -e out/easy                 with a real Batsim
-  pybatsched workload lint log.swf.gz               say what is odd about a log; also: convert, generate, stats
+  pybatsched workload lint log.swf.gz               say what is odd about a log; also: convert, inject, stats
   pybatsched campaign run study.toml                a whole study: policies, options, workloads, seeds
   pybatsched report out/fcfs out/easy               a page to look at; also: metrics, plot
   pybatsched platform list                          machines that are known by name; also: show, generate, check

@@ -1,4 +1,4 @@
-"""Give jobs of a workload deadlines or moldable types, or put urgent jobs among them."""
+"""Give jobs of a workload deadlines, moldable types or input files, or put urgent jobs among them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pybatsched.cli import arguments, written
 from pybatsched.cli.arguments import Command
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, load
-from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent, step_of
+from pybatsched.workload.injections import Deadlines, Files, Moldable, Step, Urgent, step_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import seconds_of
 from pybatsched.workload.urgent import UrgentJob, urgent_job_of
 
-SUMMARY: Final = "Give jobs deadlines or moldable types, or put urgent jobs among them."
+SUMMARY: Final = "Give jobs deadlines, moldable types or input files, or put urgent jobs among them."
 EPILOG: Final = """\
 examples:
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output a.json       every third job
@@ -26,6 +26,8 @@ examples:
   pybatsched workload inject w.json urgent --at 128:10m:4982280 --at 256:390:87d --output u.json   these two
   pybatsched workload inject w.json urgent --queue sx_rout --output u.json                 mark jobs that are there
   pybatsched workload inject w.json moldable --seed 3 --output m.json
+  pybatsched workload inject w.json files --output f.json                    6.4 GB a core, shared within an hour
+  pybatsched workload inject w.json files --gap 2h --sizes 1:100 --classes 128:0.9,256:0.08,1024:0.02 --output f.json
 
 The same options and seed give the same file, byte for byte; campaigns have the same steps. See docs/workloads.md.
 """
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         Command("deadlines", "Some jobs must be over in time.", "", _deadlines_arguments, _run(_deadlines)),
         Command("urgent", "Some jobs cannot wait.", "", _urgent_arguments, _run(_urgent)),
         Command("moldable", "Jobs may run on more or fewer processors.", "", _moldable_arguments, _run(_moldable)),
+        Command("files", "Jobs load input files, which users share.", "", _files_arguments, _run(_files)),
     )
     below = parser.add_subparsers(dest="what", metavar="KIND", required=True)
     for kind in kinds:
@@ -76,7 +79,14 @@ def _told(workload: Workload) -> str:
     n_late = sum("max_stay" in job for job in workload.jobs)
     n_urgent = sum(job.get("urgent") is True for job in workload.jobs)
     n_moldable = sum("moldable" in job for job in workload.jobs)
-    counts = ((n_late, "with deadlines"), (n_urgent, "urgent"), (n_moldable, "moldable"))
+    n_files = len({str(job["input_file"]) for job in workload.jobs if "input_file" in job})
+    n_loading = sum("input_file" in job for job in workload.jobs)
+    counts = (
+        (n_late, "with deadlines"),
+        (n_urgent, "urgent"),
+        (n_moldable, "moldable"),
+        (n_loading, f"with {n_files:,} input files"),
+    )
     return ", ".join(f"{n:,} jobs {what}" for n, what in counts if n) or "no job was chosen"
 
 
@@ -180,3 +190,41 @@ def _types(texts: list[str]) -> Iterator[dict[str, Any]]:
         if len(values) != 3:
             raise InputError(f"--type {text:.60}: expected FRACTION:LIMIT:SHARE, as 0.8:32:0.5")
         yield dict(zip(("fraction", "limit", "share"), values, strict=True))
+
+
+# -------------------------------------------------------------------------------------------------------------- files
+
+
+def _files_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    gap = "a user's job of as many cores shares the file of his last one within T of it (default 1h)"
+    add("--gap", default="1h", metavar="T", help=gap)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--per-core", type=float, metavar="GB", help="size of a file for each core (default 6.4)")
+    size.add_argument("--sizes", metavar="LO:HI", help="instead: GB drawn between the two, by their logarithm")
+    classes = "memory of nodes and share of the files whose jobs need as much, as 128:0.9,256:0.08,1024:0.02"
+    add("--classes", metavar="GB:P,...", help=classes)
+    add("--bandwidth", type=float, metavar="GB/S", help="by which alone_s counts a load (default 0.1)")
+
+
+def _files(args: argparse.Namespace) -> Files:
+    given = {
+        "gap_s": seconds_of(args.gap, "--gap"),
+        "per_core_gb": args.per_core,
+        "sizes_gb": None if args.sizes is None else _pair("--sizes", args.sizes, "LO:HI, as 1:100"),
+        "classes": None if args.classes is None else list(_classes(args.classes)),
+        "bandwidth_gbps": args.bandwidth,
+    }
+    return step_of(Files, _given(given))
+
+
+def _classes(text: str) -> Iterator[list[str]]:
+    for kind in text.split(","):
+        yield _pair("--classes", kind, "GB:SHARE,…, as 128:0.9,256:0.1")
+
+
+def _pair(option: str, text: str, expected: str) -> list[str]:
+    values = text.split(":")
+    if len(values) != 2:
+        raise InputError(f"{option} {text:.60}: expected {expected}")
+    return values

@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any, Final
 
-from pybatsched.cli import arguments, inject, written
+from pybatsched.cli import areas, arguments, inject, written
 from pybatsched.cli.arguments import Command
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, describe, files, plot, prepare, rackham, stats, swf
@@ -25,7 +25,8 @@ examples:
   pybatsched workload convert log.swf.gz w.json --walltimes exact  a log as a workload for Batsim
   pybatsched workload convert log.swf.gz w.json --weeks            each week of 70 % utilisation or more
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
-  pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable
+  pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
+  pybatsched workload areas w.json -p rackham                      planned areas, by memory of nodes
   pybatsched workload stats w.json --plot w.svg                    figures and a picture
 
 A log is a file in the Standard Workload Format, or of the Rackham format; every FILE may be plain or gzip.
@@ -91,6 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 _generate,
             ),
             Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
+            Command("areas", areas.SUMMARY, areas.EPILOG, areas.add_arguments, areas.run),
             Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
         ),
     )

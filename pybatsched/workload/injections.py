@@ -1,4 +1,4 @@
-"""What a study adds to the jobs of a workload: deadlines, urgent jobs, moldable types.
+"""What a study adds to the jobs of a workload: deadlines, urgent jobs, moldable types, input files.
 
 Each is a step with parameters, the same in a campaign's file and on the command line (`workload inject`). The same
 workload, parameters and seed give the same workload; each step draws from dice of its own.
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from pybatsched.errors import InputError
-from pybatsched.workload import deadlines, moldable, urgent
+from pybatsched.workload import deadlines, input_files, moldable, urgent
 from pybatsched.workload.model import Workload
 
 _Count = Annotated[int, Field(gt=0)]
@@ -153,6 +153,51 @@ class Moldable(Step):
         """Give a new workload with moldable jobs."""
         types = [moldable.Type(kind.fraction, kind.limit, kind.share) for kind in self.types]
         return moldable.with_types(workload, types, seed)
+
+
+#: Gigabytes, or as many a second: far beyond what there is, and quotients of them are still numbers.
+_Size = Annotated[float, Field(ge=1e-6, le=1e9)]
+
+
+class Files(Step):
+    """All jobs get input files, which a user's consecutive jobs of one size share.
+
+    A job shares the file of its user's last one if it has as many cores and was submitted within `gap_s` of it. A file
+    has `per_core_gb` for each core, or a size drawn between the two of `sizes_gb`. `classes` are pairs of a memory and
+    a share: so many of the files are for jobs that need as much on their node.
+    """
+
+    gap_s: float = Field(default=input_files.GAP_S, ge=0, allow_inf_nan=False)
+    per_core_gb: _Size = input_files.PER_CORE_GB
+    sizes_gb: tuple[_Size, _Size] | None = None
+    classes: tuple[tuple[_Size, _Share], ...] = ()
+    bandwidth_gbps: _Size = input_files.BANDWIDTH_GBPS
+
+    @model_validator(mode="after")
+    def _sizes_and_shares(self) -> Self:
+        if self.sizes_gb is not None and "per_core_gb" in self.model_fields_set:
+            raise ValueError("expected either per_core_gb or sizes_gb")
+        if self.sizes_gb is not None and self.sizes_gb[0] > self.sizes_gb[1]:
+            raise ValueError("sizes_gb: expected the smallest size first")
+        if len({memory for memory, _ in self.classes}) < len(self.classes):
+            raise ValueError("classes: expected each memory once")
+        if sum(share for _, share in self.classes) > 1 + 1e-9:
+            raise ValueError("classes: expected shares of at most 1 together")
+        return self
+
+    @property
+    def _rule(self) -> input_files.Rule:
+        classes = [input_files.MemoryClass(*kind) for kind in self.classes]
+        return input_files.Rule(self.gap_s, self.per_core_gb, self.sizes_gb, classes, self.bandwidth_gbps)
+
+    @property
+    def draws(self) -> bool:
+        """Whether another seed may give another workload."""
+        return self._rule.draws
+
+    def applied(self, workload: Workload, seed: int) -> Workload:
+        """Give a new workload with input files."""
+        return input_files.with_files(workload, self._rule, seed)
 
 
 _Kind = TypeVar("_Kind", bound=Step)

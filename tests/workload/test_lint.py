@@ -128,7 +128,7 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
             {"input_size_gb is not a number from 0": (4, [1, 2, 3, 4])},
         ),
         (
-            [{"input_file": wrong, "input_size_gb": 1} for wrong in (1.5, True, {}, "")],
+            [{"input_file": wrong, "input_size_gb": 1} for wrong in (1.5, True, None, "")],
             {"input_file is not a text or a whole number": (4, [1, 2, 3, 4])},
         ),
         (

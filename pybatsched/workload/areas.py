@@ -1,0 +1,62 @@
+"""Planned areas: what the jobs of each memory class ask for of each node of that class.
+
+The area of a job is its cores times its walltime; that of a class is the sum over its jobs, over the nodes of the
+class. Policies that fill bigger nodes with smaller jobs compare classes by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pybatsched.core.memory_classes import class_of, need_of
+from pybatsched.errors import InputError
+from pybatsched.workload.checks import shown
+from pybatsched.workload.model import Workload
+from pybatsched.workload.walltimes import tidy
+
+_END_OF_TIME_S: Final = 1 << 53  # as in a log
+
+
+class Areas(NamedTuple):
+    """Core seconds a node by memory class, in ascending order, and the ids of jobs that no class can hold."""
+
+    by_class: dict[float, int | float]
+    left_out: list[Any]
+
+
+def planned_areas(workload: Workload, n_nodes: Mapping[float, int]) -> Areas:
+    """Give the areas of a workload on so many nodes of each memory. O(n log classes).
+
+    A job's class is the smallest memory that holds what it needs. Raises InputError for a job without a walltime
+    (or one beyond all times), and for a need that is none.
+    """
+    classes = sorted(n_nodes)
+    asked: dict[float, list[float]] = {memory_gb: [] for memory_gb in classes}
+    left_out = []
+    for job in workload.jobs:
+        memory_gb = class_of(_need_gb(job, workload.source), classes)
+        if memory_gb is None:
+            left_out.append(job["id"])
+            continue
+        asked[memory_gb].append(job["res"] * _walltime_s(job, workload.source))
+    by_class = {memory_gb: tidy(math.fsum(asked[memory_gb]) / n_nodes[memory_gb]) for memory_gb in classes}
+    return Areas(by_class, left_out)
+
+
+def _walltime_s(job: Mapping[str, Any], source: str) -> float:
+    walltime_s: float = job.get("walltime", -1)
+    if not 0 < walltime_s < _END_OF_TIME_S:
+        found = shown(job["walltime"]) if "walltime" in job else "nothing"
+        raise InputError(
+            f"{source}: job {shown(job['id'])}, field walltime: expected seconds above 0, for its area, found {found}"
+        )
+    return walltime_s
+
+
+def _need_gb(job: Mapping[str, Any], source: str) -> float:
+    try:
+        return need_of(job)
+    except ValueError as error:
+        raise InputError(f"{source}: job {shown(job['id'])}, {error}") from None
