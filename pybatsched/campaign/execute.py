@@ -12,8 +12,9 @@ from pybatsched.core.events import FINAL_STATES
 from pybatsched.errors import PybatschedError, UnfinishedError
 from pybatsched.machines import names
 from pybatsched.metrics import jobs_csv, joined
-from pybatsched.metrics.classes import MEASURES, by_class, facts_told, measured, values_of
+from pybatsched.metrics.classes import by_class, facts_told, measured, plain_measures_of, values_of
 from pybatsched.metrics.distributions import distribution
+from pybatsched.metrics.fields import evaluated, fields_of
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.series import queue_length, span_of
 from pybatsched.platform import model
@@ -22,7 +23,6 @@ from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.workload import load
-from pybatsched.workload.ids import full_id
 
 #: Values of a measure that go into a row: of each kind of job, and of all.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
@@ -36,6 +36,7 @@ _TOLD_OF_FACTS: Final = ("n", *_TOLD)
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Run a cell and give its figures; files stay in `folder` if it wants to keep them. Raises what a run raises."""
     workload = load(cell["workload_file"])
+    fields = fields_of({"w0": workload})
     platform = model.uniform(cell["procs"]) if cell["procs"] else names.find(cell["platform"]).read()
     source = registry.find(cell["policy"], trusted=True)  # the owner's campaign names it
     plan = registry.PolicyPlan(source, dict(cell["options"]), given_by="the campaign", trusted=True)
@@ -48,7 +49,6 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         result = runs.run_policy(scenario, plan, outputs)
         if not result.finished:
             raise UnfinishedError(f"{len(result.stuck)} jobs unfinished; {result.stuck[0].why}" if result.stuck else "")
-        fields = {full_id("w0", job["id"]): job for job in workload.jobs}
         records = joined(jobs_csv.read(f"{place}/run_jobs.csv"), fields)
     row = figures_of(records, platform.n_procs, cell["tau_s"])
     row |= {"n_messages": result.n_messages, "n_broken_promises": len(result.broken_promises)}
@@ -59,40 +59,44 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
 def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str, float | int | None]:
     """Give the figures of a run by name: counts, measures of all jobs and of each kind, utilisation, queue, end.
 
-    A figure of a fact never takes the name of another one.
+    Where some jobs are not evaluated, what is told of the machine is of all jobs (utilisation, queue, end), the rest of
+    those that are. A figure of a fact never takes the name of another one.
     """
+    jobs = list(evaluated(records))
     begin, end = span_of(records)
     held_s = sum(part.n_procs * part.runtime_s for record in records for part in record.segments)
     queue = queue_length(records)
     row: dict[str, float | int | None] = {
-        "n_jobs": len(records),
-        "n_ran": sum(record.ran for record in records),
-        "n_requeued": sum(len(record.segments) > 1 for record in records),
+        "n_jobs": len(jobs),
+        "n_left_out": len(records) - len(jobs),
+        "n_ran": sum(job.ran for job in jobs),
+        "n_requeued": sum(len(job.segments) > 1 for job in jobs),
         "utilisation": held_s / (n_procs * (end - begin)) if end > begin else None,
         "makespan_s": end if end > begin else None,
         "queue_length_mean": queue.mean(begin, end),
         "queue_length_max": queue.maximum,
     }
     for state in FINAL_STATES:
-        row[f"n_{state.lower().removeprefix('completed_')}"] = sum(record.state == state for record in records)
-    for measure in MEASURES:
-        told = measured(records, measure, tau_s)
+        row[f"n_{state.lower().removeprefix('completed_')}"] = sum(job.state == state for job in jobs)
+    measures = plain_measures_of(jobs)
+    for measure in measures:
+        told = measured(jobs, measure, tau_s)
         values = told.as_dict() if told is not None else {}
         row |= {f"{measure}_{name}": values.get(name) for name in _TOLD}
-    facts = facts_told(records)
+    facts = facts_told(jobs)
     of_facts: dict[str, float | int | None] = {}
     for fact in facts:
-        told = measured(records, fact)
+        told = measured(jobs, fact)
         if told is not None:
             of_facts[f"{fact}_total"] = told.total
             of_facts |= {f"{fact}_{name}": told.as_dict()[name] for name in _TOLD_OF_FACTS}
-    kinds = by_class(records, "kind")
+    kinds = by_class(jobs, "kind")
     if kinds.keys() - {"regular"}:
         for kind, members in kinds.items():
             row[f"{kind}_n_jobs"] = len(members)
             row[f"{kind}_n_late"] = sum(member.is_late for member in members)
-            for measure in MEASURES:
-                told = measured(members, measure, tau_s)
+            for measure in measures:
+                told = distribution(values_of(members, measure, tau_s))
                 row |= {f"{kind}_{measure}_{name}": getattr(told, key, None) for name, key in _OF_KINDS}
             for fact in facts:
                 told = distribution(values_of(members, fact))
@@ -102,9 +106,10 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
 
 
 def _jobs(records: list[JobRecord]) -> list[dict[str, Any]]:
-    """Give a row a job with its facts, for those who want more than figures."""
+    """Give a row a job, for those who want more than figures: with its facts, and whether it counts if not all do."""
     own = ("job", "state", "submitted_at", "started_at", "ended_at", "runtime_s", "n_procs", "n_segments")
     facts = [name for name in facts_told(records) if name not in own]
+    some_count = any("evaluated" in record.fields for record in records)
     return [
         {
             "job": record.id,
@@ -117,6 +122,7 @@ def _jobs(records: list[JobRecord]) -> list[dict[str, Any]]:
             "n_segments": len(record.segments),
         }
         | {name: record.facts.get(name) for name in facts}
+        | ({"evaluated": record.fields.get("evaluated") is True} if some_count else {})
         for record in records
     ]
 

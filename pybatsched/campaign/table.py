@@ -26,8 +26,8 @@ SHOWN: Final = (
 )
 
 
-#: Counts that are shown besides where one of them is not 0: figures of the others alone would flatter.
-TELLING: Final = ("n_rejected", "n_broken_promises")
+#: Counts that are shown besides where one of them is not 0: figures of the others alone would flatter, or surprise.
+TELLING: Final = ("n_left_out", "n_rejected", "n_broken_promises")
 
 
 def shown(rows: Iterable[Mapping[str, Any]]) -> list[str]:

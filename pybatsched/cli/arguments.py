@@ -186,6 +186,18 @@ def add_workers(parser: Group) -> None:
     )
 
 
+def add_fields_from(parser: argparse.ArgumentParser) -> None:
+    """Describe the option that names the workloads of a run that has been made."""
+    parser.add_argument(
+        "-w",
+        "--workload",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="where jobs have their fields (repeatable)",
+    )
+
+
 def add_tau(parser: Group) -> None:
     """Describe the option for the bound of bounded slowdowns."""
     name = "bound of bounded slowdowns (default %(default)g)"

@@ -12,6 +12,7 @@ from pybatsched.cli import arguments
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.metrics import summary
+from pybatsched.metrics.fields import check_fields
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
@@ -46,7 +47,9 @@ def workloads(args: argparse.Namespace) -> dict[str, Workload]:
         raise InputError(
             "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have memory_gb"
         )
-    return {f"w{i}": _workload(path, args) for i, path in enumerate(args.workload)}
+    found = {f"w{i}": _workload(path, args) for i, path in enumerate(args.workload)}
+    check_fields(found.values())
+    return found
 
 
 def how_read(args: argparse.Namespace) -> dict[str, str]:

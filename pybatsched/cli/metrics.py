@@ -9,7 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pybatsched.cli import arguments, wholeness
-from pybatsched.metrics.classes import MEASURES, by_class, check_measure, facts_told, measured, values_of
+from pybatsched.metrics.classes import (
+    MEASURES,
+    STRETCHES,
+    by_class,
+    check_measure,
+    facts_told,
+    measured,
+    plain_measures_of,
+    values_of,
+)
 from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.paired import paired
@@ -38,19 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--measure",
         default="bounded_slowdown",
         metavar="NAME",
-        help=f"with --by or --against: {', '.join(MEASURES)}, or a fact told of the jobs (default %(default)s)",
+        help=f"with --by or --against: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; or one of "
+        "their facts (default %(default)s)",
     )
     arguments.add_procs(parser)
     arguments.add_tau(parser)
     add("--against", metavar="PREFIX", help="compare each run with this one, job by job")
-    add(
-        "-w",
-        "--workload",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="where jobs have their fields (repeatable)",
-    )
+    arguments.add_fields_from(parser)
     wholeness.add_partial(parser)
     add("--json", action="store_true", help="print JSON")
 
@@ -63,8 +66,12 @@ def run(args: argparse.Namespace) -> int:
     tables = {prefix: _table(run, base, args) for prefix, run in runs.items()}
     wholeness.introduce(standings, sys.stderr if args.json else sys.stdout)
     if args.json:
-        print(json.dumps({prefix: _state(runs[prefix]) | rows for prefix, rows in tables.items()}, indent=1))
+        told = {prefix: _state(runs[prefix]) | _left_out(runs[prefix]) | rows for prefix, rows in tables.items()}
+        print(json.dumps(told, indent=1))
     else:
+        for prefix, run in {**runs, **({args.against: base} if base is not None else {})}.items():
+            if run.left_out_told:
+                print(f"{prefix}: {run.left_out_told}")
         for prefix, rows in tables.items():
             if len(tables) > 1:
                 print(f"{prefix}:")
@@ -87,22 +94,28 @@ def _state(run: Run) -> dict[str, Mapping[str, Any]]:
     }
 
 
+def _left_out(run: Run) -> dict[str, Mapping[str, Any]]:
+    """Give a row that tells how many jobs do not count; nothing if all do."""
+    return {"left_out": {"n": run.n_left_out}} if run.n_left_out else {}
+
+
 def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:
-    """Give rows of numbers by name."""
+    """Give rows of numbers by name: of jobs that count, and of the whole machine."""
+    jobs = run.evaluated
     if base is not None or args.by:
-        check_measure(args.measure, run.records)
+        check_measure(args.measure, jobs)
     if base is not None:
-        return {name: paired(base.records, run.records, name, args.tau).as_dict() for name in ("flow_s", args.measure)}
+        return {name: paired(base.evaluated, jobs, name, args.tau).as_dict() for name in ("flow_s", args.measure)}
     if args.by:
-        classes = by_class(run.records, args.by)
+        classes = by_class(jobs, args.by)
         found = {name: distribution(values_of(members, args.measure, args.tau)) for name, members in classes.items()}
-        is_fact = args.measure not in MEASURES
+        is_fact = args.measure not in plain_measures_of(jobs)
         return {name: {"jobs": len(classes[name])} | _row(told, is_fact=is_fact) for name, told in found.items()}
     rows: dict[str, Mapping[str, Any]] = {}
-    for name in MEASURES:
-        rows[name] = _row(measured(run.records, name, args.tau)) or {"n": 0}
-    for name in facts_told(run.records):
-        rows[name] = _row(measured(run.records, name), is_fact=True)
+    for name in plain_measures_of(jobs):
+        rows[name] = _row(measured(jobs, name, args.tau)) or {"n": 0}
+    for name in facts_told(jobs):
+        rows[name] = _row(measured(jobs, name), is_fact=True)
     begin, end = span_of(run.records)
     queue = queue_length(run.records)
     rows["queue_length"] = {"mean": queue.mean(begin, end), "max": queue.maximum}

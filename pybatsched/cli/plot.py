@@ -9,7 +9,7 @@ from typing import Final
 from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments, wholeness
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import MEASURES, check_measure
+from pybatsched.metrics.classes import MEASURES, STRETCHES, check_measure
 from pybatsched.metrics.runs import read_what_is_there
 from pybatsched.report import facets, samples
 from pybatsched.report.figures import KINDS, draw
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--measure",
         default="bounded_slowdown",
         metavar="NAME",
-        help=f"for cdf and boxes: {', '.join(MEASURES)}, or a fact told of the jobs; of a campaign any figure of its "
-        "table (default %(default)s)",
+        help=f"for cdf and boxes: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; or one of their "
+        "facts; of a campaign any figure of its table (default %(default)s)",
     )
     add(
         "--baseline",
@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a campaign: what others are compared with (default: its first)",
     )
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw just this policy")
+    arguments.add_fields_from(parser)
     arguments.add_tau(parser)
     wholeness.add_partial(parser)
 
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
         if args.figure not in facets.KINDS:
             raise InputError(f"{args.figure}: expected runs; of a campaign there are {', '.join(facets.KINDS)}")
+        if args.workload:
+            raise InputError("-w: expected with runs")
         points = samples.points_of(Store(args.runs[0]))
         about = {"figure": args.measure, "baseline": args.baseline, "policy": args.policy}
         facets.draw(args.figure, points, args.output, **about)
@@ -73,9 +76,12 @@ def run(args: argparse.Namespace) -> int:
     for name in ("baseline", "policy"):
         if getattr(args, name):
             raise InputError(f"--{name}: expected with a campaign")
-    runs = [read_what_is_there(prefix, newest=args.partial) for prefix in args.runs]
-    check_measure(args.measure, [record for run in runs for record in run.records])
+    runs = [read_what_is_there(prefix, args.workload, newest=args.partial) for prefix in args.runs]
+    check_measure(args.measure, [record for run in runs for record in run.evaluated])
     wholeness.introduce(run.standing for run in runs)
+    for run in runs:
+        if run.left_out_told and args.figure in {"cdf", "boxes"}:
+            print(f"{run.prefix}: {run.left_out_told}")
     draw(args.figure, runs, args.output, measure=args.measure, tau_s=args.tau)
     wholeness.check((run.standing for run in runs), partial=args.partial)
     return 0

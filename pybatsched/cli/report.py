@@ -34,14 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("runs", nargs="+", metavar="PREFIX|DIR", help="runs, by the begin of their files' names; or one campaign")
     add("--output", default="report.html", metavar="FILE", help="the page to write (default %(default)s)")
     add("--journal", action="append", default=[], metavar="FILE", help="journal of the first run, second run, …")
-    add(
-        "-w",
-        "--workload",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="where jobs have their fields (repeatable)",
-    )
+    arguments.add_fields_from(parser)
     arguments.add_procs(parser)
     add(
         "--baseline",

@@ -19,6 +19,7 @@ from pybatsched.live.server import DEFAULT_TIMEOUT_S
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
 from pybatsched.metrics import summary
+from pybatsched.metrics.fields import evaluated_ids, not_evaluated
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
 from pybatsched.platform.roles import read_roles
 from pybatsched.policies import registry
@@ -104,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         job, results = _ready(args, stack)
         result, engine = _supervised(args, job, results)
-        extra = {**inputs.how_read(args), "seed": args.seed, "batsim_args": job.told_with(args.export)}
+        how_read = {**inputs.how_read(args), **not_evaluated(job.workloads)}
+        extra = {**how_read, "seed": args.seed, "batsim_args": job.told_with(args.export)}
         closing.put_in_place(results, summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version}))
     dynamic_jobs = bool(engine.cluster.config.get("dynamic-jobs-enabled"))
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
@@ -134,8 +136,10 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
         finally:
             results.n_over = sum(session.engine.jobs.n_over.values())
     ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
-    result = result_of(session, finished, Path(f"{results.part}{marks.JOBS}"), f"{args.export}{marks.JOBS}", ids)
-    results.n_over = result.figures.n_jobs
+    evaluated = evaluated_ids(job.workloads)
+    written = Path(f"{results.part}{marks.JOBS}")
+    result = result_of(session, finished, written, f"{args.export}{marks.JOBS}", ids, evaluated=evaluated)
+    results.n_over = result.figures.n_jobs + result.figures.n_left_out
     return result, session.engine
 
 
@@ -163,7 +167,7 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
         _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     launcher = None if args.image else batsim.find(args.batsim)
-    about = {"inputs": digests, **inputs.how_read(args)}
+    about = {"inputs": digests, **inputs.how_read(args), **not_evaluated(workloads)}
     results = stack.enter_context(closing.kept(Results(args.export, about)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     workload_files = [

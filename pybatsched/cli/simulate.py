@@ -13,6 +13,7 @@ from pybatsched.errors import InputError
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.machines import names
 from pybatsched.metrics import summary
+from pybatsched.metrics.fields import not_evaluated
 from pybatsched.platform import model, roles
 from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
@@ -128,10 +129,11 @@ def run(args: argparse.Namespace) -> int:
     policy = None if plan is None else inputs.described(plan, options)
     files = inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
     setting = inputs.setting_of(scenario, files, policy)
-    about = {"inputs": setting.inputs, "policy": policy, **inputs.how_read(args)}
+    how_read = {**inputs.how_read(args), **not_evaluated(scenario.workloads)}
+    about = {"inputs": setting.inputs, "policy": policy, **how_read}
     with closing.kept(Results(args.export, about)) as results:
         result = _simulate(args, scenario, plan, results)
-        extra = {**inputs.how_read(args), "seed": args.seed}
+        extra = {**how_read, "seed": args.seed}
         closing.put_in_place(results, summary.of_run(setting, result, extra, {"behaves_as_batsim": BATSIM_VERSION}))
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -92,13 +93,21 @@ class Supervisor:
         return self._child is not None and (self._child.exit_code() == 0 or self._child.has_deadlocked())
 
 
-def result_of(session: Session, finished: bool, jobs: Path, shown: str, expected: Iterable[str]) -> Result:
+def result_of(
+    session: Session,
+    finished: bool,
+    jobs: Path,
+    shown: str,
+    expected: Iterable[str],
+    *,
+    evaluated: AbstractSet[str] | None = None,
+) -> Result:
     """Say what a run came to, from its ``_jobs.csv``; jobs of the workloads that are not in it are unfinished. O(jobs).
 
-    `shown` is what the file will be called when all is over.
+    `shown` is what the file will be called when all is over; `evaluated` are the jobs that count, None if all do.
     After a deadlock the file may be cut short, as Batsim may have aborted; then what the scheduler knows counts too.
     """
-    tally, seen = Tally(), set()
+    tally, seen = Tally(evaluated=evaluated), set()
     for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_what_is_there(jobs):
         tally.add(outcome)
         seen.add(outcome.id)

@@ -1,7 +1,7 @@
 """What is measured of jobs, and jobs by class: by kind, by size, by user, by any field of the workload file.
 
-There are measures that every job has that ran, and *facts*: numbers that were told of some jobs
-(``SetJobMetadata(job.id, "load_s=64")``), which are measures of these jobs.
+There are measures that every job has that ran, some of jobs whose workload tells what they take alone, and *facts*:
+numbers that were told of jobs (``SetJobMetadata(job.id, "load_s=64")``), which are measures of these.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.distributions import Distribution, distribution
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S, STRETCH_BOUND_S, JobRecord
 
 UNKNOWN: Final = "unknown"
 #: Kinds of jobs, as `kind_of` tells them.
@@ -25,6 +25,11 @@ MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {
     "bounded_slowdown": lambda record, tau_s: record.bounded_slowdown(tau_s),
     "runtime_s": lambda record, _tau_s: record.runtime_s,
 }
+#: What can be measured of jobs whose workload tells what they take alone (`alone_s`).
+STRETCHES: Final[dict[str, Callable[[JobRecord], float | None]]] = {
+    "stretch": lambda record: record.stretch(),
+    "bounded_stretch": lambda record: record.stretch(STRETCH_BOUND_S),
+}
 #: Figures of a whole run, whose names no fact can have.
 _OF_RUNS: Final = frozenset(("utilisation", "makespan_s", "queue_length"))
 
@@ -32,12 +37,18 @@ _OF_RUNS: Final = frozenset(("utilisation", "makespan_s", "queue_length"))
 def facts_told(records: Iterable[JobRecord]) -> list[str]:
     """Give the names of all facts that were told of some job, sorted. O(n)."""
     found = {name for record in records for name in record.facts}
-    return sorted(found - MEASURES.keys() - _OF_RUNS)
+    return sorted(found - MEASURES.keys() - STRETCHES.keys() - _OF_RUNS)
+
+
+def plain_measures_of(records: Iterable[JobRecord]) -> list[str]:
+    """Give what can be measured of these jobs besides facts. O(n)."""
+    is_known = any("alone_s" in record.fields for record in records)
+    return [*MEASURES, *(STRETCHES if is_known else ())]
 
 
 def measures_of(records: Sequence[JobRecord]) -> list[str]:
-    """Give all that can be measured of these jobs: what every job has, then facts. O(n)."""
-    return [*MEASURES, *facts_told(records)]
+    """Give all that can be measured of these jobs: what every job has, stretches, then facts. O(n)."""
+    return [*plain_measures_of(records), *facts_told(records)]
 
 
 def check_measure(measure: str, records: Sequence[JobRecord]) -> None:
@@ -47,11 +58,14 @@ def check_measure(measure: str, records: Sequence[JobRecord]) -> None:
 
 
 def value_of(record: JobRecord, measure: str, tau_s: float = DEFAULT_TAU_S) -> float | None:
-    """Measure one job; None if it did not run, or has no such fact."""
+    """Measure one job; None if it did not run, or there is no such thing of it."""
     if not record.ran:
         return None
     found = MEASURES.get(measure)
-    return record.facts.get(measure) if found is None else found(record, tau_s)
+    if found is not None:
+        return found(record, tau_s)
+    of_some = STRETCHES.get(measure)
+    return record.facts.get(measure) if of_some is None else of_some(record)
 
 
 def values_of(records: Iterable[JobRecord], measure: str, tau_s: float = DEFAULT_TAU_S) -> list[float]:

@@ -14,6 +14,8 @@ from typing import Any, Final
 from pybatsched.errors import InputError
 from pybatsched.metrics import Tally, jobs_csv
 from pybatsched.metrics.columns import aligned
+from pybatsched.metrics.fields import evaluated_ids
+from pybatsched.metrics.runs import workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
 from pybatsched.workload.swf import DEFAULT_MEMORY_UNIT
@@ -120,7 +122,7 @@ def read_summary(path: str, *, partial: bool = False) -> RunSummary:
 
 
 def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) -> RunSummary:
-    tally = Tally()
+    tally = Tally(evaluated=evaluated_ids(workloads_of(prefix, about)))
     for outcome in jobs_csv.read_what_is_there(found.path(JOBS)):
         tally.add(outcome)
     n_procs = about.get("n_procs")
@@ -128,7 +130,7 @@ def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) 
     if not isinstance(n_procs, int):
         figures = replace(figures, utilisation=None)
     content = {"figures": figures.as_dict(), "inputs": about.get("inputs"), "walltimes": about.get("walltimes")}
-    return _run_summary(path, content, found.standing(prefix, figures.n_jobs))
+    return _run_summary(path, content, found.standing(prefix, figures.n_jobs + figures.n_left_out))
 
 
 def _of_whole(path: str, file: Path, standing: Standing) -> RunSummary:

@@ -20,9 +20,12 @@ from typing import Any, Final, NamedTuple
 from pybatsched.core.events import COMPLETED_KILLED, NOTHING, REJECTED
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import deadline_of
+from pybatsched.errors import InputError
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
 DEFAULT_TAU_S: Final = 60.0
+#: A job that would take less than this many seconds alone counts as one of this many in a bounded stretch.
+STRETCH_BOUND_S: Final = 300.0
 LATE_S: Final = 1e-3
 _TICK_S: Final = 1e-6
 #: What the engine writes into metadata itself: none of it is a fact that a policy tells of a job.
@@ -151,9 +154,27 @@ class JobRecord:
         """Flow over run time, 1 at least; Batsim calls it stretch."""
         return bounded_slowdown(self.wait_s, self.runtime_s, 0.0)
 
+    def stretch(self, bound_s: float = 0.0) -> float | None:
+        """Flow over what the job takes on an empty machine (its field `alone_s`), or over the bound if that is more.
+
+        None if nobody says what it takes. It may be below 1, where a job finds what it would have to load alone.
+        """
+        alone_s = _alone_s(self.id, self.fields)
+        return None if alone_s is None else self.flow_s / max(alone_s, bound_s)
+
     def bounded_slowdown(self, tau_s: float = DEFAULT_TAU_S) -> float:
         """Flow over run time, but no run time below tau, and 1 at least."""
         return bounded_slowdown(self.wait_s, self.runtime_s, tau_s)
+
+
+def _alone_s(job_id: str, fields: Mapping[str, Any]) -> float | None:
+    """Read what a job takes alone; None if nobody says. Raises InputError for what cannot be that."""
+    if "alone_s" not in fields:
+        return None
+    value = fields["alone_s"]
+    if type(value) not in {int, float} or not 0 < value < math.inf:
+        raise InputError(f"job {job_id}, field alone_s: expected more than 0 seconds, got {str(value)[:60]}")
+    return float(value)
 
 
 def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:

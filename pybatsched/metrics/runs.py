@@ -7,23 +7,24 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pybatsched.errors import BrokenPromiseError, InputError
-from pybatsched.metrics import jobs_csv
+from pybatsched.metrics import fields, jobs_csv
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.series import procs_in_use, span_of
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
-from pybatsched.workload import load, swf
-from pybatsched.workload.ids import full_id
+from pybatsched.workload import Workload, load, swf
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Run:
     """A run: its jobs, its processors (0 if no file says), and what its summary says, if there is one.
 
-    `standing` tells whether it is whole. If it is not, what its mark says stands for the summary.
+    `standing` tells whether it is whole. If it is not, what its mark says stands for the summary. A page asks for the
+    jobs that count many times, so it remembers them (and has no slots for that).
     """
 
     prefix: str
@@ -36,6 +37,26 @@ class Run:
     def label(self) -> str:
         """A short name: what the user called it."""
         return Path(self.prefix).name or self.prefix
+
+    @cached_property
+    def evaluated(self) -> Sequence[JobRecord]:
+        """The jobs that figures of jobs are about: all, or those with ``evaluated: true`` where some have the field."""
+        return fields.evaluated(self.records)
+
+    @property
+    def n_left_out(self) -> int:
+        """How many jobs are not evaluated, and left out of all figures of jobs."""
+        return len(self.records) - len(self.evaluated)
+
+    @property
+    def left_out_told(self) -> str:
+        """Say how many jobs are left out; nothing if none is."""
+        if not self.n_left_out:
+            return ""
+        n, n_all = f"{self.n_left_out:,}", f"{len(self.records):,}"
+        if not self.evaluated:
+            return f"all {n_all} jobs are left out of figures of jobs: none has evaluated: true"
+        return f"{n} of {n_all} jobs are left out of figures of jobs: only those with evaluated: true count"
 
     def utilisation(self) -> float | None:
         """Give the share of all processors' time from the first submission to the last end that jobs held."""
@@ -75,20 +96,34 @@ def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | No
         summary, outcomes = _summary(found.path(SUMMARY)), jobs_csv.read(path)
     else:
         summary, outcomes = found.mark.about, jobs_csv.read_what_is_there(path)
-    files = list(workloads) or _unchanged(summary)
-    unit = _memory_unit(prefix, summary)
-    fields = {
-        full_id(f"w{i}", job["id"]): job
-        for i, path in enumerate(files)
-        for job in load(path, walltimes="none", memory_unit=unit).jobs
-    }
-    records = tuple(joined(outcomes, fields))
+    records = tuple(joined(outcomes, fields.fields_of(workloads_of(prefix, summary, workloads))))
     n_told = summary.get("n_procs")
     if not isinstance(n_told, int):
         n_told = _machines(found.path("_schedule.csv"))
     if n_procs is not None:
         _check_size(prefix, records, n_procs, n_told)
     return Run(prefix, records, n_procs or n_told, summary, found.standing(prefix, len(records)))
+
+
+def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] = ()) -> dict[str, Workload]:
+    """Read the workloads of a run by their names in it: these files, or those its summary names if they are unchanged.
+
+    Without any, nobody can tell which jobs count: if some do not, that is an InputError.
+    """
+    unit = _memory_unit(prefix, summary)
+    paths = list(files) or _unchanged(summary)
+    if not paths:
+        _refuse_to_guess(prefix, summary)
+    return {f"w{i}": load(path, walltimes="none", memory_unit=unit) for i, path in enumerate(paths)}
+
+
+def _refuse_to_guess(prefix: str, summary: Mapping[str, Any]) -> None:
+    """Raise InputError if some jobs of a run do not count, and its workload is not there to tell which."""
+    if summary.get(fields.NOT_EVALUATED):
+        raise InputError(
+            f"{prefix}: some of its jobs are not evaluated, but the workload that tells which is not found or has"
+            " changed; give it with -w"
+        )
 
 
 def _check_size(prefix: str, records: Sequence[JobRecord], given: int, found: int) -> None:

@@ -121,6 +121,8 @@ def table(result: Result) -> list[str]:
     if result.stuck:
         rows.append(("unfinished", f"{len(result.stuck):,}"))
     rows = [(f"jobs {what}", value) for what, value in rows]
+    if figures.n_left_out:
+        rows.append(("jobs left out: not evaluated", f"{figures.n_left_out:,}"))
     rows += [
         ("mean wait", _seconds(figures.mean_wait_s)),
         ("max wait", _seconds(figures.max_wait_s)),
@@ -131,6 +133,8 @@ def table(result: Result) -> list[str]:
     ]
     rows += [(name, _number(value)) for name, value in result.policy_figures.items()]
     lines = aligned(rows, "lr")
+    if figures.n_left_out and not figures.n_jobs:
+        lines.append("there are no figures of jobs: none has evaluated: true")
     lines += [f"{n} rejected, first reason: {why or 'none was given'}" for n, why in result.rejections]
     return lines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +27,8 @@ class Figures:
 
     `wait` is all of a job's time from its first submission to its last end that it did not run, bounded slowdown is
     max(1, (wait + run) / max(run, tau)), `utilisation` is the share of all processors' time between the first
-    submission and the last end that jobs held, and `makespan_s` is that last end, counted from 0 as Batsim does.
+    submission and the last end that jobs held, and `makespan_s` is that last end, counted from 0 as Batsim does. Where
+    some jobs are not evaluated, these two are of all jobs, the others of those that are; `n_left_out` are not.
     """
 
     n_jobs: int
@@ -38,10 +40,14 @@ class Figures:
     tau_s: float
     utilisation: float | None
     makespan_s: float | None
+    n_left_out: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Give the figures by name, for JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Give the figures by name, for JSON; how many were left out only if some were."""
+        told = {name: getattr(self, name) for name in self.__slots__}
+        if not self.n_left_out:
+            del told["n_left_out"]
+        return told
 
 
 @dataclass(slots=True)
@@ -75,10 +81,15 @@ class _Sums:
 
 
 class Tally:
-    """Adds up outcomes as they come. O(1) each; only killed, rejected and derived jobs are remembered."""
+    """Adds up outcomes as they come. O(1) each; only killed, rejected, derived and left out jobs are remembered.
 
-    def __init__(self, tau_s: float = DEFAULT_TAU_S) -> None:
+    `evaluated` are the ids of the jobs that count, None if all do; the others are counted and left out.
+    """
+
+    def __init__(self, tau_s: float = DEFAULT_TAU_S, evaluated: AbstractSet[str] | None = None) -> None:
         self._sums = _Sums(tau_s)
+        self._evaluated = evaluated
+        self._left_out: set[str] = set()
         self._held_s = 0.0  # processor-seconds
         self._first_at = math.inf
         self._last_at = -math.inf
@@ -95,6 +106,11 @@ class Tally:
             self._held_s += outcome.n_procs * outcome.runtime_s
             self._last_at = max(self._last_at, outcome.started_at + outcome.runtime_s)
         lineage = lineage_of(metadata) if metadata else None
+        if self._evaluated is not None:
+            job_id = outcome.id if lineage is None else lineage.parent
+            if job_id not in self._evaluated:
+                self._left_out.add(job_id)
+                return
         if lineage is not None:
             self._later.setdefault(lineage.parent, []).append(outcome)
         elif outcome.state in MAY_GO_ON:
@@ -112,6 +128,7 @@ class Tally:
             if job_id not in self._perhaps_parents:  # the job itself is not in this run's rows
                 sums.count_record(put_together(None, segments))
         ran, n, span_s = sums.n_ran > 0, max(sums.n_ran, 1), self._last_at - self._first_at
+        any_ran = self._last_at > -math.inf
         return Figures(
             n_jobs=sum(sums.n_by_state.values()),
             n_by_state=dict(sorted(sums.n_by_state.items())),
@@ -120,6 +137,7 @@ class Tally:
             mean_bounded_slowdown=sums.slow_sum / n if ran else None,
             max_bounded_slowdown=sums.slow_max if ran else None,
             tau_s=sums.tau_s,
-            utilisation=self._held_s / (n_procs * span_s) if ran and span_s > 0 else None,
-            makespan_s=self._last_at if ran else None,
+            utilisation=self._held_s / (n_procs * span_s) if any_ran and span_s > 0 else None,
+            makespan_s=self._last_at if any_ran else None,
+            n_left_out=len(self._left_out),
         )

@@ -71,7 +71,7 @@ def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -
         name=f"cdf-{measure}",
     )
     for number, run in enumerate(runs):
-        values = sorted(max(value, 1.0) for value in values_of(run.records, measure, tau_s))
+        values = sorted(max(value, 1.0) for value in values_of(run.evaluated, measure, tau_s))
         stride = max(len(values) // _MAX_POINTS, 1)
         kept = [*range(0, len(values), stride), len(values) - 1] if values else []
         x = [values[i] for i in kept]

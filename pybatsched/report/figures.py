@@ -130,7 +130,7 @@ def plain(text: str) -> str:
 
 
 def _values(run: Run, measure: str, tau_s: float) -> list[float]:
-    return sorted(values_of(run.records, measure, tau_s))
+    return sorted(values_of(run.evaluated, measure, tau_s))
 
 
 def _draw_cdf(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:

@@ -16,7 +16,7 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import MEASURES, by_class, facts_told, measured, title_of, values_of
+from pybatsched.metrics.classes import by_class, facts_told, measured, plain_measures_of, title_of, values_of
 from pybatsched.metrics.distributions import distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
@@ -65,6 +65,7 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
     script, divs = components(drawn)
     sections = [
         *_notices(runs),
+        *_left_out(runs),
         "<h2>Summary</h2>",
         _summary(runs, tau_s),
         "<h2>Gantt chart</h2>",
@@ -93,6 +94,14 @@ def _notices(runs: Sequence[Run]) -> list[str]:
             text = html.escape(f"{run.label}: {run.standing.notice}")
             found.append(f'<p class="broken" role="alert">{text}{why}</p>')
     return found
+
+
+def _left_out(runs: Sequence[Run]) -> list[str]:
+    """Tell how many jobs of each run do not count."""
+    found = [f"{run.label}: {run.left_out_told}." for run in runs if run.left_out_told]
+    if found:
+        found.append("The Gantt chart, what goes over time, utilisation and makespan are of all jobs.")
+    return [f'<p class="note">{html.escape(text)}</p>' for text in found]
 
 
 def of_campaign(store: Store, baseline: str = "") -> str:
@@ -252,18 +261,21 @@ def _number(value: Any) -> str:
 
 
 def _summary(runs: Sequence[Run], tau_s: float) -> str:
-    rows: list[list[str]] = [["jobs", *(_number(len(run.records)) for run in runs)]]
-    states = list(dict.fromkeys(state for run in runs for state in by_class(run.records, "state")))
+    rows: list[list[str]] = [["jobs", *(_number(len(run.evaluated)) for run in runs)]]
+    if any(run.n_left_out for run in runs):
+        rows.append(["jobs left out: not evaluated", *(_number(run.n_left_out) for run in runs)])
+    states = list(dict.fromkeys(state for run in runs for state in by_class(run.evaluated, "state")))
     for state in states:
-        counts = [sum(record.state == state for record in run.records) for run in runs]
+        counts = [sum(record.state == state for record in run.evaluated) for run in runs]
         rows.append([f"jobs {STATE_WORDS.get(state, state)}", *map(_number, counts)])
-    for measure in MEASURES:
-        told = [measured(run.records, measure, tau_s) for run in runs]
+    jobs = [record for run in runs for record in run.evaluated]
+    for measure in plain_measures_of(jobs):
+        told = [distribution(values_of(run.evaluated, measure, tau_s)) for run in runs]
         for name, key in (("mean", "mean"), ("median", "median"), ("max", "maximum")):
             values = [getattr(one, key) if one is not None else None for one in told]
             rows.append([f"{name} {title_of(measure)}", *map(_number, values)])
-    for fact in facts_told([record for run in runs for record in run.records]):
-        told = [distribution(values_of(run.records, fact)) for run in runs]
+    for fact in facts_told(jobs):
+        told = [distribution(values_of(run.evaluated, fact)) for run in runs]
         rows.append([samples.figure_title(f"{fact}_n"), *(_number(one.n if one is not None else 0) for one in told)])
         for name, key in (("total", "total"), ("mean", "mean"), ("max", "maximum")):
             rows.append([f"{name} {title_of(fact)}", *(_number(getattr(one, key, None)) for one in told)])
@@ -275,7 +287,7 @@ def _summary(runs: Sequence[Run], tau_s: float) -> str:
 def _classes(run: Run, tau_s: float) -> str:
     rows = []
     for key in ("kind", "size"):
-        for name, members in by_class(run.records, key).items():
+        for name, members in by_class(run.evaluated, key).items():
             waits, slow = measured(members, "wait_s", tau_s), measured(members, "bounded_slowdown", tau_s)
             values = [one.mean if one is not None else None for one in (waits, slow)]
             most = [one.maximum if one is not None else None for one in (waits, slow)]
@@ -289,7 +301,7 @@ def _pairs(runs: Sequence[Run], tau_s: float) -> str:
     rows = []
     for run in runs[1:]:
         for measure in ("flow_s", "bounded_slowdown"):
-            both = paired(runs[0].records, run.records, measure, tau_s)
+            both = paired(runs[0].evaluated, run.evaluated, measure, tau_s)
             values = (both.n_pairs, both.impacted, both.early, both.mean_ratio, both.median_ratio, both.ratio_of_means)
             rows.append([f"{run.label}, {title_of(measure)}", *map(_number, values)])
     head = ["", "jobs in both", "impacted", "early of these", "mean ratio", "median ratio", "ratio of means"]

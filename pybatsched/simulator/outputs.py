@@ -136,7 +136,8 @@ class Outputs:
         except OSError as error:  # a policy's own would have come as a PolicyError
             raise InputError(f"cannot write {error.filename or 'the outputs'}: {error.strerror}") from None
         finally:
-            results.n_over = self.tally.figures(n_procs).n_jobs
+            figures = self.tally.figures(n_procs)
+            results.n_over = figures.n_jobs + figures.n_left_out
 
     def _open_all(self) -> None:
         self._jobs = self._open(JOBS)

@@ -12,6 +12,8 @@ from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
+from pybatsched.metrics import Tally
+from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.protocol import Message, v4
@@ -97,6 +99,7 @@ def run_external(
 def _run(
     scenario: Scenario, scheduler: Scheduler, outputs: Outputs, progress: Progress | None, engine: Engine | None
 ) -> Result:
+    outputs.tally = Tally(evaluated=evaluated_ids(scenario.workloads))
     simulation = Simulation(scenario, scheduler, outputs)
     if progress is not None:
         simulation.watch_exchanges(progress)

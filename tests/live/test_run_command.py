@@ -68,6 +68,22 @@ def test_a_run_gives_the_table_and_the_files_of_simulate(place: Path) -> None:
     assert_gone(place)
 
 
+def test_jobs_that_do_not_count_are_left_out_as_in_simulate(place: Path) -> None:
+    content = json.loads(WORKLOAD.read_text())
+    for number, job in enumerate(content["jobs"]):
+        job["evaluated"] = number % 3 == 0
+    (place / "w.json").write_text(json.dumps(content))
+    args = ("-p", str(ROOT / "platforms" / "cluster32.xml"), "-w", "w.json", "--policy", f"{PUSHY}:Ruthless")
+    done, simulated = (run_cli(command, *args, "-e", f"out/{command}", cwd=place) for command in ("run", "simulate"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == simulated.stdout
+    assert "jobs left out: not evaluated              20" in done.stdout
+    one, other = (json.loads((place / "out" / f"{name}_summary.json").read_text()) for name in ("run", "simulate"))
+    assert one["figures"] == other["figures"]
+    assert (one["figures"]["n_jobs"], one["n_not_evaluated"], other["n_not_evaluated"]) == (10, 20, 20)
+    assert json.loads((place / "out" / "run_state.json").read_text())["n_over"] == 30
+
+
 def test_batsim_gets_what_the_policy_needs_and_what_the_user_adds(place: Path) -> None:
     done = run(place, "--", "--disable-machine-state-tracing", policy=f"{PUSHY}:Ruthless")
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,68 @@
+"""Members of jobs in the workload that metrics rest on: which jobs count (`evaluated`), and what each takes alone.
+
+Where some job of a run has the field `evaluated`, only those with ``evaluated: true`` count, because the others are
+there to warm the machine up, or to keep it busy; what is told of the machine is told of the whole run all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pybatsched.workload.checks import Place, is_number, shown
+from pybatsched.workload.ids import full_id
+
+if TYPE_CHECKING:
+    from pybatsched.metrics.outcomes import JobRecord
+    from pybatsched.workload import Workload
+
+#: The member of a summary, and of the mark of a run that is not over, that says how many jobs do not count.
+NOT_EVALUATED: Final = "n_not_evaluated"
+
+
+def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]:
+    """Give the jobs of workloads by their ids in a run. O(jobs).
+
+    Raises InputError that names the file, the job and the field for what metrics cannot use.
+    """
+    check_fields(workloads.values())
+    return {full_id(name, job["id"]): job for name, workload in workloads.items() for job in workload.jobs}
+
+
+def check_fields(workloads: Iterable[Workload]) -> None:
+    """Raise InputError for a member `evaluated` or `alone_s` that cannot be used. O(jobs)."""
+    for workload in workloads:
+        for job in workload.jobs:
+            if "evaluated" in job and type(job["evaluated"]) is not bool:
+                place = Place(workload.source, f"job {shown(job['id'])}")
+                place.refuse("field evaluated", "true or false", job["evaluated"])
+            if "alone_s" in job and not (is_number(job["alone_s"]) and job["alone_s"] > 0):
+                place = Place(workload.source, f"job {shown(job['id'])}")
+                place.refuse("field alone_s", "more than 0 seconds", job["alone_s"])
+
+
+def evaluated_ids(workloads: Mapping[str, Workload]) -> frozenset[str] | None:
+    """Give the ids of the jobs that count, None if all do. O(jobs). Raises InputError as `fields_of` does."""
+    check_fields(workloads.values())
+    if not any("evaluated" in job for workload in workloads.values() for job in workload.jobs):
+        return None
+    return frozenset(
+        full_id(name, job["id"])
+        for name, workload in workloads.items()
+        for job in workload.jobs
+        if job.get("evaluated") is True
+    )
+
+
+def not_evaluated(workloads: Mapping[str, Workload]) -> dict[str, int]:
+    """Say for a summary, by a member's name, how many jobs do not count; nothing if all do. O(jobs)."""
+    ids = evaluated_ids(workloads)
+    n = 0 if ids is None else sum(len(workload.jobs) for workload in workloads.values()) - len(ids)
+    return {NOT_EVALUATED: n} if n else {}
+
+
+def evaluated(records: Sequence[JobRecord]) -> Sequence[JobRecord]:
+    """Give the jobs that count, in their order. O(jobs)."""
+    if not any("evaluated" in record.fields for record in records):
+        return records
+    return tuple(record for record in records if record.fields.get("evaluated") is True)
