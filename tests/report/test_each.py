@@ -117,7 +117,7 @@ def test_what_is_not_kept_is_not_shown(points: list[Point]) -> None:
 def test_the_page_says_what_a_dot_is(tmp_path: Path) -> None:
     charts = [{"figure": FIGURE, "each": "user", "title": "Users"}, {"figure": FIGURE}]
     text = page.of_campaign(Store(keep(tmp_path / "paged", ROWS, ("w",), charts)))
-    assert text.count("A dot is a user in a run.") == 1
+    assert text.count("Here a dot is a user in a run.") == 1
     assert "<h3>Users</h3>" in text
 
 
