@@ -133,8 +133,6 @@ class Locality(Policy):
     def _most_cores(self, one: Waiter) -> int:
         """Give the greatest number of cores on a node that a job may ever use."""
         nodes = self._nodes
-        if one.history is not None:
-            return nodes[one.history[0] % len(nodes)].n_possible
         if self.options.faithful:
             return max(map(nodes.most_cores, nodes.classes))
         classes = [memory for memory in nodes.classes if memory >= max(one.memory_class, one.size_gb)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pybatsched.core.instants import HALF_TICK
-from pybatsched_schedulers.node_scores import Draft, Offer, Waiter
+from pybatsched_schedulers.node_scores import FCFS, Draft, Offer, Waiter
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.locality_options import LocalityOptions
@@ -64,7 +64,7 @@ class Planner:
         self._areas = Areas(options.areas, nodes) if options.areas is not None else None
         self._place_in_class = {node.index: i for group in nodes.by_class.values() for i, node in enumerate(group)}
         self._waiting: dict[str, Waiter] = {}
-        self._history: dict[str, Waiter] = {}  # these go first
+        self._history: list[Waiter] = []  # newcomers that ran already when the simulation began
         self._last_pass_at = -math.inf
         self._is_stale = False  # something happened since the last pass
         self._next_at = math.inf  # the first reserved start
@@ -76,8 +76,10 @@ class Planner:
 
     def submit(self, one: Waiter, now: float) -> None:  # noqa: ARG002  as other planners
         """Take in a job that has come."""
-        (self._waiting if one.history is None else self._history)[one.job.id] = one
+        self._waiting[one.job.id] = one
         self._is_stale = True
+        if one.history is not None:
+            self._history.append(one)
         # Where nobody's file is larger than its cores' share of the memory, the cores are full before the memory is.
         share = min(node.memory_gb / node.n_cores for node in self._nodes)
         self._is_crowded |= one.size_gb > share * one.n_cores
@@ -91,11 +93,10 @@ class Planner:
 
     def waiting(self) -> list[Waiter]:
         """Give all jobs that wait."""
-        return [*self._history.values(), *self._waiting.values()]
+        return list(self._waiting.values())
 
     def withdraw(self, one: Waiter) -> None:
         """Let a waiting job go."""
-        self._history.pop(one.job.id, None)
         self._waiting.pop(one.job.id, None)
 
     # --- what to do -------------------------------------------------------------------------------------------
@@ -103,13 +104,13 @@ class Planner:
     def starts(self, now: float) -> Iterator[Waiter]:
         """Give the jobs that start now; who asks for the next one has started the last."""
         yield from self._start_reserved(now)
-        if (self._waiting or self._history) and now - self._last_pass_at >= self._options.interval_s - HALF_TICK:
+        if self._waiting and now - self._last_pass_at >= self._options.interval_s - HALF_TICK:
             self._pass(now)
             yield from self._start_reserved(now)
 
     def wake_at(self, now: float) -> float:  # noqa: ARG002  as other planners
         """Give the instant at which somebody is to start, or the next pass is due for what has happened since."""
-        if self._is_stale and (self._waiting or self._history):
+        if self._is_stale and self._waiting:
             return min(self._next_at, round(self._last_pass_at + self._options.interval_s, 6))
         return self._next_at
 
@@ -145,39 +146,47 @@ class Planner:
         busy = {node.index for node in self._nodes if node.runs}
         if self._areas is not None:
             self._areas.begin()
-        queue = self._in_order()
+        queue = self.waiting()
         for one in queue:
             one.forget_place()
+        self._place_history(drafts, now)
+        if self._options.bigger_nodes == "idle":
+            queue.sort(key=lambda one: -one.memory_class)
         for one in queue:
+            if one.node is not None:
+                busy.add(one.node.index)
+                continue
             if not any(draft.n_idle or draft.has_holes for draft in drafts.values()):
                 break
             found = self._choose(one, drafts, some_idle=len(busy) < len(self._nodes))
             if found is None:
                 continue
             node, offer = found
-            drafts[node.memory_gb].place(one, offer)
-            self.n_placements += 1
-            self._next_at = min(self._next_at, one.at)
+            self._put(drafts[node.memory_gb], one, offer)
             if self._areas is not None:
                 self._areas.draft(one, node.memory_gb)
             if one.at <= now:
                 busy.add(node.index)
 
-    def _in_order(self) -> list[Waiter]:
-        """Give the queue: history first, by logged start; then by submission, with `idle` bigger needs first."""
-        history = sorted(self._history.values(), key=lambda one: one.history[1] if one.history else 0.0)
-        others: Iterable[Waiter] = self._waiting.values()
-        if self._options.bigger_nodes == "idle":
-            others = sorted(others, key=lambda one: -one.memory_class)
-        return [*history, *others]
+    def _place_history(self, drafts: Mapping[float, Draft], now: float) -> None:
+        """Let newcomers go on where they ran, the first started first; whose cores are taken waits like any other."""
+        for one in sorted(self._history, key=lambda one: one.history[1] if one.history else 0.0):
+            assert one.history is not None
+            node = self._nodes[one.history[0] % len(self._nodes)]
+            draft = drafts[node.memory_gb]
+            offer = draft.offer(self._place_in_class[node.index], one, FCFS)
+            if offer is not None and offer.at <= now:
+                self._put(draft, one, offer)
+        self._history.clear()
+
+    def _put(self, draft: Draft, one: Waiter, offer: Offer) -> None:
+        draft.place(one, offer)
+        self.n_placements += 1
+        self._next_at = min(self._next_at, one.at)
 
     def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
         """Find a node for a job among those it may use."""
         weights = self._rule.weights(some_idle=some_idle)
-        if one.history is not None:
-            node = self._nodes[one.history[0] % len(self._nodes)]
-            bound = drafts[node.memory_gb].offer(self._place_in_class[node.index], one, weights)
-            return None if bound is None else (node, bound)
 
         def best(memory: float, *, only_now: bool = False) -> tuple[Node, Offer] | None:
             draft = drafts[memory]

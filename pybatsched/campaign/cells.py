@@ -47,6 +47,7 @@ class Cell:
     repeat: int
     tau_s: float
     keep: str
+    each: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Give its members by name, for JSON and for other processes."""
@@ -92,6 +93,7 @@ def cells_of(
                         "policy": [*_code_of(source), given],
                         "tau_s": spec.tau_s,
                         "keep": spec.keep,
+                        "each": spec.each,
                     }
                     yield (
                         platform,
@@ -109,6 +111,7 @@ def cells_of(
                             repeat=repeat,
                             tau_s=spec.tau_s,
                             keep=spec.keep,
+                            each=spec.each,
                         ),
                     )
 

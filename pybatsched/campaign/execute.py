@@ -53,7 +53,12 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     row = figures_of(records, platform.n_procs, cell["tau_s"])
     row |= {"n_messages": result.n_messages, "n_broken_promises": len(result.broken_promises)}
     row = {**result.policy_figures, **row}  # a name that is ours already stays ours
-    return {"figures": row, "jobs": _jobs(records) if cell["keep"] == "jobs" else []}
+    each = {key: figures_of_each(records, key, cell["tau_s"]) for key in cell["each"]}
+    return {
+        "figures": row,
+        **({"each": each} if each else {}),
+        "jobs": _jobs(records) if cell["keep"] == "jobs" else [],
+    }
 
 
 def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str, float | int | None]:
@@ -103,6 +108,27 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
                 of_kind = (("total", "total"), *_OF_KINDS)
                 of_facts |= {f"{kind}_{fact}_{name}": getattr(told, key, None) for name, key in of_kind}
     return row | {name: value for name, value in of_facts.items() if name not in row}
+
+
+def figures_of_each(records: list[JobRecord], key: str, tau_s: float) -> dict[str, dict[str, float | int]]:
+    """Give the figures of each class of jobs, as of each user: how many there are, means and maxima, totals of facts.
+
+    A class has those figures that its jobs have.
+    """
+    found: dict[str, dict[str, float | int]] = {}
+    for name, members in by_class(evaluated(records), key).items():
+        facts = facts_told(members)
+        of_facts: dict[str, float | int] = {}
+        row: dict[str, float | int] = {"n_jobs": len(members)}
+        for measure in (*plain_measures_of(members), *facts):
+            told = distribution(values_of(members, measure, tau_s))
+            if told is not None:
+                own = of_facts if measure in facts else row
+                own |= {f"{measure}_{word}": getattr(told, member) for word, member in _OF_KINDS}
+                if measure in facts:
+                    own[f"{measure}_total"] = told.total
+        found[name] = {**of_facts, **row}
+    return found
 
 
 def _jobs(records: list[JobRecord]) -> list[dict[str, Any]]:

@@ -165,11 +165,13 @@ class ChartSpec(_Part):
 
     `by` is `policy` (a box for each of their settings), `platform` or an option. `where` chooses points by workload,
     platform, policy (texts with stars for anything) and options; of a list of values each is chosen. With `over`, the
-    label of a policy, values are divided by those of that policy on the same workload, platform and seed.
+    label of a policy, values are divided by those of that policy on the same workload, platform and seed. With `each`,
+    one of the fields that the campaign has figures of, a dot is not a run but a user, say, in a run.
     """
 
     figure: Annotated[str, Field(min_length=1)]
     by: str = "policy"
+    each: str = ""
     title: str = ""
     scale: Literal["auto", "log", "linear"] = "auto"
     where: dict[str, Any] = Field(default_factory=dict)
@@ -188,6 +190,9 @@ class ChartSpec(_Part):
             raise ValueError(
                 f"by: no policy has an option {self.by!r}; expected {_listed('policy', 'platform', *options)}"
             )
+        if self.each and self.each not in spec.each:
+            expected = _listed(*spec.each) if spec.each else "the campaign to have a member each"
+            raise ValueError(f"each: no figures of each {self.each!r} are kept; expected {expected}")
         known: dict[str, list[str]] = {"platform": [part.name for part in spec.platform], "policy": labels}
         known["workload"] = [part.name for part in spec.workload]
         for name, wanted in self.where.items():
@@ -227,7 +232,10 @@ def _as_json(key: str, value: Any) -> Any:
 
 
 class Spec(_Part):
-    """A whole campaign."""
+    """A whole campaign.
+
+    `each` are fields of jobs (or `size`, `kind`, `state`) for each of whose values figures are kept, as of each user.
+    """
 
     format: Literal[1] = FORMAT_VERSION
     name: Name
@@ -238,6 +246,7 @@ class Spec(_Part):
     repeats: Positive = 1
     tau_s: float = Field(default=DEFAULT_TAU_S, ge=0, allow_inf_nan=False)
     keep: Literal["figures", "jobs", "files"] = "figures"
+    each: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     timeout_s: float = Field(default=0.0, ge=0)
     chart: tuple[ChartSpec, ...] = ()
 

@@ -55,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a campaign: what others are compared with (default: its first)",
     )
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw just this policy")
+    add("--each", default="", metavar="FIELD", help="of a campaign that keeps these figures: a dot for each user, say")
     arguments.add_fields_from(parser)
     arguments.add_tau(parser)
     wholeness.add_partial(parser)
@@ -68,12 +69,12 @@ def run(args: argparse.Namespace) -> int:
         if args.workload:
             raise InputError("-w: expected with runs")
         points = samples.points_of(Store(args.runs[0]))
-        about = {"figure": args.measure, "baseline": args.baseline, "policy": args.policy}
+        about = {"figure": args.measure, "baseline": args.baseline, "policy": args.policy, "each": args.each}
         facets.draw(args.figure, points, args.output, **about)
         return 0
     if args.figure not in KINDS:
         raise InputError(f"{args.figure}: expected the directory of one campaign")
-    for name in ("baseline", "policy"):
+    for name in ("baseline", "policy", "each"):
         if getattr(args, name):
             raise InputError(f"--{name}: expected with a campaign")
     runs = [read_what_is_there(prefix, args.workload, newest=args.partial) for prefix in args.runs]

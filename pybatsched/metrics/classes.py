@@ -24,6 +24,7 @@ MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {
     "slowdown": lambda record, _tau_s: record.slowdown,
     "bounded_slowdown": lambda record, tau_s: record.bounded_slowdown(tau_s),
     "runtime_s": lambda record, _tau_s: record.runtime_s,
+    "queue_time_s": lambda record, _tau_s: record.queue_time_s,
 }
 #: What can be measured of jobs whose workload tells what they take alone (`alone_s`).
 STRETCHES: Final[dict[str, Callable[[JobRecord], float | None]]] = {

@@ -150,6 +150,11 @@ class JobRecord:
         return max(self.flow_s - self.runtime_s, 0.0)
 
     @property
+    def queue_time_s(self) -> float:
+        """From its submission to its first start; what comes after that, as a load or a restart, is wait alone."""
+        return max(self.started_at - self.submitted_at, 0.0)
+
+    @property
     def slowdown(self) -> float:
         """Flow over run time, 1 at least; Batsim calls it stretch."""
         return bounded_slowdown(self.wait_s, self.runtime_s, 0.0)

@@ -42,7 +42,8 @@ class Chart:
     """Boxes of one figure: a row of panels a family, a column a value of the second axis, categories along the first.
 
     `reference` is the category of the baseline where it is none of the axis, and empty otherwise. `n_undefined` pairs
-    have no ratio, because the baseline's value is 0. `heading` is what the campaign's file calls it.
+    have no ratio, because the baseline's value is 0. `heading` is what the campaign's file calls it. With `each`, a
+    field of jobs, a dot is one of its values in a run (a user, say), otherwise it is a run.
     """
 
     subject: str
@@ -57,6 +58,7 @@ class Chart:
     reference: str = ""
     n_undefined: int = 0
     heading: str = ""
+    each: str = ""
     scale: Literal["auto", "log", "linear"] = "auto"
 
     @property
@@ -67,8 +69,8 @@ class Chart:
     @property
     def measure_title(self) -> str:
         """The figure for people; of a ratio without its unit."""
-        title = figure_title(self.figure)
-        return title.removesuffix(" (s)") if self.is_ratio else title
+        title, unit, _ = figure_title(self.figure).partition(" (s)")
+        return f"{title}{f' of each {self.each}' if self.each else ''}{'' if self.is_ratio else unit}"
 
     @property
     def title(self) -> str:

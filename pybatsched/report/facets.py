@@ -26,13 +26,24 @@ _BOX, _BASELINE, _MEAN, _DOT = "#a6cee3", "#d0d0d0", "#e31a1c", "#1f4e79"
 
 
 def draw(
-    kind: str, points: Sequence[samples.Point], path: str | Path, *, figure: str, baseline: str = "", policy: str = ""
+    kind: str,
+    points: Sequence[samples.Point],
+    path: str | Path,
+    *,
+    figure: str,
+    baseline: str = "",
+    policy: str = "",
+    each: str = "",
 ) -> None:
     """Draw boxes or ratios of a campaign into a file, one chart below the other. `figure` may be a measure: its mean.
 
-    With `policy`, just the charts of that one. Raises InputError for what cannot be drawn or written.
+    With `policy`, just the charts of that one; with `each`, a field of jobs, a dot is one of its values in a run.
+    Raises InputError for what cannot be drawn or written.
     """
-    known = sorted({key for point in points if point.figures is not None for key in point.figures})
+    if each and not any(each in point.each for point in points):
+        kept = sorted({key for point in points for key in point.each})
+        raise InputError(f"each {each!r:.60}: expected {', '.join(kept) or 'a campaign with each = [...] in its file'}")
+    known = sorted({key for point in points for key in _figures(point, each)})
     name = figure if figure in known else f"{figure}_mean"
     if not known:
         raise InputError("the campaign: no cell is done, so there is nothing to show")
@@ -44,7 +55,7 @@ def draw(
     chosen = samples.baseline_of(points, baseline)
     if KINDS[kind] and not chosen:
         raise InputError("ratios: expected a campaign with several policies or settings")
-    charts = charts_of(points, name, chosen, ratios=KINDS[kind], only=policy)
+    charts = charts_of(points, name, chosen, ratios=KINDS[kind], only=policy, each=each)
     if not charts:
         pair = f" beside one of {chosen} on the same workload, platform and seed" if KINDS[kind] else ""
         raise InputError(f"{kind}: no points to show, of {policy or 'any policy'}{pair}")
@@ -54,6 +65,13 @@ def draw(
         parts = whole.subfigures(len(charts), 1, squeeze=False, height_ratios=[height for _, height in sizes])
         for part, chart in zip(parts[:, 0], charts, strict=True):
             _chart(part, chart)
+
+
+def _figures(point: samples.Point, each: str) -> set[str]:
+    """Give the names of the figures that a point has, of itself or of each user, say."""
+    if not each:
+        return set(point.figures or ())
+    return {name for row in point.each.get(each, {}).values() for name in row}
 
 
 def _size(chart: Chart) -> tuple[float, float]:

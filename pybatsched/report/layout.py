@@ -33,12 +33,13 @@ from pybatsched.report.samples import Point, baseline_of
 
 
 def charts_of(
-    points: Sequence[Point], figure: str, baseline: str = "", *, ratios: bool = False, only: str = ""
+    points: Sequence[Point], figure: str, baseline: str = "", *, ratios: bool = False, only: str = "", each: str = ""
 ) -> list[Chart]:
     """Give the charts of a figure: those of each policy with several values of options, then that of all others.
 
     With `only`, just those of one policy. With `ratios`, values over those of the baseline on the same workload,
-    platform, seed and repeat. A chart without values is left out. O(points).
+    platform, seed and repeat. With `each`, a field of jobs, a dot is one of its values in a run. A chart without values
+    is left out. O(points).
     """
     by_policy: dict[str, list[Point]] = {}
     for point in points:
@@ -46,7 +47,7 @@ def charts_of(
             by_policy.setdefault(point.policy, []).append(point)
     plain: list[Point] = []
     charts = []
-    about = _about(points, figure, baseline)
+    about = _about(points, figure, baseline, each)
     for policy, own in by_policy.items():
         axes = axes_of(own)
         if axes and axes[0].kind == "option":
@@ -74,7 +75,7 @@ def named_charts(points: Sequence[Point], wanted: ChartSpec) -> list[Chart]:
     baseline = baseline_of(points, wanted.over) if wanted.over else ""
     if wanted.over and not baseline:
         return []
-    charts = _sheets(_about(points, wanted.figure, baseline), "", chosen, axes, ratios=bool(baseline))
+    charts = _sheets(_about(points, wanted.figure, baseline, wanted.each), "", chosen, axes, ratios=bool(baseline))
     return [replace(chart, heading=wanted.title, scale=wanted.scale) for chart in charts if chart.boxes]
 
 
@@ -108,11 +109,12 @@ class _About(NamedTuple):
     baseline: str
     base: Mapping[tuple[str, str, int, int], Point]
     has_seeds: bool
+    each: str
 
 
-def _about(points: Sequence[Point], figure: str, baseline: str) -> _About:
+def _about(points: Sequence[Point], figure: str, baseline: str, each: str) -> _About:
     base = {point.key: point for point in points if point.setting == baseline}
-    return _About(figure, baseline, base, len({(point.seed, point.repeat) for point in points}) > 1)
+    return _About(figure, baseline, base, len({(point.seed, point.repeat) for point in points}) > 1, each)
 
 
 def _sheets(about: _About, policy: str, points: Sequence[Point], axes: Sequence[Axis], *, ratios: bool) -> list[Chart]:
@@ -129,7 +131,7 @@ def _chart(about: _About, subject: str, points: Sequence[Point], axes: Sequence[
     x, column = axes[0], axes[1] if len(axes) > 1 else None
     if ratios and x.kind == "policy":  # the baseline over itself tells nothing; within a grid it keeps its place
         points = [point for point in points if point.setting != about.baseline]
-    samples: dict[tuple[str, str, str], dict[tuple[str, str], Dot]] = {}
+    samples: dict[tuple[str, str, str], dict[tuple[str, str, str], Dot]] = {}
     reference = "" if ratios or any(p.setting == about.baseline for p in points) else about.baseline
     while reference in x.values:
         reference += " "
@@ -137,21 +139,24 @@ def _chart(about: _About, subject: str, points: Sequence[Point], axes: Sequence[
     for point in points:
         at = point.family, column.of(point) if column is not None else ""
         base = about.base.get(point.key)
-        value, below = point.value(about.figure), base.value(about.figure) if base is not None else None
+        below = base.sample(about.figure, about.each) if base is not None else {}
         seeds = f", seed {point.seed}{f' repeat {point.repeat}' if point.repeat else ''}" if about.has_seeds else ""
         name = f"{point.workload}{seeds}"
-        if reference and base is not None and below is not None:
-            samples.setdefault((*at, reference), {}).setdefault((base.address, ""), Dot(below, name))
-        if value is None or (ratios and below is None):
-            continue
-        run = point.address, base.address if ratios and base is not None else ""
+        if reference and base is not None:
+            grey_dots = samples.setdefault((*at, reference), {})
+            for part, value in below.items():
+                grey_dots.setdefault((base.address, "", part), Dot(value, _named(about, part, name)))
         found = samples.setdefault((*at, x.of(point)), {})
-        if not ratios:
-            found.setdefault(run, Dot(value, name))
-        elif below:
-            found.setdefault(run, Dot(value / below, name))
-        else:
-            undefined.add(run)
+        for part, value in point.sample(about.figure, about.each).items():
+            if ratios and part not in below:
+                continue
+            run = point.address, base.address if ratios and base is not None else "", part
+            if not ratios:
+                found.setdefault(run, Dot(value, _named(about, part, name)))
+            elif below[part]:
+                found.setdefault(run, Dot(value / below[part], _named(about, part, name)))
+            else:
+                undefined.add(run)
     grey = {reference, *(x.of(point) for point in points if point.setting == about.baseline)} - {""}
     boxes = [Box(*at, tuple(dots.values()), at[2] in grey and not ratios) for at, dots in samples.items() if dots]
     there = {(box.row, box.column, box.category) for box in boxes}
@@ -167,4 +172,10 @@ def _chart(about: _About, subject: str, points: Sequence[Point], axes: Sequence[
         boxes=tuple(boxes),
         reference=reference,
         n_undefined=len(undefined),
+        each=about.each,
     )
+
+
+def _named(about: _About, part: str, run: str) -> str:
+    """Name a dot: by its run, and which user of it, say."""
+    return f"{about.each} {part}, {run}" if about.each else run

@@ -195,8 +195,9 @@ def _framed(found: Sequence[Chart]) -> tuple[str, Iterator[str]]:
     frames = []
     for chart, own in zip(found, plots, strict=True):
         note = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
+        told = f'<p class="note">Here a dot is a {html.escape(chart.each)} in a run.</p>' if chart.each else ""
         element = "\n".join(itertools.islice(elements, len(own)))
-        frames.append(f'<div class="wide"><h3>{html.escape(chart.title)}{note}</h3>{element}</div>')
+        frames.append(f'<div class="wide"><h3>{html.escape(chart.title)}{note}</h3>{told}{element}</div>')
     return script, iter(frames)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pybatsched.campaign.store import Store
@@ -25,7 +25,8 @@ _WEEK: Final = re.compile(r"-week[0-9]{2,}$")
 class Point:
     """A point of a campaign. Points with one address are one run.
 
-    `figures` is None while it is not done; if it failed, `error` says why.
+    `figures` is None while it is not done; if it failed, `error` says why. `each` are figures of each user, say, by the
+    field of jobs and its value, where the campaign keeps them.
     """
 
     workload: str
@@ -38,6 +39,7 @@ class Point:
     address: str
     figures: Mapping[str, Any] | None
     error: str | None = None
+    each: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
 
     @property
     def setting(self) -> str:
@@ -54,6 +56,13 @@ class Point:
         """Give one of its figures; None if it is not done, or has none."""
         found = self.figures.get(figure) if self.figures is not None else None
         return None if found is None else float(found)
+
+    def sample(self, figure: str, each: str = "") -> dict[str, float]:
+        """Give what it adds to a sample: its figure, by no name; or that of each value of a field of jobs, by these."""
+        if not each:
+            value = self.value(figure)
+            return {} if value is None else {"": value}
+        return {name: float(row[figure]) for name, row in self.each.get(each, {}).items() if figure in row}
 
 
 def means_of(points: Sequence[Point], figures: Sequence[str]) -> tuple[list[str], list[list[Any]]]:
@@ -91,6 +100,7 @@ def points_of(store: Store) -> list[Point]:
                 family=family_of(row["workload"], names),
                 figures=result.get("figures"),
                 error=result.get("error"),
+                each=result.get("each", {}),
                 **own,
             )
         )

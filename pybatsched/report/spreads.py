@@ -99,7 +99,7 @@ def _paint(plot: figure, chart: Chart, boxes: Sequence[Box]) -> None:
     points = plot.scatter("at", "value", size=5, color=_DOT, alpha=0.45, line_color=None, source=dots, name="dots")
     plot.scatter("at", "mean", size=8, color=_MEAN, marker="diamond", source=source)
     number = "{0,0.[0000]}"
-    of_boxes = [("", "@setting"), ("runs", "@n"), ("median", f"@q2{number}")]
+    of_boxes = [("", "@setting"), ("values" if chart.each else "runs", "@n"), ("median", f"@q2{number}")]
     of_boxes += [("quartiles", f"@q1{number} to @q3{number}"), ("mean", f"@mean{number}")]
     plot.add_tools(HoverTool(renderers=[bars], tooltips=of_boxes))
     of_dots = [("", "@name"), ("", "@setting"), ("value", f"@value{number}")]

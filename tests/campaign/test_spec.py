@@ -75,6 +75,15 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
             "where: no workload is named 'v'; expected one of w",
         ),
         (
+            {"chart": [{"figure": "f", "each": "user"}]},
+            "chart.0: each: no figures of each 'user' are kept; expected the campaign to have a member each",
+        ),
+        (
+            {"each": ["queue", "size"], "chart": [{"figure": "f", "each": "user"}]},
+            "chart.0: each: no figures of each 'user' are kept; expected one of queue, size",
+        ),
+        ({"each": [""]}, "each.0: String should have at least 1 character"),
+        (
             {"chart": [{"figure": "f", "over": "fcfs"}]},
             "chart.0: over: no policy is named 'fcfs'; expected one of easy",
         ),

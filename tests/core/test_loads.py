@@ -270,7 +270,7 @@ def test_a_load_is_wait(options: dict[str, Any], state: str, runtime_s: float, w
     jobs = Workload().job("a", n=1, s=10, at=2, walltime=15)
     (record,) = joined(outcomes(run_policy(Loader, jobs, 2, config=DYNAMIC, **options)))
     assert (record.id, record.state, record.ended_at) == ("w0!a", state, ended_at)
-    assert (record.runtime_s, record.wait_s) == (runtime_s, wait_s)
+    assert (record.runtime_s, record.wait_s, record.queue_time_s) == (runtime_s, wait_s, 0.0)
 
 
 @examples(60)

@@ -21,6 +21,7 @@ class Row(NamedTuple):
     repeat: int = 0
     address: str = ""
     error: str = ""
+    each: Mapping[str, Any] = {}
 
 
 def keep(folder: Path, rows: Sequence[Row], families: Sequence[str], charts: Sequence[Mapping[str, Any]] = ()) -> Path:
@@ -30,7 +31,8 @@ def keep(folder: Path, rows: Sequence[Row], families: Sequence[str], charts: Seq
         for number, row in enumerate(rows):
             address = row.address or f"{number:064x}"
             if row.figures is not None:
-                store.save({"address": address, "figures": dict(row.figures)})
+                more = {"each": row.each} if row.each else {}
+                store.save({"address": address, "figures": dict(row.figures), **more})
             elif row.error:
                 store.save({"address": address, "error": row.error})
             own = {"workload": row.workload, "platform": row.platform, "policy": row.policy}
