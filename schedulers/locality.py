@@ -196,7 +196,7 @@ def _input_of(fields: Mapping[str, Any]) -> tuple[str, float]:
         return "", 0.0
     if not isinstance(file, str) or not file:
         raise ValueError(f"field input_file: expected a name, got {str(file)[:60]!r}")
-    if type(size_gb) not in {int, float} or not 0 <= size_gb < math.inf:
+    if isinstance(size_gb, bool) or not isinstance(size_gb, int | float) or not 0 <= size_gb < math.inf:
         raise ValueError(f"field input_size_gb: expected the size of {file[:40]!r} in GB, got {str(size_gb)[:60]}")
     return file, float(size_gb)
 

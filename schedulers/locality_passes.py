@@ -195,7 +195,7 @@ class Planner:
                     return None
                 only_now = True
             offer = draft.best(one, weights, only_now=only_now)
-            return None if offer is None else (draft.nodes[offer.index], offer)
+            return None if offer is None else (draft.nodes[offer.nth], offer)
 
         own = best(one.memory_class)
         if self._options.bigger_nodes == "never" or len(drafts) == 1:

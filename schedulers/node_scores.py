@@ -63,7 +63,7 @@ class Offer(NamedTuple):
     """What a node offers: a score, and the instant from which its cores can be had. The least is the best."""
 
     score: float
-    index: int  # within the draft
+    nth: int  # of the draft's nodes
     at: float
 
 
@@ -124,9 +124,9 @@ class Draft:
         crowded: list[int] = []  # nodes whose cores are free earlier than their memory
         while True:
             plain = self._best_plain(one, weights, crowded, only_now=only_now)
-            if plain is None or self._has_room(plain.index, one, plain.at):
+            if plain is None or self._has_room(plain.nth, one, plain.at):
                 break
-            crowded.append(plain.index)
+            crowded.append(plain.nth)
         if plain is not None:
             best = plain
         if crowded:
@@ -264,7 +264,7 @@ class Draft:
 
     def place(self, one: Waiter, offer: Offer) -> None:
         """Give a job the place it was offered: the cores that are available first, until its walltime ends."""
-        index, at, n = offer.index, offer.at, one.n_cores
+        index, at, n = offer.nth, offer.at, one.n_cores
         load_s = self.load_s(index, one, at)
         one.node, one.at = self.nodes[index], at
         until = round(at + one.span_s, 6)

@@ -210,11 +210,11 @@ class PublishedProgram:
             offer = draft.best(one, self._rule.weights(some_idle=len(busy) < len(self._nodes)))
             if offer is None:
                 continue
-            is_idle = draft.cores[offer.index][-1] <= draft.now
+            is_idle = draft.cores[offer.nth][-1] <= draft.now
             draft.place(one, offer)
             self.n_placements += 1
             if offer.at <= draft.now and is_idle:
-                busy.add(offer.index)
+                busy.add(offer.nth)
         self._cores = draft.cores
 
 
