@@ -9,7 +9,7 @@ forgets the least recently used first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,7 +72,7 @@ class FilesOnNode:
         held.n_users += 1
         held.until = max(held.until, until)
         if self._persistent:
-            self._make_room()
+            self._make_room(now)
         return found
 
     def leave(self, name: str, now: float) -> None:
@@ -84,12 +84,16 @@ class FilesOnNode:
             del self._files[name]
             self._files[name] = held  # to the end: the most recently used
 
-    def stays(self, now: float) -> Iterator[tuple[str, float, Stay]]:
-        """Give name, size and present stay of every file that is here, in no particular order; forget the others."""
+    def stays(self, now: float, ends: Mapping[str, float] | None = None) -> Iterator[tuple[str, float, Stay]]:
+        """Give name, size and present stay of every file that is here, in no particular order; forget the others.
+
+        `ends` tells how long files in use are needed; without it, as long as any of their users would have taken.
+        """
         gone = []
         for name, held in self._files.items():
             if held.n_users:
-                yield name, held.size_gb, Stay(now, max(now, held.loaded_at), held.until)
+                until = held.until if ends is None else ends[name]
+                yield name, held.size_gb, Stay(now, max(now, held.loaded_at), until)
             elif self._is_here(held, now):
                 yield name, held.size_gb, Stay(now, max(now, held.loaded_at), now)
             else:
@@ -102,8 +106,10 @@ class FilesOnNode:
             return True
         return self._persistent and held.loaded_at <= held.left_at  # what was not loaded whole is of no use
 
-    def _make_room(self) -> None:
+    def _make_room(self, now: float) -> None:
         """Forget unused files, the least recently used first, until the memory holds the others."""
+        for name in [name for name, held in self._files.items() if not self._is_here(held, now)]:
+            del self._files[name]  # it takes no memory from others
         total_gb = sum(held.size_gb for held in self._files.values())
         for name in [name for name, held in self._files.items() if not held.n_users]:
             if total_gb <= self._memory_gb:

@@ -107,7 +107,7 @@ class Draft:
         self._stays = []
         for index, node in enumerate(self.nodes):
             stays: dict[str, list[Stay]] = {}
-            for name, size_gb, stay in node.files.stays(self.now):
+            for name, size_gb, stay in node.stays(self.now):
                 stays[name] = [stay]
                 self._sizes[name] = size_gb
                 self._holders.setdefault(name, set()).add(index)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
-from pybatsched_schedulers.input_files import FilesOnNode
+from pybatsched_schedulers.input_files import FilesOnNode, Stay
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -91,6 +91,19 @@ class Node:
             return [now] * n_idle + self._ends
         n_free = len(self.free_cores())
         return [now] * n_free + self._ends + [math.inf] * (n_idle - n_free)
+
+    def stays(self, now: float) -> Iterator[tuple[str, float, Stay]]:
+        """Give name, size and present stay of every file that is here, until the last of its users is over. O(jobs).
+
+        In whole seconds, as the published program counts, users that have ended early count as well.
+        """
+        if self.whole_seconds:
+            return self.files.stays(now)
+        ends: dict[str, float] = {}
+        for run in self.runs.values():
+            if run.until > ends.get(run.file, 0.0):
+                ends[run.file] = run.until
+        return self.files.stays(now, ends)
 
     def _expect_longer(self, now: float) -> None:
         self._ends = []

@@ -1,0 +1,113 @@
+"""Files on a node: who loads, who waits for the rest of a load, and what is kept when nobody uses it any more."""
+
+from __future__ import annotations
+
+from pybatsched_schedulers.input_files import Arrival, FilesOnNode, Stay
+
+
+def stays(files: FilesOnNode, now: float) -> dict[str, tuple[float, Stay]]:
+    return {name: (size_gb, stay) for name, size_gb, stay in files.stays(now)}
+
+
+def plain(memory_gb: float = 16) -> FilesOnNode:
+    return FilesOnNode(memory_gb, persistent=False)
+
+
+def keeping(memory_gb: float = 16) -> FilesOnNode:
+    return FilesOnNode(memory_gb, persistent=True)
+
+
+def test_the_first_loads_and_who_comes_meanwhile_waits_for_the_rest() -> None:
+    files = plain()
+    assert files.arrive("f", 4, 8, 100, 150) == Arrival(8, 0)
+    assert files.arrive("f", 4, 8, 103, 120) == Arrival(0, 5)
+    assert files.arrive("f", 4, 8, 108, 130) == Arrival(0, 0)
+    assert files.arrive("g", 4, 8, 108, 130) == Arrival(8, 0)  # loads do not slow each other down
+    assert not Arrival(8, 0).is_reuse
+    assert Arrival(0, 5).is_reuse
+    assert Arrival(0, 0).is_reuse
+
+
+def test_a_file_is_gone_with_its_last_user_but_for_who_starts_in_that_instant() -> None:
+    for later, found in ((60, Arrival(0, 0)), (60.000001, Arrival(8, 0))):
+        files = plain()
+        files.arrive("f", 4, 8, 0, 100)
+        files.arrive("f", 4, 8, 5, 100)
+        files.leave("f", 50)
+        assert files.in_use_gb(but="") == 4
+        files.leave("f", 60)
+        assert files.in_use_gb(but="") == 0
+        assert files.arrive("f", 4, 8, later, 200) == found
+
+
+def test_a_load_goes_on_when_its_loader_is_killed_and_others_use_it() -> None:
+    files = plain()
+    files.arrive("f", 4, 8, 0, 5)
+    files.arrive("f", 4, 8, 2, 50)
+    files.leave("f", 5)
+    assert files.arrive("f", 4, 8, 6, 50) == Arrival(0, 2)
+
+
+def test_who_starts_as_a_load_is_cut_off_waits_for_the_rest_of_it() -> None:
+    files = plain()
+    files.arrive("f", 4, 8, 0, 5)
+    files.leave("f", 5)
+    assert stays(files, 5) == {"f": (4, Stay(5, 8, 5))}
+    assert files.arrive("f", 4, 8, 5, 50) == Arrival(0, 3)
+
+
+def test_stays() -> None:
+    files = plain()
+    files.arrive("long", 4, 8, 0, 100)
+    files.arrive("long", 4, 8, 1, 30)
+    files.arrive("left", 2, 4, 0, 40)
+    files.leave("long", 20)
+    files.leave("left", 20)
+    assert stays(files, 20) == {"long": (4, Stay(20, 20, 100)), "left": (2, Stay(20, 20, 20))}
+    assert {name: stay for name, _, stay in files.stays(20, {"long": 30})}["long"] == Stay(20, 20, 30)
+    assert stays(files, 21) == {"long": (4, Stay(21, 21, 100))}
+    files.leave("long", 25)
+    files.arrive("long", 4, 8, 26, 60)
+    assert stays(files, 27) == {"long": (4, Stay(27, 34, 60))}  # 100 is forgotten: nobody used it meanwhile
+
+
+def test_room_is_counted_beside_the_files_in_use() -> None:
+    files = plain()
+    files.arrive("f", 10, 8, 0, 100)
+    assert files.fits("g", 6)
+    assert not files.fits("g", 6.5)
+    assert files.fits("f", 16)  # itself does not count
+    files.leave("f", 3)
+    assert files.fits("g", 16)
+
+
+def test_a_persistent_node_forgets_the_least_recently_used_first() -> None:
+    files = keeping()
+    for name, at in (("a", 0), ("b", 1), ("c", 2)):
+        files.arrive(name, 4, 1, at, 50)
+    for name, at in (("b", 10), ("a", 11), ("c", 12)):
+        files.leave(name, at)
+    assert set(stays(files, 20)) == {"a", "b", "c"}
+    assert files.arrive("d", 8, 1, 20, 50) == Arrival(1, 0)
+    assert set(stays(files, 20)) == {"a", "c", "d"}
+    assert files.arrive("a", 4, 1, 21, 50) == Arrival(0, 0)
+    files.arrive("e", 4, 1, 22, 50)
+    assert set(stays(files, 22)) == {"a", "d", "e"}  # c was the only one that nobody used
+
+
+def test_a_persistent_node_does_not_keep_what_was_not_loaded_whole() -> None:
+    files = keeping()
+    files.arrive("cut", 4, 8, 0, 5)
+    files.leave("cut", 5)
+    assert set(stays(files, 5)) == {"cut"}
+    assert files.arrive("cut", 4, 8, 6, 50) == Arrival(8, 0)
+
+
+def test_what_was_not_loaded_whole_pushes_nothing_out() -> None:
+    files = keeping()
+    files.arrive("kept", 8, 1, 0, 50)
+    files.arrive("cut", 8, 20, 0, 10)
+    files.leave("kept", 5)
+    files.leave("cut", 10)
+    files.arrive("new", 8, 1, 12, 50)
+    assert set(stays(files, 12)) == {"kept", "new"}
