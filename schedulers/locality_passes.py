@@ -143,18 +143,19 @@ class Planner:
             )
             for memory, group in self._nodes.by_class.items()
         }
+        for draft in drafts.values():
+            draft.peers = list(drafts.values())
         busy = {node.index for node in self._nodes if node.runs}
         if self._areas is not None:
             self._areas.begin()
         queue = self.waiting()
         for one in queue:
             one.forget_place()
-        self._place_history(drafts, now)
+        busy.update(self._place_history(drafts, now))
         if self._options.bigger_nodes == "idle":
             queue.sort(key=lambda one: -one.memory_class)
         for one in queue:
             if one.node is not None:
-                busy.add(one.node.index)
                 continue
             if not any(draft.n_idle or draft.has_holes for draft in drafts.values()):
                 break
@@ -163,13 +164,14 @@ class Planner:
                 continue
             node, offer = found
             self._put(drafts[node.memory_gb], one, offer)
-            if self._areas is not None:
-                self._areas.draft(one, node.memory_gb)
             if one.at <= now:
                 busy.add(node.index)
 
-    def _place_history(self, drafts: Mapping[float, Draft], now: float) -> None:
-        """Let newcomers go on where they ran, the first started first; whose cores are taken waits like any other."""
+    def _place_history(self, drafts: Mapping[float, Draft], now: float) -> Iterator[int]:
+        """Let newcomers go on where they ran, the first started first; whose cores are taken waits like any other.
+
+        Gives the nodes that have one, by their places among all.
+        """
         for one in sorted(self._history, key=lambda one: one.history[1] if one.history else 0.0):
             assert one.history is not None
             node = self._nodes[one.history[0] % len(self._nodes)]
@@ -177,11 +179,14 @@ class Planner:
             offer = draft.offer(self._place_in_class[node.index], one, FCFS)
             if offer is not None and offer.at <= now:
                 self._put(draft, one, offer)
+                yield node.index
         self._history.clear()
 
     def _put(self, draft: Draft, one: Waiter, offer: Offer) -> None:
         draft.place(one, offer)
         self.n_placements += 1
+        if self._areas is not None:
+            self._areas.draft(one, draft.nodes[offer.nth].memory_gb)
         self._next_at = min(self._next_at, one.at)
 
     def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:

@@ -88,6 +88,7 @@ class Draft:
         """`crowded` tells that files may not fit beside each other; without it nobody looks at the memory."""
         self.nodes = nodes
         self.now = now
+        self.peers: Sequence[Draft] = (self,)  # the plans for all nodes of the machine, this one among them
         self._persistent = persistent
         self._crowded = crowded
         speeds = {node.bandwidth for node in nodes}
@@ -187,9 +188,13 @@ class Draft:
 
     def _copies(self, index: int, one: Waiter, at: float) -> int:
         """Count the other nodes that hold a job's file at an instant (COPIES)."""
+        return sum(peer.n_holding(one.file, at, but=index if peer is self else -1) for peer in self.peers)
+
+    def n_holding(self, file: str, at: float, *, but: int) -> int:
+        """Count the nodes that hold a file at an instant, but for one."""
         return sum(
-            other != index and any(self._covers(stay, at) for stay in self._stays[other][one.file])
-            for other in self._holders.get(one.file, ())
+            index != but and any(self._covers(stay, at) for stay in self._stays[index][file])
+            for index in self._holders.get(file, ())
         )
 
     def _covers(self, stay: Stay, at: float) -> bool:

@@ -1,0 +1,76 @@
+"""Locality starts every job when and where its slow, obvious twins do, with the same loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.locality_twin import PRESETS, Twin, TwinJob, TwinNode, TwinRules
+from support.located import DYNAMIC, MACHINES, Machine, crowds, fates
+
+from pybatsched.testing import Workload, run_policy
+
+SCORES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{"score": name} for name in PRESETS]
+) | st.fixed_dictionaries({name: st.sampled_from([0, 0.5, 1, 3, 500]) for name in ("x1", "x2", "x3")})
+
+
+def options_of(given: dict[str, Any]) -> dict[str, Any]:
+    if given["bigger_nodes"] != "area":
+        given.pop("areas")
+    scores: dict[str, Any] = given.pop("scores")
+    return given | scores
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "scores": SCORES,
+        "backfill": st.booleans(),
+        "persistence": st.booleans(),
+        "interval_s": st.sampled_from([0, 30]),
+        "bigger_nodes": st.sampled_from(["never", "never", "idle", "area"]),
+        "areas": st.fixed_dictionaries({"16": st.sampled_from([0, 64, 512]), "32": st.sampled_from([0, 64, 512])}),
+    }
+).map(options_of)
+
+
+def twin_of(workload: Workload, machine: Machine, options: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    jobs = [
+        TwinJob(
+            job["id"],
+            job["subtime"],
+            job["res"],
+            workload.profiles[job["profile"]]["delay"],
+            job["walltime"],
+            job.get("input_file", ""),
+            job.get("input_size_gb", 0),
+            job.get("node_memory_gb"),
+            (job["history_node"], job["history_start"]) if "history_node" in job else None,
+        )
+        for job in workload.jobs
+    ]
+    rules = TwinRules(
+        options.get("score", ""),
+        (options.get("x1", 0), options.get("x2", 0), options.get("x3", 0)),
+        options["backfill"],
+        options["persistence"],
+        options["interval_s"],
+        options["bigger_nodes"],
+        {float(name): area for name, area in options.get("areas", {}).items()},
+    )
+    Twin(jobs, [TwinNode(*node) for node in machine.nodes], rules).run()
+    return {
+        job.id: (job.started_at, job.ended_at, job.node, job.load_s, job.wait_s, job.reused if job.file else None)
+        for job in jobs
+    }
+
+
+@examples(300)
+@given(st.data(), MACHINES, OPTIONS)
+def test_the_slow_twin_does_the_same(data: st.DataObject, machine: Machine, options: dict[str, Any]) -> None:
+    workload = data.draw(crowds(machine))
+    run = run_policy("locality", workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, **options)
+    assert not run.deadlocked
+    assert fates(run, machine) == twin_of(workload, machine, options)
