@@ -111,7 +111,7 @@ class Locality(Policy):
 
     def _refusal(self, one: Waiter) -> Reason | None:
         """Say why a job can never start, or None."""
-        options, nodes = self.options, self._nodes
+        options = self.options
         if one.span_s == math.inf:
             return "has no walltime, so no time can be reserved for it (see assume_walltime)"
         if one.size_gb and not self._cluster.can_load(one.job):
@@ -119,15 +119,23 @@ class Locality(Policy):
                 "no load can be put in front of its profile {!r}, which is not known to be made of delays",
                 one.job.profile_name,
             )
-        if not options.faithful:
-            largest = nodes.classes[-1]
-            if one.size_gb > largest:
-                return ("its file of {:g} GB is larger than the memory of any node ({:g} GB)", one.size_gb, largest)
-            if math.isnan(one.memory_class):
-                return ("needs more memory than any node has ({:g} GB)", largest)
+        if not options.faithful and (refusal := self._too_large(one)) is not None:
+            return refusal
         n_possible = self._most_cores(one)
         if one.n_cores > n_possible:
             return ("asks for {} cores; a node that it may use has {} at most", one.n_cores, n_possible)
+        return None
+
+    def _too_large(self, one: Waiter) -> Reason | None:
+        """Say why no node's memory will do, or None."""
+        largest = self._nodes.classes[-1]
+        if one.size_gb > largest:
+            return ("its file of {:g} GB is larger than the memory of any node ({:g} GB)", one.size_gb, largest)
+        if math.isnan(one.memory_class):
+            return ("needs more memory than any node has ({:g} GB)", largest)
+        if not self._classes_of(one):
+            text = "its file of {:g} GB is larger than the memory of any node that it may use ({:g} GB)"
+            return (text, one.size_gb, one.memory_class)
         return None
 
     def _most_cores(self, one: Waiter) -> int:
@@ -135,9 +143,13 @@ class Locality(Policy):
         nodes = self._nodes
         if self.options.faithful:
             return max(map(nodes.most_cores, nodes.classes))
-        classes = [memory for memory in nodes.classes if memory >= max(one.memory_class, one.size_gb)]
-        allowed = {"never": classes[:1], "area": classes[:2], "idle": classes}[self.options.bigger_nodes]
-        return max(map(nodes.most_cores, allowed))
+        return max(map(nodes.most_cores, self._classes_of(one)))
+
+    def _classes_of(self, one: Waiter) -> list[float]:
+        """Give the classes on which a job gets a place in the end; by areas, a bigger one may never admit it."""
+        classes = [memory for memory in self._nodes.classes if memory >= one.memory_class]
+        allowed = classes if self.options.bigger_nodes == "idle" else classes[:1]
+        return [memory for memory in allowed if memory >= one.size_gb]
 
     # --- decisions --------------------------------------------------------------------------------------------
 
@@ -196,8 +208,10 @@ def _input_of(fields: Mapping[str, Any]) -> tuple[str, float]:
         return "", 0.0
     if not isinstance(file, str) or not file:
         raise ValueError(f"field input_file: expected a name, got {str(file)[:60]!r}")
+    if size_gb is None:
+        raise ValueError(f"field input_size_gb: expected the size of {file[:40]!r} in GB, got nothing")
     if isinstance(size_gb, bool) or not isinstance(size_gb, int | float) or not 0 <= size_gb < math.inf:
-        raise ValueError(f"field input_size_gb: expected the size of {file[:40]!r} in GB, got {str(size_gb)[:60]}")
+        raise ValueError(f"field input_size_gb: expected GB from 0, got {str(size_gb)[:60]}")
     return file, float(size_gb)
 
 

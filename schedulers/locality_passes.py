@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pybatsched.core.instants import HALF_TICK
+from pybatsched.errors import InputError
 from pybatsched_schedulers.node_scores import FCFS, Draft, Offer, Waiter
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ class Areas:
     """
 
     def __init__(self, planned: Mapping[str, float], nodes: Nodes) -> None:
+        """Raises InputError for a class that the machine does not have: the table is another machine's."""
         by_memory = {float(name): area for name, area in planned.items()}
+        for memory in by_memory:
+            if memory not in nodes.classes:
+                known = ", ".join(f"{known:g}" for known in nodes.classes)
+                raise InputError(f"option areas: no node has {memory:g} GB; the platform has nodes of {known} GB")
         self._n_nodes = {memory: len(members) for memory, members in nodes.by_class.items()}
         self._planned = {memory: by_memory.get(memory, 0.0) for memory in nodes.classes}
         self._limit = sum(self._planned[memory] * n for memory, n in self._n_nodes.items()) / len(nodes)

@@ -26,7 +26,7 @@ def test_version_and_help() -> None:
 
 def test_policies() -> None:
     listed = run_cli("policies").stdout
-    shipped = ["conservative", "dbf", "easy", "fcfs", "redirection", "ujf", "ujfb"]
+    shipped = ["conservative", "dbf", "easy", "fcfs", "locality", "redirection", "ujf", "ujfb"]
     assert [line.split()[0] for line in listed.splitlines()] == shipped
     shown = run_cli("policies", "conservative").stdout
     assert "compression = true" in shown
@@ -36,7 +36,7 @@ def test_policies() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "esay"], "there is no policy 'esay'; installed: conservative, dbf, easy, fcfs, redirection"),
+        (["--policy", "esay"], "there is no policy 'esay'; installed: conservative, dbf, easy, fcfs, locality"),
         (["--policy", "easy", "-o", "order"], "-o 'order': expected KEY=VALUE"),
         (["--policy", "easy", "-o", "order=random"], "option order (from -o)"),
         (["--policy", "easy", "-o", "ordre=sjf"], "has no option 'ordre'"),

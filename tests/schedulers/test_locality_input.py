@@ -1,0 +1,228 @@
+"""Locality's bad input: platforms, jobs and options, each with words that name what is wrong; and who is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.located import DYNAMIC, Machine, Node, facts, fates
+from support.process import run_cli
+
+from pybatsched.core import decisions as d
+from pybatsched.errors import InputError
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
+
+MACHINE = Machine((Node(2, 16, 0.5), Node(4, 32, 0.5)))
+AREA = {"bigger_nodes": "area", "areas": {"16": 0, "32": 100}}
+FILE = {"input_file": "f", "input_size_gb": 4}
+TASK = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}
+
+
+def one(**fields: Any) -> Workload:
+    """Make a workload of one job."""
+    given: dict[str, Any] = {"n": 1, "s": 5, "walltime": 500, **fields}
+    return Workload().job("x", **given)
+
+
+def error_of(workload: Workload, hosts: Any = MACHINE.hosts, **options: Any) -> str:
+    with pytest.raises(InputError) as raised:
+        run_policy("locality", workload, MACHINE.n_procs, hosts=hosts, config=DYNAMIC, **options)
+    return str(raised.value)
+
+
+def outcome(workload: Workload, **options: Any) -> tuple[str, str]:
+    """Give the job's state, and the reason if it was rejected."""
+    session = Session(plan_for("locality", **options), checked=True)
+    run = FakeBatsim(workload, MACHINE.n_procs, config=DYNAMIC, hosts=MACHINE.hosts).run(session.handle)
+    assert not run.deadlocked
+    (job,) = (job for job in run.jobs.values() if "replaced_by" not in facts(job))
+    reasons = [d.reason_text(reason) for _, reason in session.engine.rejections.values()]
+    return job.final_state, reasons[0] if reasons else ""
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ([{}] * 6, "host node0 has no property node; locality must know which cores share a node"),
+        (
+            [*MACHINE.hosts[:3], {"memory_gb": "32"}, *MACHINE.hosts[4:]],
+            "host node3 has no property node; locality must know which cores share a node",
+        ),
+        ([{"node": "n", "fs_bw_gbps": "0"}] * 6, "node n, property fs_bw_gbps: expected more than 0 GB/s"),
+        ([{"node": "n", "fs_bw_gbps": "x"}] * 6, "host node0, property fs_bw_gbps: expected a number from 0, got 'x'"),
+        ([{"node": "n", "memory_gb": "-1"}] * 6, "host node0, property memory_gb: expected a number from 0, got '-1'"),
+    ],
+)
+def test_bad_platforms(hosts: list[dict[str, str]], said: str) -> None:
+    assert error_of(one(), hosts) == said
+
+
+@pytest.mark.parametrize("away", [{}, {"fs_bw_gbps": "0.5"}])
+def test_a_node_without_bandwidth(away: dict[str, str]) -> None:
+    hosts = [{"node": "n0", **away}] * 2 + [{"node": "n1"}] * 4
+    name = "n1" if away else "n0"
+    said = (
+        f"job w0!x has an input file, but node {name} has no property fs_bw_gbps; expected it, or the option bandwidth"
+    )
+    assert error_of(one(**FILE), hosts) == said
+    run = run_policy("locality", one(**FILE), 6, hosts=hosts, config=DYNAMIC, bandwidth=0.25)
+    (loaded,) = (facts(job)["load_s"] for job in run.jobs.values() if "load_s" in facts(job))
+    assert loaded == ("8" if away else "16")  # the platform's word goes before the option
+    free = run_policy("locality", one(input_file="f", input_size_gb=0), 6, hosts=hosts, config=DYNAMIC)
+    assert free.jobs["w0!x"].ended_at == 5
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"input_file": "f", "input_size_gb": -1}, "field input_size_gb: expected GB from 0, got -1"),
+        ({"input_size_gb": -1}, "field input_size_gb: expected GB from 0, got -1"),
+        ({"input_size_gb": 1}, "field input_size_gb: there is no input_file whose size it could be"),
+        ({"input_file": "f"}, "field input_size_gb: expected the size of 'f' in GB, got nothing"),
+        ({"input_file": "f", "input_size_gb": "1"}, "field input_size_gb: expected GB from 0, got 1"),
+        ({"input_file": "f", "input_size_gb": True}, "field input_size_gb: expected GB from 0, got True"),
+        (
+            {"input_file": "f", "input_size_gb": [1], "node_memory_gb": 4},
+            "field input_size_gb: expected GB from 0, got [1]",
+        ),
+        ({"input_file": 3, "input_size_gb": 1}, "field input_file: expected a name, got '3'"),
+        ({"input_file": "", "input_size_gb": 1}, "field input_file: expected a name, got ''"),
+        ({"node_memory_gb": 0}, "field node_memory_gb: expected more than 0 GB, got 0"),
+        ({"node_memory_gb": "x"}, "field node_memory_gb: expected more than 0 GB, got x"),
+        ({"history_node": -1}, "field history_node: expected a whole number from 0, got -1"),
+        ({"history_node": "x"}, "field history_node: expected a whole number from 0, got x"),
+        ({"history_node": 1.5}, "field history_node: expected a whole number from 0, got 1.5"),
+        ({"history_node": True}, "field history_node: expected a whole number from 0, got True"),
+        ({"history_node": 1, "history_start": "x"}, "field history_start: expected seconds, got x"),
+    ],
+)
+@pytest.mark.parametrize("faithful", [False, True])
+def test_bad_jobs(fields: dict[str, Any], said: str, faithful: bool) -> None:
+    assert error_of(one(**fields), faithful=faithful) == f"job w0!x, {said}"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"score": "lea", "x1": 1}, "score lea says what x1 is; give one of them"),
+        ({"score": "fcfs", "x2": 0}, "score fcfs says what x2 is; give one of them"),
+        ({"score": "lem", "x3": 2}, "score lem says what x3 is; give one of them"),
+        ({"faithful": True, "backfill": True}, "faithful is the published program, without backfill"),
+        ({"faithful": True, "persistence": True}, "faithful is the published program, without persistence"),
+        ({"faithful": True, "bigger_nodes": "idle"}, "faithful is the published program, without bigger_nodes idle"),
+        ({"faithful": True, **AREA}, "faithful is the published program, without bigger_nodes area"),
+        ({"faithful": True, "x3": 1}, "faithful is the published program, without x3"),
+        ({"faithful": True, "interval_s": 0}, "faithful counts whole seconds: expected interval_s from 1, got 0"),
+        ({"faithful": True, "interval_s": 1.5}, "faithful counts whole seconds: expected interval_s from 1, got 1.5"),
+        ({"bigger_nodes": "area"}, "bigger_nodes area needs areas, and areas are of use only with it"),
+        ({"areas": {"16": 1}}, "bigger_nodes area needs areas, and areas are of use only with it"),
+        (
+            {"bigger_nodes": "area", "areas": {"x": 1}},
+            "areas: expected areas from 0 by classes of memory in GB, got 'x': 1.0",
+        ),
+        (
+            {"bigger_nodes": "area", "areas": {"16": -1}},
+            "areas: expected areas from 0 by classes of memory in GB, got '16': -1.0",
+        ),
+        (
+            {"bigger_nodes": "area", "areas": {"-16": 1}},
+            "areas: expected areas from 0 by classes of memory in GB, got '-16': 1.0",
+        ),
+        (
+            {"bigger_nodes": "area", "areas": 5},
+            "option areas (from -o): Input should be a valid dictionary, got 5",
+        ),
+        ({"score": "leb"}, "option score (from -o): Input should be 'fcfs', 'eft', 'lea', 'leo' or 'lem', got 'leb'"),
+        ({"x1": -1}, "option x1 (from -o): Input should be greater than or equal to 0, got -1"),
+        ({"interval_s": -1}, "option interval_s (from -o): Input should be greater than or equal to 0, got -1"),
+        ({"bandwidth": 0}, "option bandwidth (from -o): Input should be greater than 0, got 0"),
+        ({"assume_walltime": 0}, "option assume_walltime (from -o): Input should be greater than 0, got 0"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], said: str) -> None:
+    assert error_of(one(), **options) == f"policy locality: {said}"
+
+
+def test_areas_of_another_machine() -> None:
+    said = "option areas: no node has 77 GB; the platform has nodes of 16, 32 GB"
+    assert error_of(one(), bigger_nodes="area", areas={"16": 5, "77": 1}) == said
+
+
+NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
+
+
+@pytest.mark.parametrize(
+    ("fields", "options", "said"),
+    [
+        ({"n": 5}, {}, NEVER_ENOUGH_CORES.format(5, 2)),
+        ({"n": 3}, {}, NEVER_ENOUGH_CORES.format(3, 2)),
+        ({"n": 3}, AREA, NEVER_ENOUGH_CORES.format(3, 2)),  # the bigger class may never admit it
+        ({"n": 3}, {"bigger_nodes": "idle"}, ""),
+        ({"n": 5}, {"bigger_nodes": "idle"}, NEVER_ENOUGH_CORES.format(5, 4)),
+        ({"n": 3, "node_memory_gb": 17}, {}, ""),
+        ({"n": 3}, {"faithful": True}, ""),  # the program knows no memory
+        ({"n": 5}, {"faithful": True}, NEVER_ENOUGH_CORES.format(5, 4)),
+        (
+            {"input_file": "f", "input_size_gb": 40},
+            {},
+            "its file of 40 GB is larger than the memory of any node (32 GB)",
+        ),
+        ({"input_file": "f", "input_size_gb": 40}, {"faithful": True, "interval_s": 1}, ""),
+        ({"input_file": "f", "input_size_gb": 24, "node_memory_gb": 32}, {}, ""),
+        (
+            {"input_file": "f", "input_size_gb": 24, "node_memory_gb": 16},
+            {},
+            "its file of 24 GB is larger than the memory of any node that it may use (16 GB)",
+        ),
+        ({"input_file": "f", "input_size_gb": 24, "node_memory_gb": 16}, {"bigger_nodes": "idle"}, ""),
+        ({"node_memory_gb": 33}, {}, "needs more memory than any node has (32 GB)"),
+        ({"walltime": None}, {}, "has no walltime, so no time can be reserved for it (see assume_walltime)"),
+        (
+            {"walltime": None, "estimate": 9},
+            {"faithful": True},
+            "has no walltime, so no time can be reserved for it (see assume_walltime)",
+        ),
+        ({"walltime": None}, {"assume_walltime": 3}, ""),
+        ({"walltime": None, **FILE}, {"assume_walltime": 3, "faithful": True}, ""),
+        ({**FILE, "profile": "task"}, {}, "no load can be put in front of its profile 'task', {}"),
+        ({"profile": "task"}, {}, ""),
+        ({"profile": "task", "input_file": "f", "input_size_gb": 0}, {}, ""),
+        ({**FILE, "profile": "delays"}, {}, ""),
+        ({**FILE, "user": "pat", "weird": {"a": [1]}, "input": None}, {}, ""),  # fields that nobody knows
+    ],
+)
+def test_who_is_refused(fields: dict[str, Any], options: dict[str, Any], said: str) -> None:
+    workload = one(**fields)
+    workload.profiles |= {"task": TASK, "delays": {"type": "composed", "repeat": 2, "seq": ["d5", "d5"]}}
+    said = said.replace("{}", "which is not known to be made of delays")
+    assert outcome(workload, **options) == ("REJECTED" if said else "COMPLETED_SUCCESSFULLY", said)
+
+
+def test_dynamic_jobs_are_needed() -> None:
+    with pytest.raises(InputError) as raised:
+        run_policy("locality", one(), MACHINE.n_procs, hosts=MACHINE.hosts)
+    assert str(raised.value) == "policy locality needs Batsim to be started with --enable-dynamic-jobs"
+
+
+def test_options_by_batsims_own_command_line() -> None:
+    """The words of --sched-cfg: with FCFS the second job starts beside, with LEA it waits for the file."""
+    jobs = one(n=4, s=50, node_memory_gb=32, **FILE)
+    jobs.job("y", n=2, s=5, walltime=20, node_memory_gb=32, **FILE)
+    machine = Machine((Node(4, 32, 0.5), Node(4, 32, 0.5)))
+    for score, start in (("fcfs", 0), ("lea", 58)):
+        config = {**DYNAMIC, "sched-config": json.dumps({"score": score})}
+        run = run_policy("locality", jobs, 8, hosts=machine.hosts, config=config)
+        assert fates(run, machine)["y"].started_at == start
+
+
+def test_a_platform_without_nodes_is_exit_code_2(tmp_path: Path) -> None:
+    jobs = one()
+    (tmp_path / "w.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs.jobs, "profiles": jobs.profiles}))
+    args = ["--procs", "2", "-w", str(tmp_path / "w.json"), "-e", str(tmp_path / "run"), "--enable-dynamic-jobs"]
+    done = run_cli("simulate", *args, "--policy", "locality")
+    assert done.returncode == 2
+    assert "has no property node; locality must know which cores share a node" in done.stderr
+    assert "Traceback" not in done.stderr
