@@ -210,10 +210,9 @@ class PublishedProgram:
             offer = draft.best(one, self._rule.weights(some_idle=len(busy) < len(self._nodes)))
             if offer is None:
                 continue
-            is_idle = draft.cores[offer.nth][-1] <= draft.now
             draft.place(one, offer)
             self.n_placements += 1
-            if offer.at <= draft.now and is_idle:
+            if offer.at <= draft.now:
                 busy.add(offer.nth)
         self._cores = draft.cores
 

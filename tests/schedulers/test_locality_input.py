@@ -16,8 +16,8 @@ from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 
 MACHINE = Machine((Node(2, 16, 0.5), Node(4, 32, 0.5)))
-AREA = {"bigger_nodes": "area", "areas": {"16": 0, "32": 100}}
-FILE = {"input_file": "f", "input_size_gb": 4}
+AREA: dict[str, Any] = {"bigger_nodes": "area", "areas": {"16": 0, "32": 100}}
+FILE: dict[str, Any] = {"input_file": "f", "input_size_gb": 4}
 TASK = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}
 
 

@@ -51,6 +51,7 @@ class TwinFile:
     users: list[TwinJob] = field(default_factory=list)
     left_at: float = -math.inf
     left_as: int = 0  # the how-manieth that was left
+    until: float = -math.inf  # for the published program: of all who used it since it was last unused
 
     def is_here(self, now: float, *, persistent: bool) -> bool:
         return bool(self.users) or self.left_at == now or (persistent and self.loaded_at <= self.left_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -95,10 +96,10 @@ MACHINES = st.sampled_from(
 FILES = {"a": 4.0, "b": 4.0, "c": 8.0, "d": 0.5, "e": 12.0, "f": 2.0, "g": 0.0, "h": 6.0}
 
 
-def crowd(machine: Machine, seed: int, n_jobs: int, *, history: bool = True) -> Workload:
+def crowd(machine: Machine, seed: int, n_jobs: int, *, history: bool = True, whole: bool = False) -> Workload:
     """Draw a crowded workload in which jobs share few files; some walltimes are too short for the load and the work.
 
-    Fewer jobs of the same seed are the first of more.
+    Fewer jobs of the same seed are the first of more. With `whole` all times are whole seconds.
     """
     dice = random.Random(seed)
     workload = Workload()
@@ -110,7 +111,8 @@ def crowd(machine: Machine, seed: int, n_jobs: int, *, history: bool = True) -> 
     gaps: list[float] = dice.choice([[0, 0, 0, 0.25, 1, 4, 10, 30], [0, 0, 0.5, 2], [0, 4, 8, 16]])
     at = 0.0
     for index in range(n_jobs):
-        at += dice.choice(gaps) if index > 4 else 0.0
+        gap = dice.choice(gaps) if index > 4 else 0.0
+        at += math.ceil(gap) if whole else gap
         run_s = dice.randint(1, longest)
         fields: dict[str, Any] = {}
         if dice.randrange(6):
@@ -125,6 +127,9 @@ def crowd(machine: Machine, seed: int, n_jobs: int, *, history: bool = True) -> 
     return workload
 
 
-def crowds(machine: Machine, *, history: bool = True) -> st.SearchStrategy[Workload]:
+def crowds(
+    machine: Machine, *, most: int = 30, history: bool = True, whole: bool = False
+) -> st.SearchStrategy[Workload]:
     """Draw crowded workloads."""
-    return st.builds(crowd, st.just(machine), st.integers(0, 2**32), st.integers(1, 30), history=st.just(history))
+    seeds, sizes = st.integers(0, 2**32), st.integers(1, most)
+    return st.builds(crowd, st.just(machine), seeds, sizes, history=st.just(history), whole=st.just(whole))
