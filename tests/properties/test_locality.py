@@ -1,0 +1,204 @@
+"""Locality on random workloads: what must always be so."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.located import DYNAMIC, HUGE, MACHINES, Fate, Machine, Node, crowd, crowds, fates
+from support.outages import outages
+
+from pybatsched.core import events as e
+from pybatsched.testing import FakeBatsim, Workload, run_policy
+
+SCORES = st.sampled_from(["fcfs", "eft", "lea", "leo", "lem"])
+FAITHFUL = {"faithful": True, "interval_s": 5}
+MODES: st.SearchStrategy[dict[str, Any]] = st.just(FAITHFUL) | st.fixed_dictionaries(
+    {
+        "backfill": st.booleans(),
+        "persistence": st.booleans(),
+        "interval_s": st.sampled_from([0, 30]),
+        "bigger_nodes": st.sampled_from(["never", "idle"]),
+    }
+)
+OVER = {e.COMPLETED_SUCCESSFULLY, e.COMPLETED_WALLTIME_REACHED}
+
+
+def run_of(workload: Workload, machine: Machine, **options: Any) -> FakeBatsim:
+    run = run_policy("locality", workload, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, **options)
+    assert not run.deadlocked
+    return run
+
+
+def fates_of(workload: Workload, machine: Machine, **options: Any) -> dict[str, Fate]:
+    found = fates(run_of(workload, machine, **options), machine)
+    assert set(found) == {job["id"] for job in workload.jobs}
+    return found
+
+
+def ends_of(fate: Fate) -> tuple[float, float]:
+    assert fate.started_at is not None
+    assert fate.ended_at is not None
+    return fate.started_at, fate.ended_at
+
+
+def residencies(workload: Workload, found: dict[str, Fate]) -> list[list[dict[str, Any]]]:
+    """Group the users of each file on each node: who starts while it is there, or as the last of the others ends."""
+    users = defaultdict(list)
+    for job in workload.jobs:
+        if "input_file" in job:
+            users[found[job["id"]].node, job["input_file"]].append(job)
+    groups: list[list[dict[str, Any]]] = []
+    for jobs in users.values():
+        left_at = -1.0
+        for job in sorted(jobs, key=lambda job: ends_of(found[job["id"]])):
+            start, end = ends_of(found[job["id"]])
+            if start > left_at:
+                groups.append([])
+            groups[-1].append(job)
+            left_at = max(left_at, end)
+    return groups
+
+
+@examples(200)
+@given(st.data(), MACHINES, SCORES, MODES)
+def test_cores_are_never_shared_and_loads_are_within_the_walltime(
+    data: st.DataObject, machine: Machine, score: str, options: dict[str, Any]
+) -> None:
+    workload = data.draw(crowds(machine, whole="faithful" in options))
+    run = run_of(workload, machine, score=score, **options)
+    found = fates(run, machine)
+    for job in workload.jobs:
+        fate = found[job["id"]]
+        start, end = ends_of(fate)
+        assert start >= job["subtime"]
+        run_s = workload.profiles[job["profile"]]["delay"]
+        assert end == start + min(fate.load_s + fate.wait_s + run_s, job["walltime"])
+    by_proc = defaultdict(list)
+    for one in run.jobs.values():
+        for proc in one.procs:
+            by_proc[proc].append((one.started_at or 0.0, one.ended_at or 0.0))
+    for times in by_proc.values():
+        times.sort()
+        assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
+
+
+@examples(200)
+@given(st.data(), MACHINES, SCORES, st.booleans(), st.booleans())
+def test_a_file_is_loaded_once_a_residency(
+    data: st.DataObject, machine: Machine, score: str, faithful: bool, backfill: bool
+) -> None:
+    workload = data.draw(crowds(machine, whole=faithful))
+    options = FAITHFUL if faithful else {"backfill": backfill}
+    found = fates_of(workload, machine, score=score, **options)
+    total_s = most_s = 0.0
+    for jobs in residencies(workload, found):
+        here = [found[job["id"]] for job in jobs]
+        load_s = jobs[0]["input_size_gb"] / machine.nodes[here[0].node].bandwidth
+        loads = [fate for fate in here if fate.load_s]
+        assert [fate.load_s for fate in loads] == ([load_s] if load_s else [])
+        assert [fate.reused for fate in here].count(False) == len(loads)
+        begin, _ = ends_of(here[0])
+        for fate in here:
+            start, _ = ends_of(fate)
+            if fate.load_s:
+                assert start == begin
+            elif not faithful:  # the program takes a load that was cut off for a whole one
+                assert fate.wait_s == max(begin + load_s - start, 0)
+        total_s += sum(fate.load_s for fate in here)
+        most_s += load_s * len(jobs)
+    assert total_s <= most_s
+
+
+@examples(100)
+@given(st.data(), MACHINES, SCORES)
+def test_persistent_nodes_load_no_more_than_once_a_file_where_memory_is_plenty(
+    data: st.DataObject, machine: Machine, score: str
+) -> None:
+    machine = Machine(tuple(node._replace(memory_gb=1024) for node in machine.nodes))
+    workload = data.draw(crowds(machine, whole=True))
+    for job in workload.jobs:  # no load is cut off
+        job["walltime"] += 1000
+    found = fates_of(workload, machine, score=score, persistence=True)
+    loads = [(job["input_file"], found[job["id"]].node) for job in workload.jobs if found[job["id"]].load_s]
+    assert len(loads) == len(set(loads))
+
+
+@examples(100)
+@given(st.data(), MACHINES, SCORES, st.booleans())
+def test_history_is_on_its_nodes(data: st.DataObject, machine: Machine, score: str, faithful: bool) -> None:
+    """Whoever finds cores there, in the order of the logged starts; under `faithful` it may have to wait for them."""
+    machine = Machine(tuple(node._replace(memory_gb=1024) for node in machine.nodes))
+    workload = data.draw(crowds(machine, whole=True))
+    found = fates_of(workload, machine, score=score, **(FAITHFUL if faithful else {}))
+    n_idle = [node.n_cores for node in machine.nodes]
+    logged = [job for job in workload.jobs if "history_node" in job]
+    for job in sorted(logged, key=lambda job: job["history_start"]):
+        node = job["history_node"] % len(machine.nodes)
+        if job["res"] <= n_idle[node]:
+            n_idle[node] -= job["res"]
+            assert (found[job["id"]].started_at, found[job["id"]].node) == (0, node)
+        elif faithful:
+            n_idle[node] = 0  # who comes later has cores behind this one
+
+
+@pytest.mark.parametrize(
+    ("score", "multipliers"),
+    [("fcfs", {"x1": 0, "x2": 0, "x3": 0}), ("fcfs", {"x2": 0}), ("eft", {"x1": 1}), ("lea", {"x1": 500, "x2": 1})],
+)
+@examples(40)
+@given(data=st.data(), machine=MACHINES, options=MODES)
+def test_presets_are_multipliers(
+    score: str, multipliers: dict[str, float], data: st.DataObject, machine: Machine, options: dict[str, Any]
+) -> None:
+    workload = data.draw(crowds(machine, whole="faithful" in options))
+    assert fates_of(workload, machine, score=score, **options) == fates_of(workload, machine, **multipliers, **options)
+
+
+@examples(60)
+@given(st.data(), st.booleans(), st.booleans(), st.sampled_from([0, 30]))
+def test_the_mixed_score_is_eft_while_a_node_is_idle(
+    data: st.DataObject, backfill: bool, persistence: bool, interval_s: float
+) -> None:
+    """Nobody is of the big node's class, so it is always idle."""
+    machine = Machine((Node(), Node(), Node()))
+    workload = data.draw(crowds(machine, history=False))
+    options: dict[str, Any] = {"backfill": backfill, "persistence": persistence, "interval_s": interval_s}
+    with_idle = Machine((*machine.nodes, HUGE))
+    mixed = fates_of(workload, with_idle, score="lem", **options)
+    assert mixed == fates_of(workload, with_idle, score="eft", **options)
+
+
+@examples(100)
+@given(st.integers(0, 2**32), st.integers(1, 30), st.booleans())
+def test_the_opportunistic_score_is_eft_where_every_node_is_idle(seed: int, n_jobs: int, backfill: bool) -> None:
+    """Each job comes when the last one is over."""
+    machine = Machine((Node(), Node(8, 16, 0.25), Node()))
+    workload = crowd(machine, seed, n_jobs, history=False)
+    for index, job in enumerate(workload.jobs):
+        job["subtime"] = 2000 * index
+    found = fates_of(workload, machine, score="leo", backfill=backfill)
+    assert found == fates_of(workload, machine, score="eft", backfill=backfill)
+    assert all(found[job["id"]].started_at == job["subtime"] for job in workload.jobs)
+
+
+@examples(200)
+@given(st.data(), MACHINES, SCORES, MODES, st.booleans())
+def test_nothing_is_lost_whatever_the_machines_do(
+    data: st.DataObject, machine: Machine, score: str, options: dict[str, Any], endless: bool
+) -> None:
+    """Machines go and come back, jobs without walltime outlive what was assumed: all jobs end, with few messages."""
+    workload = data.draw(crowds(machine, whole="faithful" in options))
+    events = data.draw(outages(machine.n_procs, 3) | outages(machine.n_procs, 20))
+    if endless:
+        for job in workload.jobs[::2]:
+            del job["walltime"]
+    run = run_of(workload, machine, score=score, assume_walltime=6, machine_events=events, **options)
+    found = fates(run, machine)
+    assert set(found) == {job["id"] for job in workload.jobs}
+    assert run.n_messages <= 10 * len(workload.jobs) + len(events)

@@ -1,0 +1,130 @@
+"""`faithful`: the quirks of the published program one by one, and a row of its own output on the real day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.located import DYNAMIC, Fate, Machine, Node, fates
+from support.places import TRACES
+
+from pybatsched.cli import main
+from pybatsched.metrics.runs import read_run
+from pybatsched.testing import Workload, run_policy
+
+TWO = Machine((Node(), Node()))
+DAY = TRACES / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
+
+
+def played(jobs: Workload, machine: Machine = TWO, **options: Any) -> dict[str, Fate]:
+    run = run_policy("locality", jobs, machine.n_procs, hosts=machine.hosts, config=DYNAMIC, faithful=True, **options)
+    assert not run.deadlocked
+    return fates(run, machine)
+
+
+def starts(found: dict[str, Fate]) -> dict[str, float | None]:
+    return {name: fate.started_at for name, fate in sorted(found.items())}
+
+
+def test_a_pass_comes_only_in_a_30th_second_in_which_something_happens() -> None:
+    """At 30 nothing does; at 60 somebody comes, and who came before goes with him."""
+    jobs = Workload().job("a", n=1, s=10, at=5, walltime=20).job("b", n=1, s=120, at=60, walltime=200)
+    jobs.job("c", n=1, s=10, at=61, walltime=20).job("d", n=1, s=10, at=180, walltime=20)
+    # At 180 b ends, so d goes to those who wait and has a full pass; c is new still, and would wait for ever.
+    assert starts(played(jobs)) == {"a": 60, "b": 60, "c": 210, "d": 180}
+
+
+@pytest.mark.parametrize(("x_s", "b_at"), [(60, 60), (65, 90)])
+def test_cores_of_a_job_that_ended_early_are_known_after_the_next_full_pass_only(x_s: float, b_at: float) -> None:
+    """A ends at 10, but b, which comes at 30, is told to wait for x, until 90; an end at 60 brings a full pass."""
+    jobs = Workload().job("a", n=4, s=10, walltime=100, history_node=0)
+    jobs.job("b", n=4, s=5, at=30, walltime=20).job("x", n=3, s=x_s, walltime=90, history_node=1)
+    found = played(jobs, score="fcfs")
+    assert starts(found) == {"a": 0, "b": b_at, "x": 0}
+    assert found["b"].node == (0 if b_at == 60 else 1)
+
+
+def test_history_waits_for_the_cores_of_its_node() -> None:
+    """By logged start: c, a, b. Other jobs of that second are new, and have their first pass at 30."""
+    jobs = Workload().job("a", n=3, s=50, walltime=50, history_node=2, history_start=-5)
+    jobs.job("b", n=3, s=9, walltime=40, history_node=0, history_start=-1)
+    jobs.job("c", n=1, s=10, walltime=20, history_node=0, history_start=-9).job("d", n=1, s=5, walltime=10)
+    jobs.job("e", n=1, s=5, at=30, walltime=10)
+    found = played(jobs)
+    assert starts(found) == {"a": 0, "b": 50, "c": 0, "d": 30, "e": 30}
+    assert [found[name].node for name in "abc"] == [0, 0, 0]
+
+
+def test_leo_stays_eft_for_the_nodes_after_one_where_it_could_start() -> None:
+    """Node 0 is free now, node 1 at 40 with the file. By its own multipliers node 1 would lose; it wins by EFT's."""
+    machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.0625), Node(4, 16, 0.0625)))
+    jobs = Workload().job("a", n=4, s=99, walltime=40, input_file="g", input_size_gb=4, history_node=1)
+    jobs.job("b", n=4, s=99, walltime=40, input_file="f", input_size_gb=4, history_node=2)
+    jobs.job("j", n=4, s=5, walltime=200, at=30, input_file="f", input_size_gb=4)
+    # 64 s to load. Node 0: 30 + 64 = 94. Node 1: 40 + 64. Node 2: b is killed within its load, so 40 + (64 - 30) = 74,
+    # where the rest of the load is counted from now; by LEA's multipliers 40 + 500 * 34.
+    assert played(jobs, machine, score="leo")["j"] == Fate(40, 45, 2, 0, 0, True)
+    assert played(jobs, machine, score="lea")["j"].node == 2
+    swapped = Machine((machine.nodes[0],) * 3)
+    for job in jobs.jobs[:2]:
+        job["history_node"] -= 1  # node 2 is the free one now: node 1 is scored before it
+    assert played(jobs, swapped, score="leo")["j"] == Fate(30, 99, 2, 64, 0, False)
+
+
+def test_lem_counts_a_job_placed_on_an_idle_node_at_once() -> None:
+    """A ended early, so its node is idle. With x on it all nodes run, and y is to wait for its file until x ends."""
+    jobs = Workload().job("a", n=1, s=2, walltime=100, history_node=0)
+    jobs.job("b", n=4, s=90, walltime=50, history_node=1, input_file="f", input_size_gb=4)
+    jobs.job("x", at=5, n=2, s=5, walltime=20)
+    jobs.job("y", at=5, n=1, s=5, walltime=20, input_file="f", input_size_gb=4)
+    assert starts(played(jobs, score="lem", interval_s=1)) == {"a": 0, "b": 0, "x": 5, "y": 10}
+    assert starts(played(jobs, score="eft", interval_s=1)) == {"a": 0, "b": 0, "x": 5, "y": 5}
+
+
+@pytest.mark.parametrize(("score", "last"), [("fcfs", 60), ("eft", 90)])
+def test_the_scored_ones_stop_at_the_first_job_with_too_many_cores(score: str, last: float) -> None:
+    """At 60, when a ends, 2 cores of each node are idle. FCFS reserves wide, for 90, and goes on to narrow."""
+    machine = Machine((Node(8, 128, 0.5), Node(8, 128, 0.5)))
+    jobs = Workload().job("a", n=2, s=60, walltime=70, history_node=0).job("b", n=6, s=90, walltime=90, history_node=0)
+    jobs.job("c", n=6, s=90, walltime=90, history_node=1)
+    jobs.job("wide", n=5, s=5, at=60, walltime=20).job("x narrow", n=1, s=5, at=60, walltime=20)
+    found = played(jobs, machine, score=score)
+    assert found["wide"].started_at == 90
+    assert found["x narrow"].started_at == last
+
+
+ROW = {
+    "mean queue": 21349.84,
+    "mean flow": 28932.08,
+    "mean stretch": 31.0728,
+    "mean bounded stretch": 28.9527,
+    "max queue": 599_459,
+    "transfer": 409_344,
+    "wait for loads": 90_634,
+    "reuses": 641,
+}
+
+
+@pytest.mark.skipif(not DAY.exists(), reason=f"the trace {DAY.name} is not at hand")
+def test_the_programs_own_row_on_the_real_day(tmp_path: Path) -> None:
+    """LEA on 2022-09-10: totals, maxima and reuses equal, means but for the program's single floats."""
+    prefix = str(tmp_path / "run")
+    options = ["--policy", "locality", "-o", "score=lea", "-o", "faithful=true", "-e", prefix, "--quiet"]
+    assert main(["simulate", "-p", "rackham-128gb", "-w", str(DAY), *options]) == 0
+    jobs = read_run(prefix).evaluated
+    assert len(jobs) == 1511
+    means = {
+        "mean queue": sum(job.queue_time_s for job in jobs) / 1511,
+        "mean flow": sum(job.flow_s for job in jobs) / 1511,
+        "mean stretch": sum(job.stretch() or 0 for job in jobs) / 1511,
+        "mean bounded stretch": sum(job.stretch(300) or 0 for job in jobs) / 1511,
+    }
+    exact = {
+        "max queue": max(job.queue_time_s for job in jobs),
+        "transfer": sum(job.facts["load_s"] for job in jobs),
+        "wait for loads": sum(job.facts["load_wait_s"] for job in jobs),
+        "reuses": sum(job.facts["reused"] for job in jobs),
+    }
+    assert exact == {name: ROW[name] for name in exact}
+    assert means == {name: pytest.approx(ROW[name], rel=1e-5) for name in means}
