@@ -142,6 +142,40 @@ def test_ujfb(workload: Workload, options: dict[str, Any], events: Events) -> No
     stays_within_bounds("ujfb", workload, options, events)
 
 
+@st.composite
+def localities(draw: st.DrawFn) -> dict[str, Any]:
+    options: dict[str, Any] = {"score": draw(st.sampled_from(["fcfs", "eft", "lea", "leo", "lem"]))}
+    if draw(st.integers(0, 2)) == 2:
+        return options | {"faithful": True, "interval_s": draw(st.sampled_from([1, 5, 30]))}
+    options["backfill"], options["persistence"] = draw(st.booleans()), draw(st.booleans())
+    return options | {"interval_s": draw(st.sampled_from([0, 0.25, 3, 30]))}
+
+
+@examples(200)
+@given(st.data(), workloads(), localities(), MACHINES, st.booleans())
+def test_locality(
+    data: st.DataObject, workload: Workload, options: dict[str, Any], events: Events, assumed: bool
+) -> None:
+    """Files that do not fit beside each other, and jobs that outlive what was assumed for them."""
+    hosts = [{"node": str(i // 4), "memory_gb": "16", "fs_bw_gbps": "2"} for i in range(N_PROCS)]
+    files = st.sampled_from([("a", 4), ("b", 8), ("c", 12), ("d", 15), ("", 0)])
+    for job in workload.jobs:
+        job["res"] = (job["res"] + 1) // 2
+        name, size_gb = data.draw(files)
+        if name:
+            job |= {"input_file": name, "input_size_gb": size_gb}
+        job["walltime"] += 8
+        if assumed:
+            del job["walltime"]
+    options["assume_walltime"] = 2
+    config = {"dynamic-jobs-enabled": True}
+    run = run_policy("locality", workload, N_PROCS, config=config, machine_events=events, hosts=hosts, **options)
+    assert not run.deadlocked
+    over = {e.COMPLETED_SUCCESSFULLY, e.COMPLETED_WALLTIME_REACHED}
+    assert sum(job.final_state in over for job in run.jobs.values()) == len(workload.jobs)
+    assert run.n_messages <= 10 * len(workload.jobs) + len(events)
+
+
 @examples(200)
 @given(workloads(), redirections(), MACHINES)
 def test_redirection(workload: Workload, options: dict[str, Any], events: Events) -> None:
@@ -239,3 +273,17 @@ def test_who_waits_behind_a_suspended_job_that_waits_for_a_late_one_is_not_calle
         "w0!regular": 1006,
     }
     assert run.n_messages == 11
+
+
+@pytest.mark.parametrize("interval_s", [0.5, 30])
+def test_who_waits_for_the_memory_of_a_late_job_is_not_called_each_interval(interval_s: float) -> None:
+    hosts = [{"node": "n", "memory_gb": "16", "fs_bw_gbps": "0.5"}] * 4
+    jobs = (
+        Workload()
+        .job("late", n=2, s=10_000, input_file="e", input_size_gb=12)
+        .job("large", n=1, s=5, at=1, input_file="c", input_size_gb=8)
+    )
+    config = {"dynamic-jobs-enabled": True}
+    run = run_policy("locality", jobs, 4, config=config, hosts=hosts, assume_walltime=6, interval_s=interval_s)
+    assert run.jobs["dyn!w0.large.1"].started_at == 10_024
+    assert run.n_messages <= 20  # each time it is expected to take as long again
