@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pybatsched.core import events as e
@@ -48,6 +49,7 @@ class Locality(Policy):
             self._planner = Planner(self._nodes, options)
         self._waiters: dict[str, Waiter] = {}
         self._node_of: dict[str, Node] = {}  # of running jobs
+        self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of running jobs; some may be over
         self._refused: list[Decision] = []
         self._calls: list[float] = []  # asked for and not due yet
         self._totals = dict.fromkeys(("transfer_s", "load_wait_s", "reuses"), 0.0)
@@ -157,6 +159,8 @@ class Locality(Policy):
         """Refuse what was refused, start what may start, and ask for a call if one is needed."""
         refused, self._refused = self._refused, []
         yield from refused
+        if self._has_end_due(now):
+            return  # ends come before all else, and Batsim has not told this one yet
         for one in self._planner.starts(now):
             yield from self._start(one, now)
         self._calls = [at for at in self._calls if at > now + HALF_TICK]
@@ -165,11 +169,19 @@ class Locality(Policy):
             self._calls.append(wake_at)
             yield CallMeLater(wake_at, reason="a reserved start or the next pass")
 
+    def _has_end_due(self, now: float) -> bool:
+        """Tell whether a job reaches its walltime now: another message comes in this very instant. O(log n) a job."""
+        while self._due and self._due[0][1] not in self._node_of:
+            heappop(self._due)
+        return bool(self._due) and self._due[0][0] <= now + HALF_TICK
+
     def _start(self, one: Waiter, now: float) -> Iterator[Decision]:
         job, node = one.job, one.node
         assert node is not None
         del self._waiters[job.id]
         self._node_of[job.id] = node
+        if job.walltime is not None:
+            heappush(self._due, (round(now + job.walltime, 6), job.id))
         until = round(now + one.span_s, 6)
         found = Arrival(0.0, 0.0)
         if one.file:

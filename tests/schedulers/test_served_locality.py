@@ -1,0 +1,173 @@
+"""Locality as its users meet it: over a socket, beside the real Batsim, explained and replayed."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.located import DYNAMIC, Machine, Node, crowd, fates
+from support.patience import PATIENCE_OF_WORK_S
+from support.process import Peer, Server, run_cli
+from support.simulated import rows, same_jobs
+
+from pybatsched.cli import main
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
+
+MACHINE = Machine((Node(), Node(), Node(memory_gb=32), Node(8, 16, 0.25)))
+AREAS = '{"16": 100, "32": 60}'
+VARIANTS = [
+    (),
+    ("score=fcfs", "interval_s=0"),
+    ("score=eft", "backfill=true"),
+    ("score=leo", "persistence=true"),
+    ("score=lem", "backfill=true", "persistence=true", "interval_s=5"),
+    ("x1=2", "x2=0.5", "x3=1", "bigger_nodes=idle"),
+    ("score=lea", "bigger_nodes=area", f"areas={AREAS}", "backfill=true"),
+    ("score=lea", "faithful=true", "interval_s=5"),
+]
+
+
+def written(workload: Workload, folder: Path) -> list[str]:
+    """Write workload and platform down, and give the arguments that name them."""
+    content = {"nb_res": MACHINE.n_procs, "jobs": workload.jobs, "profiles": workload.profiles}
+    (folder / "w.json").write_text(json.dumps(content))
+    hosts = []
+    for index, properties in enumerate(MACHINE.hosts):
+        props = "".join(f'<prop id="{name}" value="{value}"/>' for name, value in properties.items())
+        hosts.append(f'<host id="c{index:02}" speed="1Gf">{props}</host>')
+    master = '<host id="master" speed="1Gf"><prop id="role" value="master"/></host>'
+    zone = f'<zone id="main" routing="Full">{master}{"".join(hosts)}</zone>'
+    text = "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+    (folder / "platform.xml").write_text(f'{text}<platform version="4.1">{zone}</platform>\n')
+    return ["-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--enable-dynamic-jobs"]
+
+
+def given(options: tuple[str, ...]) -> list[str]:
+    return [word for option in options for word in ("-o", option)]
+
+
+def values(options: tuple[str, ...]) -> dict[str, Any]:
+    """Read options as the command line does."""
+    found: dict[str, Any] = {}
+    for option in options:
+        name, text = option.split("=", 1)
+        found[name] = text if name in {"score", "bigger_nodes"} else json.loads(text)
+    return found
+
+
+def varied(seed: int, options: tuple[str, ...], n_jobs: int = 40) -> Workload:
+    """Draw a crowd; the sizes of some files take as long as 6.4 GB at 0.1 GB/s, or no whole number of seconds."""
+    workload = crowd(MACHINE, seed, n_jobs, whole="faithful=true" in options)
+    if "faithful=true" not in options:
+        dice = random.Random(seed)
+        sizes = {name: dice.choice([None, None, 3.2, 0.7]) for name in "abcdefgh"}
+        for job in workload.jobs:
+            size_gb = sizes.get(job.get("input_file", ""))
+            if size_gb is not None:
+                job["input_size_gb"] = size_gb
+    return workload
+
+
+def without_coincidences(workload: Workload, seed: int) -> Workload:
+    """Let every job come and end at an instant of its own: what happens in one instant, Batsim tells in any order."""
+    dice = random.Random(seed)
+    plain = Workload()
+    for job in workload.jobs:
+        run_s, at = (
+            round(time + dice.random(), 6) for time in (workload.profiles[job["profile"]]["delay"], job["subtime"])
+        )
+        fields = {
+            key: value for key, value in job.items() if key not in {"id", "subtime", "res", "profile", "walltime"}
+        }
+        if "history_node" in job:
+            at = 0.0
+        walltime = round(job["walltime"] + dice.random(), 6)
+        plain.job(job["id"], n=job["res"], s=run_s, at=at, walltime=walltime, **fields)
+    return plain
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
+def test_the_same_over_a_real_socket(options: tuple[str, ...]) -> None:
+    workload = varied(5, options)
+    with Server("--policy", "locality", *given(options)) as server, Peer(server.wait_ready()) as peer:
+        served = FakeBatsim(workload, MACHINE.n_procs, config=DYNAMIC, hosts=MACHINE.hosts).run(peer.ask)
+        assert server.finish() == 0
+    alone = run_policy("locality", workload, MACHINE.n_procs, hosts=MACHINE.hosts, config=DYNAMIC, **values(options))
+    assert fates(served, MACHINE) == fates(alone, MACHINE)
+    assert any(fate.load_s for fate in fates(alone, MACHINE).values())
+
+
+@pytest.mark.batsim
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
+def test_the_same_jobs_beside_the_real_batsim(options: tuple[str, ...], seed: int, tmp_path: Path) -> None:
+    args = written(without_coincidences(varied(seed, options, 60), seed), tmp_path)
+    with Server("--policy", "locality", *given(options)) as server:
+        command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
+        batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
+        assert server.finish() == 0
+    assert batsim.returncode == 0
+    mine = str(tmp_path / "mine")
+    assert main(["simulate", *args, "--policy", "locality", *given(options), "-e", mine, "--quiet"]) == 0
+    same_jobs(Path(f"{mine}_jobs.csv"), tmp_path / "theirs_jobs.csv")
+    assert any("kind=replace;extra_s=" in row["metadata"] for row in rows(tmp_path / "theirs_jobs.csv"))
+
+
+def test_a_run_is_explained_and_replayed(tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=4, s=50, walltime=100, input_file="f", input_size_gb=4)
+    jobs.job("b", n=8, s=50, walltime=100).job("c", n=4, s=5, at=3, walltime=20, input_file="f", input_size_gb=4)
+    args = [*written(jobs, tmp_path), "--policy", "locality", "-e", str(tmp_path / "run")]
+    done = run_cli("simulate", *args, "--journal", str(tmp_path / "run.pbj"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "node n0 has the best score; 8 s until its file is there" in explained(tmp_path, "a")
+    assert "node n3 has the best score; 0 s until its file is there" in explained(tmp_path, "b")
+    assert run_cli("replay", str(tmp_path / "run.pbj")).returncode == 0
+    (row,) = (row for row in rows(tmp_path / "run_jobs.csv") if "parent=w0!a" in row["metadata"])
+    assert row["metadata"].endswith("extra_s=8;load_s=8;load_wait_s=0;reused=0;input=file f on node n0")
+
+
+def explained(folder: Path, name: str) -> str:
+    return run_cli("explain", str(folder / "run.pbj"), f"w0!{name}").stdout
+
+
+def test_options_by_the_command_line_of_the_simulation(tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=4, s=50, walltime=100, input_file="f", input_size_gb=4)
+    jobs.job("b", n=4, s=5, walltime=20, input_file="f", input_size_gb=4)
+    args = [*written(jobs, tmp_path), "--policy", "locality", "-e", str(tmp_path / "run")]
+    for score, start in (("eft", 0.0), ("lea", 58.0)):
+        assert run_cli("simulate", *args, "--sched-cfg", json.dumps({"score": score})).returncode == 0
+        (found,) = (
+            row
+            for row in rows(tmp_path / "run_jobs.csv")
+            if "w0!b" in (row["metadata"] + f"w0!{row['job_id']}") and row["final_state"] != "REJECTED"
+        )
+        assert float(found["starting_time"]) == start
+
+
+@pytest.mark.parametrize("options", [{"score": "fcfs"}, {"interval_s": 0}, {"faithful": True, "interval_s": 1}])
+def test_a_job_that_reaches_its_walltime_now_ends_before_anything_is_planned(options: dict[str, Any]) -> None:
+    """Batsim may tell the call for the next start first, and in the same instant that the job before is over."""
+    engine = Session(plan_for("locality", **options), checked=True).engine
+    hosts = tuple(e.Resource(i, f"c{i}", "idle", {"node": "n"}) for i in range(4))
+    profiles = {"w0": {"d": {"type": "delay", "delay": 20}}}
+    engine.step(0.0, [e.SimulationBegins(4, config=DYNAMIC, compute_resources=hosts, profiles=profiles, timestamp=0.0)])
+    coming = []
+    for name, n in (("a", 3), ("b", 4)):
+        job = {"id": f"w0!{name}", "subtime": 1.0, "res": n, "profile": "d", "walltime": 9}
+        coming.append(e.JobSubmitted(f"w0!{name}", job, timestamp=1.0))
+    engine.step(1.0, coming)
+    engine.step(2.0, [e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=2.0)])
+    (running,) = (job for job in engine.jobs.alive.values() if job.procs is not None)
+    assert running.id == "w0!a"
+    over_at = running.expected_end_at
+    assert not engine.step(over_at, [e.RequestedCall(timestamp=over_at)]).decisions
+    ended = e.JobCompleted("w0!a", e.COMPLETED_WALLTIME_REACHED, -1, "0-2", timestamp=over_at)
+    (start,) = engine.step(over_at, [ended]).decisions
+    assert isinstance(start, d.ExecuteJob)
