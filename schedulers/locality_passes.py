@@ -139,7 +139,12 @@ class Planner:
         options = self._options
         drafts = {
             memory: Draft(
-                group, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
+                group,
+                now,
+                persistent=options.persistence,
+                backfill=options.backfill,
+                crowded=self._is_crowded,
+                knows_files=self._is_crowded or not self._rule.is_fcfs,
             )
             for memory, group in self._nodes.by_class.items()
         }

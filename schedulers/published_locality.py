@@ -76,9 +76,8 @@ class PublishedDraft(Draft):
     def _note(self, stays: list[Stay], stay: Stay) -> None:
         stays.append(stay)
 
-    def _worn_at(self, index: int, n: int, at: float) -> float:
-        worn = super()._worn_at(index, n, at)
-        return worn if worn == math.inf else int(worn)
+    def _worn_at(self, index: int, n: int, at: float, idle_gb: float) -> float:
+        return at if at == math.inf else int(super()._worn_at(index, n, at, idle_gb))
 
 
 class PublishedProgram:
