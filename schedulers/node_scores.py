@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pybatsched_schedulers.input_files import Stay
-from pybatsched_schedulers.node_board import Row, nth_time
+from pybatsched_schedulers.node_board import EVER, Row, nth_time
 
 if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
@@ -100,35 +100,46 @@ class Draft:
     def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:
         """Find the node with the least score; with `only_now` among those where the job can start at once."""
         if weights.copies or not self._board.has_one_bandwidth:
-            return self._best_of(range(len(self.nodes)), one, weights, None, only_now=only_now)
+            return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
         best = self._best_by_rows(one, weights, only_now=only_now)
         # A node that holds the file scores no worse than it would without it, nor does one with a hole: the rows, which
         # count neither, can be too high for these, never too low.
         if self._holes:
-            holes = [index for index in self._holes if self._has_hole(index, one)]
+            holes = [(EVER, index) for index in self._holes if self._has_hole(index, one)]
             best = self._best_of(holes, one, weights, best, only_now=only_now)
         if weights.load or weights.evict:
-            times, bound = self._times_of(one.n_cores).values, math.inf if best is None else best.score
-            near = [index for index in self._holders(one.file) if times[index] <= bound]
-            best = self._best_of(near, one, weights, best, only_now=only_now)
+            times = self._times_of(one.n_cores).values
+            soonest_first = sorted([(times[index], index) for index in self._holders(one.file)])
+            best = self._best_of(soonest_first, one, weights, best, only_now=only_now)
         return best
 
     def offer(self, index: int, one: Waiter, weights: Weights) -> Offer | None:
         """Look at one node; None if it never has cores and memory enough."""
-        return self._best_of((index,), one, weights, None, only_now=False)
+        return self._best_of(((EVER, index),), one, weights, None, only_now=False)
 
     def _best_of(
-        self, indices: Iterable[int], one: Waiter, weights: Weights, best: Offer | None, *, only_now: bool
+        self,
+        candidates: Iterable[tuple[float, int]],
+        one: Waiter,
+        weights: Weights,
+        best: Offer | None,
+        *,
+        only_now: bool,
     ) -> Offer | None:
-        """Look at some nodes singly, to beat the best so far."""
-        for index in indices:
+        """Look at some nodes singly, to beat the best so far: each with a time before which it offers nothing."""
+        for soonest, index in candidates:
+            if best is not None and soonest > best.score:
+                break  # no score is less than its EAT, and those that follow come later still
             at = self._earliest(index, one)
-            if at == math.inf or (only_now and at > self.now) or (best is not None and at > best.score):
-                continue  # no score is less than its EAT
+            if at == math.inf or (only_now and at > self.now):
+                continue
             offer = Offer(self.score(index, one, at, weights), index, at)
             if best is None or offer < best:
                 best = offer
         return best
+
+    def _everywhere(self) -> list[tuple[float, int]]:
+        return [(EVER, index) for index in range(len(self.nodes))]
 
     def _best_by_rows(self, one: Waiter, weights: Weights, *, only_now: bool) -> Offer | None:
         """Find the best node by the rows, which know of no job's own file."""
@@ -146,7 +157,7 @@ class Draft:
             if soonest <= now:
                 best = min(best, Offer(now + load_s, first, now))
         if (only_now and best.at > now) or not self._has_room(best.nth, one, best.at):
-            return self._best_of(range(len(self.nodes)), one, weights, None, only_now=only_now)
+            return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
         return best
 
     # --- scores -----------------------------------------------------------------------------------------------
