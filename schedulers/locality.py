@@ -77,6 +77,8 @@ class Locality(Policy):
 
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
         """Look again at the next pass."""
+        for node in self._nodes:
+            node.has_changed = True
         self._planner.changed()
 
     def on_notify(self, event: e.Notify, now: float) -> None:  # noqa: ARG002

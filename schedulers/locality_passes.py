@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.errors import InputError
+from pybatsched_schedulers.node_board import Board
 from pybatsched_schedulers.node_scores import FCFS, Draft, Offer, Waiter
 
 if TYPE_CHECKING:
@@ -68,11 +69,13 @@ class Planner:
         self._options = options
         self._rule = options.rule()
         self._areas = Areas(options.areas, nodes) if options.areas is not None else None
+        self._boards: dict[float, Board] = {}
         self._place_in_class = {node.index: i for group in nodes.by_class.values() for i, node in enumerate(group)}
         self._waiting: dict[str, Waiter] = {}
         self._history: list[Waiter] = []  # newcomers that ran already when the simulation began
         self._last_pass_at = -math.inf
         self._is_stale = False  # something happened since the last pass
+        self._placed: list[Waiter] = []  # those who have a place
         self._next_at = math.inf  # the first reserved start
         self._is_crowded = False
         self.n_passes = 0
@@ -103,7 +106,9 @@ class Planner:
 
     def withdraw(self, one: Waiter) -> None:
         """Let a waiting job go."""
-        self._waiting.pop(one.job.id, None)
+        del self._waiting[one.job.id]
+        if one.node is not None:
+            self._placed.remove(one)
 
     # --- what to do -------------------------------------------------------------------------------------------
 
@@ -123,7 +128,11 @@ class Planner:
     def _start_reserved(self, now: float) -> Iterator[Waiter]:
         if self._next_at > now + HALF_TICK:
             return
-        for one in [one for one in self.waiting() if one.at <= now + HALF_TICK]:
+        due = [one for one in self._placed if one.at <= now + HALF_TICK]
+        due.sort(key=lambda one: one.job.seq)  # who came first loads a file that several need
+        self._placed = [one for one in self._placed if one.at > now + HALF_TICK]
+        self._next_at = min((one.at for one in self._placed), default=math.inf)
+        for one in due:
             node = one.node
             assert node is not None
             has_room = not one.size_gb or node.files.fits(one.file, one.size_gb)
@@ -131,39 +140,33 @@ class Planner:
                 one.forget_place()  # a core went away, or a job outlived the time assumed for it
                 self._is_stale = True
                 continue
-            self.withdraw(one)
+            del self._waiting[one.job.id]
             if self._areas is not None:
                 self._areas.start(one, node.memory_gb)
             yield one
-        self._next_at = min((one.at for one in self.waiting()), default=math.inf)
 
     # --- the pass ---------------------------------------------------------------------------------------------
 
     def _pass(self, now: float) -> None:
         self.n_passes += 1
         self._last_pass_at, self._is_stale, self._next_at = now, False, math.inf
-        options = self._options
-        drafts = {
-            memory: Draft(
-                group, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
-            )
-            for memory, group in self._nodes.by_class.items()
-        }
+        drafts = self._drafts(now)
         for draft in drafts.values():
             draft.peers = list(drafts.values())
         busy = {node.index for node in self._nodes if node.runs}
         if self._areas is not None:
             self._areas.begin()
-        queue = self.waiting()
-        for one in queue:
+        for one in self._placed:
             one.forget_place()
+        self._placed = []
+        queue = self.waiting()
         busy.update(self._place_history(drafts, now))
         if self._options.bigger_nodes == "idle":
             queue.sort(key=lambda one: -one.memory_class)
         for one in queue:
             if one.node is not None:
                 continue
-            if not any(draft.n_idle or draft.has_holes for draft in drafts.values()):
+            if all(draft.is_full for draft in drafts.values()):
                 break
             found = self._choose(one, drafts, some_idle=len(busy) < len(self._nodes))
             if found is None:
@@ -193,7 +196,26 @@ class Planner:
         self.n_placements += 1
         if self._areas is not None:
             self._areas.draft(one, draft.nodes[offer.nth].memory_gb)
+        self._placed.append(one)
         self._next_at = min(self._next_at, one.at)
+
+    def _drafts(self, now: float) -> dict[float, Draft]:
+        """Begin a plan for each class of memory."""
+        knows_files = self._is_crowded or not self._rule.is_fcfs
+        for memory, group in self._nodes.by_class.items():
+            if memory not in self._boards or self._boards[memory].knows_files != knows_files:
+                self._boards[memory] = Board(group, knows_files=knows_files)
+            self._boards[memory].refresh(now)
+        return {
+            memory: Draft(
+                board,
+                now,
+                persistent=self._options.persistence,
+                backfill=self._options.backfill,
+                crowded=self._is_crowded,
+            )
+            for memory, board in self._boards.items()
+        }
 
     def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
         """Find a node for a job among those it may use."""
@@ -201,11 +223,9 @@ class Planner:
 
         def best(memory: float, *, only_now: bool = False) -> tuple[Node, Offer] | None:
             draft = drafts[memory]
-            if not draft.n_idle:
-                if not draft.has_holes:
-                    return None
-                only_now = True
-            offer = draft.best(one, weights, only_now=only_now)
+            if draft.is_full:
+                return None
+            offer = draft.best(one, weights, only_now=only_now or not draft.n_idle)
             return None if offer is None else (draft.nodes[offer.nth], offer)
 
         own = best(one.memory_class)

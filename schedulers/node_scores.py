@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pybatsched_schedulers.input_files import Stay
+from pybatsched_schedulers.node_board import EVER, Row, nth_time
 
 if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
+    from pybatsched_schedulers.node_board import Board
     from pybatsched_schedulers.nodes import Node
 
 
@@ -68,97 +70,98 @@ class Offer(NamedTuple):
 
 
 class Draft:
-    """A plan for some nodes, made at one instant; jobs are put into it one by one.
+    """A plan on top of a board, made at one instant; jobs are put into it one by one.
 
-    It knows the available times of all cores, and the stays of files that are known or planned. For each number of
-    cores c that is asked for it keeps the c-th available times of all nodes in one list, so that finding the best node
-    is a `min` and an `index`; only nodes that hold the job's file are looked at singly. O(nodes) for an offer, and
+    Nodes that do not hold a job's file are all scored alike, so that the least number of a row tells the best of them;
+    only those that hold it are looked at singly. O(log nodes + nodes that hold the file) for an offer, and
     O(cores + sizes asked for * files on the node) for a placement.
     """
 
     def __init__(
-        self,
-        nodes: Sequence[Node],
-        now: float,
-        *,
-        persistent: bool = False,
-        backfill: bool = False,
-        crowded: bool = True,
+        self, board: Board, now: float, *, persistent: bool = False, backfill: bool = False, crowded: bool = True
     ) -> None:
         """`crowded` tells that files may not fit beside each other; without it nobody looks at the memory."""
-        self.nodes = nodes
         self.now = now
+        self.nodes = board.nodes
+        self._board = board
         self.peers: Sequence[Draft] = (self,)  # the plans for all nodes of the machine, this one among them
         self._persistent = persistent
         self._crowded = crowded
-        speeds = {node.bandwidth for node in nodes}
-        self._bandwidth = speeds.pop() if len(speeds) == 1 else None  # None: not the same for all
-        self._cores = [node.times(now) for node in nodes]
-        self.n_idle = sum(bisect_right(cores, now) for cores in self._cores)
-        self._times: dict[int, list[float]] = {}
-        self._worn: dict[int, list[float]] = {}  # EAT + x2 * EVICT, of nodes that do not hold the job's file
+        self._cores = board.cores.copy()
+        self._stays = board.stays.copy()  # a node's own copy is made when it is changed
+        self._planned: dict[str, set[int]] = {}  # nodes to which files will come
+        self._times: dict[int, Row] = {}
+        self._worn: dict[int, Row] = {}
         self._evict_weight = 0.0
         self._holes: dict[int, list[float]] | None = {} if backfill else None
-        self._stays: list[dict[str, list[Stay]]] = []
-        self._sizes: dict[str, float] = {}
-        self._holders: dict[str, set[int]] = {}
-        self._read_files()
-
-    def _read_files(self) -> None:
-        self._stays = []
-        for index, node in enumerate(self.nodes):
-            stays: dict[str, list[Stay]] = {}
-            for name, size_gb, stay in node.stays(self.now):
-                stays[name] = [stay]
-                self._sizes[name] = size_gb
-                self._holders.setdefault(name, set()).add(index)
-            self._stays.append(stays)
+        self.n_idle = sum(bisect_right(cores, now) for cores in self._cores)
 
     # --- offers -----------------------------------------------------------------------------------------------
 
     def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:
         """Find the node with the least score; with `only_now` among those where the job can start at once."""
-        self._weigh(weights)
-        if weights.copies or self._bandwidth is None:
-            return self._best_of(range(len(self.nodes)), one, weights, None, only_now=only_now)
-        best = None
-        crowded: list[int] = []  # nodes whose cores are free earlier than their memory
-        while True:
-            plain = self._best_plain(one, weights, crowded, only_now=only_now)
-            if plain is None or self._has_room(plain.nth, one, plain.at):
-                break
-            crowded.append(plain.nth)
-        if plain is not None:
-            best = plain
-        if crowded:
-            best = self._best_of(crowded, one, weights, best, only_now=only_now)
-        # A node that holds the file scores no worse than it would without it, nor does one with a hole: `plain`, which
-        # counts neither, can be too high for these, never too low.
+        if weights.copies or not self._board.has_one_bandwidth:
+            return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
+        best = self._best_by_rows(one, weights, only_now=only_now)
+        # A node that holds the file scores no worse than it would without it, nor does one with a hole: the rows, which
+        # count neither, can be too high for these, never too low.
         if self._holes:
-            holes = [index for index in self._holes if self._has_hole(index, one)]
+            holes = [(EVER, index) for index in self._holes if self._has_hole(index, one)]
             best = self._best_of(holes, one, weights, best, only_now=only_now)
-        if (weights.load or weights.evict) and one.file in self._holders:
-            times, bound = self._times_of(one.n_cores), math.inf if best is None else best.score
-            near = [index for index in self._holders[one.file] if times[index] <= bound]
-            best = self._best_of(near, one, weights, best, only_now=only_now)
+        if weights.load or weights.evict:
+            times = self._times_of(one.n_cores).values
+            soonest_first = sorted([(times[index], index) for index in self._holders(one.file)])
+            best = self._best_of(soonest_first, one, weights, best, only_now=only_now)
         return best
 
+    def offer(self, index: int, one: Waiter, weights: Weights) -> Offer | None:
+        """Look at one node; None if it never has cores and memory enough."""
+        return self._best_of(((EVER, index),), one, weights, None, only_now=False)
+
     def _best_of(
-        self, indices: Iterable[int], one: Waiter, weights: Weights, best: Offer | None, *, only_now: bool
+        self,
+        candidates: Iterable[tuple[float, int]],
+        one: Waiter,
+        weights: Weights,
+        best: Offer | None,
+        *,
+        only_now: bool,
     ) -> Offer | None:
-        """Look at some nodes singly, to beat the best so far."""
-        for index in indices:
+        """Look at some nodes singly, to beat the best so far: each with a time before which it offers nothing."""
+        for soonest, index in candidates:
+            if best is not None and soonest > best.score:
+                break  # no score is less than its EAT, and those that follow come later still
             at = self._earliest(index, one)
-            if at == math.inf or (only_now and at > self.now) or (best is not None and at > best.score):
-                continue  # no score is less than its EAT
+            if at == math.inf or (only_now and at > self.now):
+                continue
             offer = Offer(self.score(index, one, at, weights), index, at)
             if best is None or offer < best:
                 best = offer
         return best
 
-    def offer(self, index: int, one: Waiter, weights: Weights) -> Offer | None:
-        """Look at one node; None if it never has cores and memory enough."""
-        return self._best_of((index,), one, weights, None, only_now=False)
+    def _everywhere(self) -> list[tuple[float, int]]:
+        return [(EVER, index) for index in range(len(self.nodes))]
+
+    def _best_by_rows(self, one: Waiter, weights: Weights, *, only_now: bool) -> Offer | None:
+        """Find the best node by the rows, which know of no job's own file."""
+        now, times, load_s = self.now, self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
+        if only_now and times.least()[0] > now:
+            return None
+        scores = self._worn_of(one.n_cores, weights.evict) if weights.evict else times
+        least, index = scores.least()
+        if least == math.inf:
+            return None
+        at = max(times.values[index], now)
+        best = Offer(max(least, now) + weights.load * load_s, index, at)
+        if weights.is_eager:
+            soonest, first = times.least()
+            if soonest <= now:
+                best = min(best, Offer(now + load_s, first, now))
+        if (only_now and best.at > now) or not self._has_room(best.nth, one, best.at):
+            return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
+        return best
+
+    # --- scores -----------------------------------------------------------------------------------------------
 
     def score(self, index: int, one: Waiter, at: float, weights: Weights) -> float:
         """Give the score of a node for a job that could start there at an instant."""
@@ -179,12 +182,8 @@ class Draft:
         return least_s
 
     def evict_s(self, index: int, one: Waiter, at: float) -> float:
-        """Give the time to load again what the job would push out: its share of what nobody needs any more (EVICT)."""
-        node = self.nodes[index]
-        idle_gb = sum(
-            self._sizes[name] for name, stays in self._stays[index].items() if name != one.file and stays[-1].end <= at
-        )
-        return one.n_cores / node.n_cores * idle_gb / node.bandwidth if idle_gb and node.bandwidth else 0.0
+        """Give the time to load again what the job would push out on a node at an instant (EVICT)."""
+        return self._board.evict_s(index, one.n_cores, at, self._stays[index], one.file)
 
     def _copies(self, index: int, one: Waiter, at: float) -> int:
         """Count the other nodes that hold a job's file at an instant (COPIES)."""
@@ -194,38 +193,24 @@ class Draft:
         """Count the nodes that hold a file at an instant, but for one."""
         return sum(
             index != but and any(self._covers(stay, at) for stay in self._stays[index][file])
-            for index in self._holders.get(file, ())
+            for index in self._holders(file)
         )
 
     def _covers(self, stay: Stay, at: float) -> bool:
         """Tell whether a file is on a node at an instant; a persistent node is expected to keep it."""
         return stay.begin <= at and (self._persistent or at <= stay.end)
 
-    def _best_plain(self, one: Waiter, weights: Weights, but: Sequence[int], *, only_now: bool) -> Offer | None:
-        """Find the best node by the rows, which know of no job's own file, leaving out some. O(nodes)."""
-        times, load_s = self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
-        row = self._worn_of(one.n_cores) if weights.evict else times
-        if only_now:
-            row = [score if at <= self.now else math.inf for score, at in zip(row, times, strict=True)]
-        if but:
-            row = row.copy()
-            for index in but:
-                row[index] = math.inf
-        least = min(row)
-        if least == math.inf:
-            return None
-        index = row.index(least)
-        plain = Offer(least + weights.load * load_s, index, times[index])
-        if weights.is_eager and (first := first_at(times, self.now, but)) is not None:
-            return min(plain, Offer(self.now + load_s, first, self.now))
-        return plain
+    def _holders(self, file: str) -> Iterable[int]:
+        """Give the nodes that hold a file, or will."""
+        present, planned = self._board.holders.get(file, ()), self._planned.get(file)
+        return planned.union(present) if planned else present
 
     # --- when there are cores and memory enough ---------------------------------------------------------------
 
     def _earliest(self, index: int, one: Waiter) -> float:
         if self._holes and self._has_hole(index, one) and self._has_room(index, one, self.now):
             return self.now
-        at = self._times_of(one.n_cores)[index]
+        at = max(nth_time(self._cores[index], one.n_cores), self.now)
         if at < math.inf and not self._has_room(index, one, at):
             for later in sorted({stay.end for stays in self._stays[index].values() for stay in stays}):
                 if later > at and self._has_room(index, one, later):
@@ -248,19 +233,19 @@ class Draft:
         if not self._crowded or not one.size_gb:
             return True
         left_gb, until = self.nodes[index].memory_gb - one.size_gb, at + one.span_s
-        others = [
-            (self._sizes[name], stay)
+        begins = [
+            stay.begin
             for name, stays in self._stays[index].items()
             if name != one.file
             for stay in stays
-            if stay.begin < until and stay.end > at
+            if at < stay.begin < until
         ]
-        moments = [at, *(stay.begin for _, stay in others if stay.begin > at)]
-        return all(self._gb_at(index, one.file, moment) <= left_gb for moment in moments)
+        return all(self._in_use_gb(index, one.file, moment) <= left_gb for moment in (at, *begins))
 
-    def _gb_at(self, index: int, but: str, at: float) -> float:
-        return sum(
-            self._sizes[name]
+    def _in_use_gb(self, index: int, but: str, at: float) -> float:
+        sizes = self._board.sizes
+        return math.fsum(
+            sizes[name]
             for name, stays in self._stays[index].items()
             if name != but and any(stay.begin <= at < stay.end for stay in stays)
         )
@@ -269,19 +254,25 @@ class Draft:
 
     def place(self, one: Waiter, offer: Offer) -> None:
         """Give a job the place it was offered: the cores that are available first, until its walltime ends."""
-        index, at, n = offer.nth, offer.at, one.n_cores
-        load_s = self.load_s(index, one, at)
-        one.node, one.at = self.nodes[index], at
+        _, index, at = offer
         until = round(at + one.span_s, 6)
-        self._take(index, n, at, until)
-        if one.file:
-            self._sizes[one.file] = one.size_gb
-            self._holders.setdefault(one.file, set()).add(index)
-            self._note(self._stays[index].setdefault(one.file, []), Stay(at, round(at + load_s, 6), until))
+        one.node, one.at = self.nodes[index], at
+        if one.file and self._board.knows_files:
+            self._expect(index, one, Stay(at, round(at + self.load_s(index, one, at), 6), until))
+        self._take(index, one.n_cores, at, until)
         self._renew(index)
 
+    def _expect(self, index: int, one: Waiter, stay: Stay) -> None:
+        """Note a stay that is planned."""
+        mine = self._stays[index]
+        if mine is self._board.stays[index]:
+            mine = self._stays[index] = {name: stays.copy() for name, stays in mine.items()}
+        self._note(mine.setdefault(one.file, []), stay)
+        self._board.sizes[one.file] = one.size_gb
+        self._planned.setdefault(one.file, set()).add(index)
+
     def _note(self, stays: list[Stay], stay: Stay) -> None:
-        """Note a planned stay of a file; the last one of all tells when its last planned use ends."""
+        """Put a stay among others of its file; the last one tells when the last planned use ends."""
         insort(stays, stay, key=lambda known: known.end)
 
     def _take(self, index: int, n: int, at: float, until: float) -> None:
@@ -308,52 +299,45 @@ class Draft:
         self._cores[index] = rest
 
     @property
-    def has_holes(self) -> bool:
-        """Whether some cores are idle now and reserved for later."""
-        return bool(self._holes)
+    def is_full(self) -> bool:
+        """Whether every core has a job or a reservation, and none is idle until a reservation that may be used."""
+        return not self.n_idle and not self._holes
 
     # --- rows -------------------------------------------------------------------------------------------------
 
-    def _weigh(self, weights: Weights) -> None:
-        if weights.evict and weights.evict != self._evict_weight:
-            self._evict_weight = weights.evict
-            self._worn.clear()
-
-    def _times_of(self, n: int) -> list[float]:
+    def _times_of(self, n: int) -> Row:
         row = self._times.get(n)
         if row is None:
-            row = self._times[n] = [cores[n - 1] if len(cores) >= n else math.inf for cores in self._cores]
+            row = Row(self._board.times(n))
+            for index in self._changed():
+                row.put(index, nth_time(self._cores[index], n))
+            self._times[n] = row
         return row
 
-    def _worn_of(self, n: int) -> list[float]:
+    def _worn_of(self, n: int, weight: float) -> Row:
+        if weight != self._evict_weight:
+            self._evict_weight = weight
+            self._worn.clear()
         row = self._worn.get(n)
         if row is None:
-            row = self._worn[n] = [self._worn_at(index, n, at) for index, at in enumerate(self._times_of(n))]
+            row, times = Row(self._board.worn(n, weight)), self._times_of(n).values
+            for index in self._changed():
+                row.put(index, self._worn_at(index, n, times[index]))
+            self._worn[n] = row
         return row
 
     def _worn_at(self, index: int, n: int, at: float) -> float:
-        idle_gb = sum(self._sizes[name] for name, stays in self._stays[index].items() if stays[-1].end <= at)
-        node = self.nodes[index]
-        if not idle_gb or not node.bandwidth or at == math.inf:
-            return at
-        return at + self._evict_weight * (n / node.n_cores * idle_gb / node.bandwidth)
+        return self._board.worn_at(index, n, at, self._stays[index], self._evict_weight)
+
+    def _changed(self) -> list[int]:
+        """Give the nodes on which somebody has been placed. O(nodes)."""
+        board = self._board.cores
+        return [index for index, cores in enumerate(self._cores) if cores is not board[index]]
 
     def _renew(self, index: int) -> None:
         """Bring the rows up to date for a node that has changed."""
         cores = self._cores[index]
         for n, row in self._times.items():
-            row[index] = cores[n - 1] if len(cores) >= n else math.inf
+            row.put(index, nth_time(cores, n))
         for n, row in self._worn.items():
-            row[index] = self._worn_at(index, n, self._times[n][index])
-
-
-def first_at(times: list[float], now: float, but: Container[int] = ()) -> int | None:
-    """Find the first node that is available now, leaving out some."""
-    index = -1
-    try:
-        while True:
-            index = times.index(now, index + 1)
-            if index not in but:
-                return index
-    except ValueError:
-        return None
+            row.put(index, self._worn_at(index, n, self._times[n].values[index]))

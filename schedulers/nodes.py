@@ -46,6 +46,7 @@ class Node:
         self.whole_seconds = False
         self.files = FilesOnNode(memory_gb, persistent=False)
         self.runs: dict[str, Run] = {}
+        self.has_changed = True  # for those who keep a copy, and set it back
         self._ends: list[float] = []  # of each core that has a job, ascending
 
     def load_s(self, size_gb: float) -> float:
@@ -67,20 +68,27 @@ class Node:
 
     def start(self, job: Job, n_cores: int, now: float, until: float, file: str) -> None:
         """Note that a job runs here now. O(cores)."""
+        self.has_changed = True
         self.runs[job.id] = Run(n_cores, now, until, file)
         self._ends.extend([until] * n_cores)
         self._ends.sort()
 
     def end(self, job: Job, now: float) -> None:
         """Note that a job is over. O(cores)."""
+        self.has_changed = True
         run = self.runs.pop(job.id)
         place = bisect_left(self._ends, run.until)
         del self._ends[place : place + run.n_cores]
         if run.file:
             self.files.leave(run.file, now)
 
+    @property
+    def first_end(self) -> float:
+        """The instant to which the first of the running jobs is planned."""
+        return self._ends[0] if self._ends else math.inf
+
     def times(self, now: float) -> list[float]:
-        """Give the instant from which each core is available, ascending; infinity for absent ones. O(cores).
+        """Give the instant from which each core is available, in order: idle ones ever, absent ones never. O(cores).
 
         A job that has outlived the time that was assumed for it is expected to take as long again.
         """
@@ -88,9 +96,9 @@ class Node:
             self._expect_longer(now)
         n_idle = self.n_cores - len(self._ends)
         if not self.partition.away:
-            return [now] * n_idle + self._ends
+            return [-math.inf] * n_idle + self._ends
         n_free = len(self.free_cores())
-        return [now] * n_free + self._ends + [math.inf] * (n_idle - n_free)
+        return [-math.inf] * n_free + self._ends + [math.inf] * (n_idle - n_free)
 
     def stays(self, now: float) -> Iterator[tuple[str, float, Stay]]:
         """Give name, size and present stay of every file that is here, until the last of its users is over. O(jobs).

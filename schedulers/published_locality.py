@@ -8,52 +8,56 @@ not from the start of the job. docs/policies.md tells all of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pybatsched.core.instants import HALF_TICK
 from pybatsched_schedulers.input_files import Stay
-from pybatsched_schedulers.node_scores import EFT, FCFS, Draft, Offer, Waiter, Weights, first_at
+from pybatsched_schedulers.node_board import Board
+from pybatsched_schedulers.node_scores import EFT, FCFS, Draft, Offer, Waiter, Weights
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.locality_options import Rule
-    from pybatsched_schedulers.nodes import Node, Nodes
+    from pybatsched_schedulers.nodes import Nodes
 
 
 class PublishedDraft(Draft):
     """A plan as the program makes it: scores are whole numbers, and files are judged by their first interval."""
 
-    def __init__(self, nodes: Sequence[Node], now: float, cores: list[list[float]] | None = None) -> None:
-        """`cores` are the available times that an earlier plan has left; without them they are read anew."""
-        super().__init__(nodes, now, crowded=False)
-        if cores is not None:
-            self._cores = [[max(at, now) for at in times] for times in cores]
-            self.n_idle = sum(at <= now for times in self._cores for at in times)
+    def __init__(self, board: Board, now: float, cores: list[list[float]] | None = None) -> None:
+        """`cores` are available times that an earlier plan has left, if they are to be used instead of real ones."""
+        super().__init__(board, now, crowded=False)
+        self._cores = [[max(at, now) for at in times] for times in (self._cores if cores is None else cores)]
+        self.n_idle = sum(at <= now for times in self._cores for at in times)
 
     @property
     def cores(self) -> list[list[float]]:
-        """The available times of all cores, as a later plan finds them."""
+        """The available times of all cores, as a later plan may find them."""
         return self._cores
 
     def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:  # noqa: ARG002
         """Find the node with the least score. From the first one on where it could start at once, LEO is EFT."""
-        self._weigh(weights)
-        times, load_s = self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
-        row = self._worn_of(one.n_cores) if weights.evict else times
+        times, load_s = self._times_of(one.n_cores).values, self.nodes[0].load_s(one.size_gb)
         if weights == FCFS:
-            return _least(row, times, 0.0)
-        holders = self._holders.get(one.file, ())
-        eager_from = first_at(times, self.now) if weights.is_eager else None
+            at, index = self._times_of(one.n_cores).least()
+            return None if at == math.inf else Offer(at, index, at)
+        row = self._worn_of(one.n_cores, weights.evict).values if weights.evict else times
+        holders = self._holders(one.file)
+        eager_from = times.index(self.now) if weights.is_eager and self.now in times else None
         if eager_from is not None:
             row = row[:eager_from] + [at + (EFT.load - weights.load) * load_s for at in times[eager_from:]]
-        elif holders:
+        else:
             row = row.copy()
         for index in holders:  # the rows know nothing of files that are there
             row[index] = math.inf
-        best = _least(row, times, weights.load * load_s)
+        best = None
+        least = min(row)
+        if least < math.inf:
+            index = row.index(least)
+            best = Offer(least + weights.load * load_s, index, times[index])
         for index in holders:
             at = times[index]
-            if best is None or at <= best.score:  # no score is less than its EAT
+            if at < math.inf and (best is None or at <= best.score):  # no score is less than its EAT
                 own = EFT if eager_from is not None and index >= eager_from else weights
                 offer = Offer(self.score(index, one, at, own), index, at)
                 best = offer if best is None or offer < best else best
@@ -70,15 +74,15 @@ class PublishedDraft(Draft):
         """Give the time to load by the first interval that reaches to an instant, counted from the present."""
         for stay in self._stays[index].get(one.file, ()):
             if stay.begin <= at <= stay.end:
-                return 0.0 if stay.loaded <= at else stay.loaded - self.now
+                is_left = stay.end <= self.now  # just now, and the program takes it for loaded
+                return 0.0 if stay.loaded <= at or is_left else stay.loaded - self.now
         return self.nodes[index].load_s(one.size_gb)
 
     def _note(self, stays: list[Stay], stay: Stay) -> None:
         stays.append(stay)
 
     def _worn_at(self, index: int, n: int, at: float) -> float:
-        worn = super()._worn_at(index, n, at)
-        return worn if worn == math.inf else int(worn)
+        return at if at == math.inf else int(super()._worn_at(index, n, at))
 
 
 class PublishedProgram:
@@ -92,7 +96,8 @@ class PublishedProgram:
         self._new: dict[str, Waiter] = {}
         self._arrived: list[Waiter] = []  # since the last second
         self._has_ended = False
-        self._cores: list[list[float]] = []
+        self._board = Board(list(nodes))
+        self._cores: list[list[float]] | None = None  # available times, as the last pass has left them
         self._is_last = False  # no more jobs will come
         self._next_at = math.inf  # the first reserved start
         self.n_passes = 0
@@ -180,7 +185,7 @@ class PublishedProgram:
 
     def _place_history(self, jobs: list[Waiter]) -> None:
         """Put jobs that ran before the simulation began on their nodes, the first started first."""
-        draft = PublishedDraft(list(self._nodes), 0.0)
+        draft = self._draft(0.0)
         for one in sorted(jobs, key=lambda one: one.history[1] if one.history else 0.0):
             assert one.history is not None
             offer = draft.offer(one.history[0] % len(self._nodes), one, self._rule.weights(some_idle=True))
@@ -190,13 +195,17 @@ class PublishedProgram:
         self._cores = draft.cores
         self._look_ahead()
 
+    def _draft(self, now: float, cores: list[list[float]] | None = None) -> PublishedDraft:
+        self._board.refresh(now)
+        return PublishedDraft(self._board, now, cores)
+
     def _full_pass(self, now: float) -> None:
         for one in self._waiting.values():
             one.forget_place()
-        self._place(list(self._waiting.values()), PublishedDraft(list(self._nodes), now))
+        self._place(list(self._waiting.values()), self._draft(now))
 
     def _newcomers_pass(self, now: float) -> None:
-        self._place(list(self._new.values()), PublishedDraft(list(self._nodes), now, self._cores or None))
+        self._place(list(self._new.values()), self._draft(now, self._cores))
         self._waiting |= self._new
         self._new.clear()
 
@@ -215,12 +224,3 @@ class PublishedProgram:
             if offer.at <= draft.now:
                 busy.add(offer.nth)
         self._cores = draft.cores
-
-
-def _least(row: list[float], times: list[float], plus: float) -> Offer | None:
-    """Find the first of the least scores in a row, to all of which the same is to be added."""
-    least = min(row)
-    if least == math.inf:
-        return None
-    index = row.index(least)
-    return Offer(least + plus, index, times[index])

@@ -14,6 +14,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers.locality_options import LocalityOptions
+from pybatsched_schedulers.node_board import Board
 from pybatsched_schedulers.node_scores import Draft, Waiter
 from pybatsched_schedulers.nodes import Nodes
 
@@ -23,6 +24,12 @@ RACKHAM = Node(n_cores=20, memory_gb=128, bandwidth=0.1)
 def nodes_of(machine: Machine) -> Nodes:
     hosts = [e.Resource(i, f"h{i}", "idle", properties) for i, properties in enumerate(machine.hosts)]
     return Nodes.of(Cluster(IntervalSet.span(0, machine.n_procs), resources=hosts), LocalityOptions.model_validate({}))
+
+
+def draft_of(nodes: Nodes, now: float) -> Draft:
+    board = Board(list(nodes))
+    board.refresh(now)
+    return Draft(board, now)
 
 
 def job(name: str) -> Job:
@@ -62,7 +69,7 @@ def example(*, busy_b: float = 0.0, file_b: str = "") -> tuple[Draft, Waiter]:
     runs(nodes, 2, 20, 500, "F3", 20)
     if busy_b:
         runs(nodes, 1, 20, busy_b, file_b, 30 if file_b else 0)
-    return Draft(list(nodes), 0.0), waiter(10, 300, "F1", 10)
+    return draft_of(nodes, 0.0), waiter(10, 300, "F1", 10)
 
 
 def test_the_terms_of_the_worked_example() -> None:
@@ -164,7 +171,7 @@ def test_a_load_is_counted_from_the_start_and_by_the_best_stay() -> None:
     nodes = nodes_of(Machine((RACKHAM,)))
     nodes[0].files.arrive("f", 10, 100, 0, 400)
     nodes[0].start(job("a"), 10, 0, 400, "f")
-    draft, one = Draft(list(nodes), 30.0), waiter(15, 100, "f", 10)
+    draft, one = draft_of(nodes, 30.0), waiter(15, 100, "f", 10)
     assert [draft.load_s(0, one, at) for at in (30, 60, 100, 400, 401)] == [70, 40, 0, 0, 100]
     offer = draft.offer(0, one, LocalityOptions.model_validate({"score": "eft"}).rule().weights(some_idle=False))
     assert offer is not None
@@ -178,7 +185,7 @@ def test_an_idle_file_is_evicted_for_a_share_of_the_node() -> None:
     for file, size_gb in (("f", 4), ("g", 2)):
         nodes[0].files.arrive(file, size_gb, 0, 0, 10)
         nodes[0].files.leave(file, 10)
-    draft = Draft(list(nodes), 10.0)
+    draft = draft_of(nodes, 10.0)
     assert [draft.evict_s(0, waiter(n, 5, "h", 1), 10) for n in (1, 2, 4)] == [3, 6, 12]
     assert draft.evict_s(0, waiter(4, 5, "f", 4), 10) == 4  # its own file is not evicted
 
@@ -187,7 +194,7 @@ def test_of_equal_nodes_the_first_is_the_best() -> None:
     nodes = nodes_of(Machine((RACKHAM,) * 3))
     runs(nodes, 0, 20, 50)
     for score in ("fcfs", "eft", "lea", "leo", "lem"):
-        assert best(Draft(list(nodes), 0.0), waiter(1, 5, "f", 1), some_idle=True, score=score) == ("B", 0)
+        assert best(draft_of(nodes, 0.0), waiter(1, 5, "f", 1), some_idle=True, score=score) == ("B", 0)
 
 
 def test_copies_are_counted_on_nodes_of_all_classes() -> None:
