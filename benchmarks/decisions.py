@@ -20,17 +20,19 @@ from typing import Any
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
+from pybatsched.machines import names
 from pybatsched.metrics.columns import aligned
-from pybatsched.platform.model import uniform
+from pybatsched.platform.model import Platform, uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.run import with_needs
 from pybatsched.simulator.simulation import Simulation
-from pybatsched.workload import Workload, swf
+from pybatsched.workload import Workload, rackham, swf
 from pybatsched.workload.deadlines import every, with_deadlines
 from pybatsched.workload.generate import Recipe, generate
 from pybatsched.workload.injections import Urgent
+from pybatsched.workload.logs import LogOptions
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
@@ -40,7 +42,7 @@ DAY_S = 86_400.0
 HEAD = ("case", "policy", "jobs", "CPU s", "jobs/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
 
 
-def timed(workload: Workload, n_procs: int, policy: str, **options: Any) -> tuple[float, list[float]]:
+def timed(workload: Workload, platform: Platform, policy: str, **options: Any) -> tuple[float, list[float]]:
     """Simulate. Gives the CPU time, and how long each message with arrivals took, in order of length."""
     plan = registry.PolicyPlan(registry.find(policy), options)
     engine = Engine(plan.make, policy)
@@ -53,16 +55,16 @@ def timed(workload: Workload, n_procs: int, policy: str, **options: Any) -> tupl
             spans.append(time.perf_counter() - begun)
         return reply
 
-    scenario = Scenario(uniform(n_procs), {"w0": workload}, with_needs(Options(), plan))
+    scenario = Scenario(platform, {"w0": workload}, with_needs(Options(), plan))
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.process_time()
         Simulation(scenario, step, Outputs(f"{scratch}/run", machine_states=False)).run()
         return time.process_time() - begun, sorted(spans)
 
 
-def row(case: str, workload: Workload, n_procs: int, policy: str, **options: Any) -> tuple[str, ...]:
-    """Run a case and give its line of the table."""
-    cpu_s, spans = timed(workload, n_procs, policy, **options)
+def row(case: str, workload: Workload, on: int | Platform, policy: str, **options: Any) -> tuple[str, ...]:
+    """Run a case on a machine, or on so many equal processors, and give its line of the table."""
+    cpu_s, spans = timed(workload, uniform(on) if isinstance(on, int) else on, policy, **options)
     marks = [spans[min(int(len(spans) * share), len(spans) - 1)] for share in (0.5, 0.99, 0.999, 1.0)]
     n_jobs = len(workload.jobs)
     shown = " ".join([policy, *(f"{key}={value}" for key, value in options.items())])
@@ -92,6 +94,20 @@ def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
             rows.append(row(name, jobs, n_procs, "conservative"))
             rows.append(row(name, jobs, n_procs, "ujfb", **uniform_swaps))
     return rows
+
+
+def locality_rows(traces: Path) -> list[tuple[str, ...]]:
+    """Run the locality study's day, as its published program and under our own clock."""
+    file = traces / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
+    if not file.exists():
+        return []
+    jobs = rackham.to_workload(rackham.read_rackham(file), LogOptions(Walltimes.parse("requested")), Selection())[0]
+    platform = names.find("rackham-128gb").read()
+    return [
+        row("Rackham, 2022-09-10", jobs, platform, "locality", score=score, faithful=faithful)
+        for faithful in (True, False)
+        for score in ("fcfs", "eft", "lea", "leo", "lem")
+    ]
 
 
 def main() -> None:
@@ -128,6 +144,7 @@ def main() -> None:
                 rows.append(row("Curie, week 31", jobs, 109_779, "redirection"))
     if not args.quick:
         rows += urgent_rows(Path(args.traces))
+        rows += locality_rows(Path(args.traces))
     print("\n".join(aligned(rows, "llrrrrrrr")))
 
 

@@ -176,9 +176,11 @@ class Draft:
     def load_s(self, index: int, one: Waiter, at: float) -> float:
         """Give the time that a job would wait for its file if it started on a node at an instant (LOAD)."""
         least_s = self.nodes[index].load_s(one.size_gb)
-        for stay in self._stays[index].get(one.file, ()):
-            if self._covers(stay, at):
-                least_s = min(least_s, max(round(stay.loaded - at, 6), 0.0))
+        for begin, loaded, end in self._stays[index].get(one.file, ()):
+            if begin <= at and (self._persistent or at <= end):
+                if loaded <= at:
+                    return 0.0
+                least_s = min(least_s, round(loaded - at, 6))
         return least_s
 
     def evict_s(self, index: int, one: Waiter, at: float) -> float:
