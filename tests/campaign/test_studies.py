@@ -171,6 +171,7 @@ def test_measures_that_name_nothing_say_so(text: str, said: str) -> None:
     [
         ({"published": 1.4}, "1.4"),
         ({"published": 1.4, "tolerance": 0.05}, "1.4 ± 5%"),
+        ({"published": 515584, "tolerance": 1e-5}, "515584 ± 0.001%"),
         ({"published": -32.86, "within": 4}, "-32.86 ± 4"),
         ({"below": 1}, "< 1"),
         ({"above": 0}, "> 0"),
