@@ -79,6 +79,8 @@ def cells_of(
             for policy in spec.policy:
                 if policy.platforms and platform.name not in policy.platforms:
                     continue
+                if policy.workloads and workload.family not in policy.workloads:
+                    continue
                 source = registry.find(policy_at(policy.name, looked_in), trusted=True)
                 for options in policy.settings():
                     given = dict(options)

@@ -27,12 +27,16 @@ from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
 
 
 class Prepared(NamedTuple):
-    """A workload that is ready: its name in tables, its file, the digest of its content, and its machine's size."""
+    """A workload that is ready: its name in tables, its file, the digest of its content, and its machine's size.
+
+    `family` is the name of the workload in the campaign's file, of which it may be a week.
+    """
 
     name: str
     path: str
     digest: str
     n_procs: int
+    family: str = ""
 
 
 class Preparer:
@@ -71,7 +75,7 @@ class Preparer:
         return [self._placed(spec, row) for row in rows]
 
     def _placed(self, spec: WorkloadSpec, row: Prepared) -> Prepared:
-        return row._replace(name=f"{spec.name}{row.name}", path=str(self._folder / row.path))
+        return row._replace(name=f"{spec.name}{row.name}", family=spec.name, path=str(self._folder / row.path))
 
     def _is_there(self, name: str) -> bool:
         return any((place / name).is_file() for place in self._places)

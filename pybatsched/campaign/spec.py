@@ -132,13 +132,15 @@ class PlatformSpec(_Part):
 class PolicySpec(_Part):
     """A policy. An option with a list of values is tried with each of them; all combinations are.
 
-    `platforms` are the names of those it is tried on, where that is not all of them.
+    `platforms` and `workloads` are the names of those it is tried on, where that is not all of them; the name of a
+    workload stands for all of its weeks.
     """
 
     name: str
     label: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     platforms: tuple[Name, ...] = ()
+    workloads: tuple[Name, ...] = ()
 
     @field_validator("options")
     @classmethod
@@ -257,24 +259,34 @@ class Spec(_Part):
             twins = [name for name in names if names.count(name) > 1]
             if twins:
                 raise ValueError(f"{kind}: two are named {twins[0]!r}")
-        platforms = [platform.name for platform in self.platform]
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("seeds: one is given twice")
+        return self
+
+    @model_validator(mode="after")
+    def _policies_fit(self) -> Spec:
+        """Policies name places that there are, and no two of them make the same point."""
+        known = {
+            "platform": tuple(platform.name for platform in self.platform),
+            "workload": tuple(workload.name for workload in self.workload),
+        }
         for policy in self.policy:
-            for name in policy.platforms:
-                if name not in platforms:
-                    raise ValueError(f"policy {policy.title}: no platform is named {name!r}")
+            for kind, named in (("platform", policy.platforms), ("workload", policy.workloads)):
+                for name in named:
+                    if name not in known[kind]:
+                        raise ValueError(f"policy {policy.title}: no {kind} is named {name!r}")
         n_settings = sum(math.prod(len(_values(value)) for value in policy.options.values()) for policy in self.policy)
         n_points = len(self.workload) * len(self.platform) * n_settings * len(self.seeds) * self.repeats
         if n_points > MAX_POINTS:
             raise ValueError(f"it may have {n_points:,} points; expected at most {MAX_POINTS:,}")
         seen = set()
         for policy in self.policy:
-            for setting, platform in itertools.product(policy.settings(), policy.platforms or platforms):
-                point = (policy.title, json.dumps(setting, sort_keys=True), platform)
+            places = itertools.product(policy.platforms or known["platform"], policy.workloads or known["workload"])
+            for setting, (platform, workload) in itertools.product(policy.settings(), places):
+                point = (policy.title, json.dumps(setting, sort_keys=True), platform, workload)
                 if point in seen:
                     raise ValueError(f"policy {policy.title}: two have the same label and options on {platform}")
                 seen.add(point)
-        if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError("seeds: one is given twice")
         return self
 
     @model_validator(mode="after")

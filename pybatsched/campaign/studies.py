@@ -59,7 +59,7 @@ class Claim(BaseModel):
     def expected(self) -> str:
         """What was published, in a few characters."""
         if self.published is not None:
-            allowed = f"{self.tolerance:.0%}" if self.tolerance else f"{self.within:g}"
+            allowed = f"{100 * self.tolerance:g}%" if self.tolerance else f"{self.within:g}"
             return f"{self.published:g} ± {allowed}" if self.tolerance or self.within else f"{self.published:g}"
         signs = (("<", self.below), (">", self.above), ("≥", self.least), ("≤", self.most))
         if self.least is not None and self.most is not None:

@@ -97,13 +97,13 @@ def _add_roles(parser: argparse.ArgumentParser) -> None:
 def _show(args: argparse.Namespace) -> int:
     source = names.find(args.platform)
     platform = source.read(master=args.master_host, roles=read_roles(args.add_role_to_hosts))
-    known = names.variant_of(args.platform)
-    if source.path is None and known is not None:
+    known = names.variant_of(args.platform) if source.path is None else None
+    if known is not None:
         print(known[0].title)
     print("\n".join(map(_clean, describe.table(platform))))
     notes = [*platform.remarks, *(f"{text} (Batsim refuses this)" for text in platform.refused), platform.network_note]
     warning = check.many_hosts(platform)
-    if warning and source.path is None and known is not None:
+    if warning and known is not None:
         coarser = [unit.name for unit in known[0].units if known[0].n_hosts(unit) <= check.MANY_HOSTS]
         warning += f": {', '.join(f'{known[0].name}-{name}' for name in coarser)}"
     for note in (*notes, warning):
@@ -154,7 +154,7 @@ def _generate(args: argparse.Namespace) -> int:
     variant = Variant(
         unit=args.unit or named.unit,
         alpha=args.alpha,
-        scale=args.scale,
+        scale=args.scale * named.scale,
         energy=args.energy or named.energy,
         batsim=_version(args.batsim),
         real_network=args.network == "real",

@@ -118,7 +118,7 @@ def _as_markdown(study: studies.Study, verdicts: list[studies.Verdict]) -> str:
 
 
 def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    return "-" if value is None else f"{value:g}"
 
 
 def _write_page(store: Store) -> None:

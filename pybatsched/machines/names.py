@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,13 +72,28 @@ def machine_of(name: str) -> tuple[Machine, Variant]:
 
 
 def variant_of(name: str) -> tuple[Machine, Variant] | None:
-    """Read the name of a machine, with a unit and ``-energy`` behind it or not: ``curie``, ``curie-node-energy``."""
-    base = name.removesuffix(_ENERGY)
+    """Read the name of a machine, with a unit and ``-energy`` behind it or not: ``curie``, ``curie-node-energy``.
+
+    ``rackham@0.1`` has a tenth of its nodes of each class. Raises InputError for what is no such factor.
+    """
+    whole, at, factor = name.partition("@")
+    base = whole.removesuffix(_ENERGY)
     for machine in MACHINES:
         for unit in ("", *(unit.name for unit in machine.units)):
             if base == (f"{machine.name}-{unit}" if unit else machine.name):
-                return machine, Variant(unit, energy=name.endswith(_ENERGY))
+                scale = _scale(name, factor) if at else 1.0
+                return machine, Variant(unit, scale=scale, energy=whole.endswith(_ENERGY))
     return None
+
+
+def _scale(name: str, factor: str) -> float:
+    try:
+        scale = float(factor)
+    except ValueError:
+        scale = math.nan
+    if not 0 < scale < math.inf:
+        raise InputError(f"{name:.80}: expected a number above 0 behind the @, as in rackham@0.1")
+    return scale
 
 
 def all_names() -> Iterator[str]:

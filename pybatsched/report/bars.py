@@ -1,6 +1,7 @@
 """The bars of a Gantt chart: what the jobs of a run did on which processors, and how each is shown. Nothing is drawn.
 
-A job has a bar for each of its segments, and one for each time that processors were held for it before a start.
+A job has a bar for each of its segments, and one for each time that processors were held for it before a start. What
+came in front of a segment's own work, as the load of an input file, is a bar of its own at its beginning.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from pybatsched.metrics.classes import kind_of
-from pybatsched.metrics.outcomes import JobRecord, Lineage, lineage_of
+from pybatsched.metrics.outcomes import JobRecord, Lineage, facts_of, lineage_of
 
-#: How a bar looks: one of the first four, and URGENT besides. The script of the page (gantt.js) has the same numbers.
-PLAIN, SUSPENDED, LOST, HELD = range(4)
-URGENT: Final = 4
+#: How a bar looks: one of the first five, and URGENT besides. The script of the page (gantt.js) has the same numbers.
+PLAIN, SUSPENDED, LOST, HELD, LOAD = range(5)
+URGENT: Final = 8
 #: What a chart's legend says of each, in its order. Plain bars explain themselves.
 LEGEND: Final = {
     SUSPENDED: "suspended: the job went on later with the rest of its work",
     LOST: "lost: the job was killed and began anew",
     HELD: "processors held for the job that starts there next",
+    LOAD: "load: the job has its processors, its own work begins after it",
     URGENT: "urgent job",
 }
+#: What stands before the words on a job's input file in the metadata of a segment.
+_INPUT: Final = "input="
 #: Jobs get every seventh colour, so that neighbours do not look alike.
 _STRIDE: Final = 7
 
@@ -69,8 +73,27 @@ def _bars_of_job(number: int, record: JobRecord, urgent: int) -> list[Bar]:
             begin = round(part.started_at - part.held_s, 6)
             bars.append(Bar(begin, part.started_at, number, HELD | urgent, procs, held))
             notes.append(f"{held} before it started")
-        bars.append(Bar(part.started_at, part.ended_at, number, look | urgent, procs, "\n".join(notes)))
+        notes += _input_told(part.metadata)
+        lineage, begin = lineages[i], part.started_at
+        if lineage is not None and lineage.extra_s > 0 and look != LOST:  # of what is lost, the load is lost as well
+            begin = min(round(begin + lineage.extra_s, 6), part.ended_at)
+            load = "\n".join(notes) or f"{_seconds(lineage.extra_s)} before its work"
+            bars.append(Bar(part.started_at, begin, number, LOAD | urgent, procs, load))
+        if begin < part.ended_at or begin == part.started_at:  # else it was over before its work began
+            bars.append(Bar(begin, part.ended_at, number, look | urgent, procs, "\n".join(notes)))
     return bars
+
+
+def _input_told(metadata: str) -> list[str]:
+    """Say what became of a job's input file, where its policy tells: `input=` in words, and facts in seconds."""
+    words = next((part.removeprefix(_INPUT) for part in metadata.split(";") if part.startswith(_INPUT)), "")
+    if not words:
+        return []
+    facts = facts_of(metadata)
+    load_s, wait_s = facts.get("load_s", 0.0), facts.get("load_wait_s", 0.0)
+    if load_s > 0:
+        return [f"{words}: loaded in {_seconds(load_s)}"]
+    return [f"{words}: reused{f' after {_seconds(wait_s)} of its load by another job' if wait_s > 0 else ''}"]
 
 
 def _stop_told(follower: Lineage | None, *, is_lost: bool) -> str:

@@ -13,7 +13,7 @@ from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length
-from pybatsched.report.bars import HELD, LOST, SUSPENDED, URGENT, bars_of, color_of, legend_of
+from pybatsched.report.bars import HELD, LOAD, LOST, SUSPENDED, URGENT, bars_of, color_of, legend_of
 
 _ENDINGS: Final = (".svg", ".pdf", ".png")
 _MAX_STEPS: Final = 20_000
@@ -98,6 +98,8 @@ def _style(look: int, color: Any) -> dict[str, Any]:
     style = {"facecolor": color, "edgecolor": "white", "linewidth": 0.2}
     if kind == LOST:
         style["facecolor"] = "#b0b0b0"
+    elif kind == LOAD:
+        style["hatch"] = "\\\\\\\\\\\\"
     elif kind == SUSPENDED:
         pale = 1 - 0.4 * (1 - colors.to_rgba_array(color)[:, :3])
         style |= {"facecolor": pale if len(pale) > 1 else pale[0], "edgecolor": color, "hatch": "/////"}

@@ -2,7 +2,8 @@
 // hundredths of a second where general charting libraries take seconds. All names are set as text, never as HTML.
 "use strict";
 // Gives a function that paints a bar into an image of so many pixels; `unit` is the width of a fine line. A bar may stick
-// out of the image. The looks are those of bars.py: 1 is suspended, 2 lost, 3 held, and 4 more if the job is urgent.
+// out of the image. The looks are those of bars.py: 1 is suspended, 2 lost, 3 held, 4 a load, and 8 more if the job is
+// urgent.
 function pybatschedBars(pixels, width, height, unit) {
   const WHITE = 0xffffffff, LOST = 0xffb0b0b0, HELD = 0xff505050, URGENT = 0xff101010;
   function fill(c, x1, y1, x2, y2) {
@@ -18,22 +19,28 @@ function pybatschedBars(pixels, width, height, unit) {
     for (let y = Math.max(0, y1); y < y2; y++)
       for (let x = x1 - (x1 + y) % every; x < x2; x += every) fill(c, Math.max(x1, x), y, Math.min(x2, x + wide), y + 1);
   }
+  function hatching(c, x1, y1, x2, y2, wide, every) { // stripes that slant the other way
+    x1 = Math.max(0, x1); x2 = Math.min(width, x2); y2 = Math.min(height, y2);
+    for (let y = Math.max(0, y1); y < y2; y++)
+      for (let x = x1 - (x1 + every * height - y) % every; x < x2; x += every) fill(c, Math.max(x1, x), y, Math.min(x2, x + wide), y + 1);
+  }
   function paler(c) {
     const mixed = (shift) => Math.round(255 - 0.4 * (255 - (c >>> shift & 255))) << shift;
     return (mixed(0) | mixed(8) | mixed(16) | 0xff000000) >>> 0;
   }
   return function bar(look, c, x1, y1, x2, y2) {
-    const kind = look & 3, least = Math.min(x2 - x1, y2 - y1);
+    const kind = look & 7, least = Math.min(x2 - x1, y2 - y1);
     if (kind === 3) {
       fill(HELD, x1, y1, x2, y2);
       stripes(WHITE, x1, y1, x2, y2, 2 * unit, 6 * unit); // breaks the frame into dashes
       if (least >= 3 * unit) fill(WHITE, x1 + unit, y1 + unit, x2 - unit, y2 - unit);
       return;
     }
-    if ((look & 4) && least < 5 * unit) { fill(URGENT, x1, y1, x2, y2); return; }
+    if ((look & 8) && least < 5 * unit) { fill(URGENT, x1, y1, x2, y2); return; }
     fill(kind === 2 ? LOST : kind === 1 ? paler(c) : c, x1, y1, x2, y2);
     if (kind === 1) stripes(c, x1, y1, x2, y2, unit, 8 * unit);
-    if (!(look & 4)) return;
+    if (kind === 4) hatching(WHITE, x1, y1, x2, y2, 2 * unit, 6 * unit);
+    if (!(look & 8)) return;
     frame(URGENT, x1, y1, x2, y2, 2 * unit);
     if (least < 9 * unit) return;
     frame(WHITE, x1 + 2 * unit, y1 + 2 * unit, x2 - 2 * unit, y2 - 2 * unit, unit); // seen on dark colours as well
@@ -50,7 +57,7 @@ function pybatschedGantt(box, data) {
   const low = decode(data.low, Uint32Array), high = decode(data.high, Uint32Array);
   const job = decode(data.job, Uint32Array), look = decode(data.look, Uint8Array);
   const note = data.notes && decode(data.note, Uint32Array), palette = data.palette;
-  const n = left.length, BLOCK = 512, HELD = 3, URGENT = 4;
+  const n = left.length, BLOCK = 512, KIND = 7, HELD = 3, LOAD = 4, URGENT = 8;
   // Rectangles come in the order of their starts; a block knows how far its longest one reaches.
   const reach = new Float64Array(Math.ceil(n / BLOCK));
   for (let i = 0; i < n; i++) reach[(i / BLOCK) | 0] = Math.max(reach[(i / BLOCK) | 0], right[i]);
@@ -82,7 +89,8 @@ function pybatschedGantt(box, data) {
     function one(i) {
       const x1 = Math.floor((left[i] - view.t0) * sx), y1 = Math.floor((view.p1 - high[i]) * sy);
       let x2 = Math.floor((right[i] - view.t0) * sx), y2 = Math.floor((view.p1 - low[i]) * sy);
-      if (x2 - x1 > 3) x2--; else if (x2 <= x1) x2 = x1 + 1; // a line of white between neighbours where there is room
+      // A line of white between neighbours where there is room; a load and its job are one.
+      if (x2 - x1 > 3) { if ((look[i] & KIND) !== LOAD) x2--; } else if (x2 <= x1) x2 = x1 + 1;
       if (y2 - y1 > 3) y2--; else if (y2 <= y1) y2 = y1 + 1;
       bar(look[i], palette[job[i] % palette.length], x1, y1, x2, y2);
     }
@@ -174,7 +182,8 @@ function pybatschedGantt(box, data) {
     const k = job[i], s = (x) => x.toLocaleString("en", { maximumFractionDigits: 2 }) + " s";
     const lines = ["job " + data.jobs[k] + (look[i] & URGENT ? ", urgent" : "")];
     if (note && note[i]) lines.push(data.notes[note[i]]);
-    const spent = (look[i] & 3) === HELD ? ", held from " + s(left[i]) + " to " + s(right[i])
+    const kind = look[i] & KIND, word = kind === HELD ? ", held" : kind === LOAD ? ", loading" : "";
+    const spent = word ? word + " from " + s(left[i]) + " to " + s(right[i])
       : ", this began " + s(left[i]) + ", ended " + s(right[i]);
     lines.push(data.states[k] + ", " + data.sizes[k] + " processors",
       "submitted " + s(data.submitted[k]) + spent,

@@ -16,7 +16,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
-from support import campaigns, preempted
+from support import campaigns, loaded, preempted
 from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
@@ -245,6 +245,36 @@ def test_what_began_anew_is_grey(browser: webdriver.Chrome, tmp_path: Path) -> N
     assert "preempted by w0!U; this work is lost" in gantt(browser, "return g.told(g.at(5, 3))")
     entries = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
     assert [entry.text for entry in entries] == ["lost: the job was killed and began anew", "urgent job"]
+
+
+def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    loaded.simulated(tmp_path)
+    assert run_cli("report", "loads", "--output", "loads.html", cwd=tmp_path).returncode == 0
+    load(browser, tmp_path / "loads.html")
+    told = gantt(
+        browser, "return [[30, 3], [45, 12], [100, 12], [200, 18], [200, 30]].map(([t, p]) => g.told(g.at(t, p)))"
+    )
+    there = f"file {loaded.GENOME.replace('=', '-')} on node 0"
+    assert [text.split("\n")[:2] for text in told] == [
+        ["job w0!a", f"{there}: loaded in 60 s"],
+        ["job w0!b", f"{there}: reused after 30 s of its load by another job"],
+        ["job w0!b", f"{there}: reused after 30 s of its load by another job"],
+        ["job w0!c", f"{there}: reused"],
+        ["job w0!d", "file other on node 1: loaded in 120 s"],
+    ]
+    assert "submitted 0 s, loading from 0 s to 60 s" in told[0].split("\n")
+    assert "submitted 20 s, this began 60 s, ended 260 s" in told[2].split("\n")
+    of_a, white = seen(browser, (100, 3))[0], (255, 255, 255)
+    for place in (lambda k: (1 + k * 0.9, 3.0), lambda k: (30.0, 1 + k * 0.1)):  # along and across
+        assert set(seen(browser, *map(place, range(60)))) == {of_a, white}
+    assert set(seen(browser, *((62 + k * 3, 3) for k in range(60)))) == {of_a}
+    (entry,) = browser.find_elements(By.CSS_SELECTOR, ".gantt-legend span")
+    assert entry.text == "load: the job has its processors, its own work begins after it"
+    canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
+    ActionChains(browser).move_to_element_with_offset(canvas, -400, 150).perform()
+    tip = browser.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")
+    assert there in tip.text  # the words, not what they would mean as HTML
+    assert tip.find_elements(By.TAG_NAME, "b") == []
 
 
 #: What is drawn in each figure of a campaign's page: its name, its family, its categories, the boxes and the dots.

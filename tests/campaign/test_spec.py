@@ -9,7 +9,7 @@ import pytest
 from support.places import ROOT
 
 from pybatsched.campaign.cells import Cell, cells_of, effective_seed
-from pybatsched.campaign.prepare import Prepared
+from pybatsched.campaign.prepare import Prepared, Preparer
 from pybatsched.campaign.running import points_of
 from pybatsched.campaign.spec import PolicySpec, Spec, read_spec, spec_of
 from pybatsched.campaign.store import Store
@@ -47,6 +47,7 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
         ({"platform": [{"name": "p", "platform": "curie", "alpha": 0.1}]}, "alpha: expected with procs"),
         ({"policy": [{"name": "easy", "options": {"order": []}}]}, "order: expected a value, or a list with some"),
         ({"policy": [{"name": "easy", "platforms": ["nowhere"]}]}, "policy easy: no platform is named 'nowhere'"),
+        ({"policy": [{"name": "easy", "workloads": ["none"]}]}, "policy easy: no workload is named 'none'"),
         (
             {"policy": [{"name": "r", "options": {"t": [1, 2]}}, {"name": "r", "options": {"t": 2}}]},
             "policy r: two have the same label and options on",
@@ -336,6 +337,30 @@ def test_a_policy_may_be_tried_on_some_platforms_only() -> None:
     prepared = {seed: [Prepared("w", "w.json", "digest", 4)] for seed in spec.seeds}
     found = [(platform.name, cell.policy) for platform, cell in cells_of(spec, prepared)]
     assert found == [("small", "easy"), ("large", "easy"), ("large", "fcfs")] * len(spec.seeds)
+
+
+def test_a_policy_may_be_tried_on_some_workloads_only_and_their_weeks_are_meant() -> None:
+    spec = spec_of(
+        content(
+            workload=[{"name": "log", "file": "log.swf"}, {"name": "drawn", "generate": {"procs": 4, "jobs": 9}}],
+            policy=[
+                {"name": "easy", "options": {"order": "sjf"}, "workloads": ["drawn"]},
+                {"name": "easy", "options": {"order": ["fcfs", "sjf"]}, "workloads": ["log"]},
+            ],
+        ),
+        "s.toml",
+    )
+    ready = [Prepared("log-week01", "1.json", "1", 4, "log"), Prepared("drawn", "d.json", "d", 4, "drawn")]
+    found = [(cell.workload, cell.told_options["order"]) for _, cell in cells_of(spec, {0: ready})]
+    assert found == [("log-week01", "fcfs"), ("log-week01", "sjf"), ("drawn", "sjf")]
+
+
+def test_a_workload_that_is_ready_knows_its_name_in_the_file(tmp_path: Path) -> None:
+    with Store(tmp_path / "out") as store:
+        spec = spec_of(content(), "s.toml")
+        (ready,) = Preparer(store.prepared, [ROOT / "examples"]).prepare(spec.workload[0], 0)
+        (again,) = Preparer(store.prepared, [ROOT / "examples"]).prepare(spec.workload[0], 0)
+    assert ready.family == again.family == "w"
 
 
 def test_one_mistake_is_told_as_one() -> None:

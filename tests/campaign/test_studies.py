@@ -22,11 +22,25 @@ from support.process import run_cli
 
 from pybatsched.campaign import studies
 from pybatsched.campaign.measures import evaluate
+from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.running import points_of
+from pybatsched.campaign.store import Store
 from pybatsched.campaign.studies import Claim, judge
 from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
 from pybatsched.workload import archive
 
 TABLE = pl.DataFrame({"workload": ["a", "a", "b"], "policy": ["x", "y", "x"], "wait": [10.0, 20.0, 40.0]})
+
+FIGURES_OF_LOCALITY = (
+    "queue_time_s_mean",
+    "queue_time_s_max",
+    "flow_s_mean",
+    "load_s_total",
+    "load_wait_s_total",
+    "stretch_mean",
+    "bounded_stretch_mean",
+    "reused_total",
+)
 
 
 def claim(**members: Any) -> Claim:
@@ -171,6 +185,7 @@ def test_measures_that_name_nothing_say_so(text: str, said: str) -> None:
     [
         ({"published": 1.4}, "1.4"),
         ({"published": 1.4, "tolerance": 0.05}, "1.4 ± 5%"),
+        ({"published": 515584, "tolerance": 1e-5}, "515584 ± 0.001%"),
         ({"published": -32.86, "within": 4}, "-32.86 ± 4"),
         ({"below": 1}, "< 1"),
         ({"above": 0}, "> 0"),
@@ -219,6 +234,64 @@ def test_the_page_of_the_urgent_study_shows_what_it_is_about() -> None:
             ("regular_slowdown_mean", "policy", "auto"),
             ("urgent_slowdown_max", "swap_out", "auto"),
         ]
+
+
+def test_the_page_of_the_locality_study_shows_what_it_is_about() -> None:
+    """Transfers, waits for them, queue times and stretches by score, with and without backfilling, and by user."""
+    study = studies.read_study("locality")
+    for campaign in (study.campaign, study.quick_campaign):
+        shown = [(chart.figure, chart.by, chart.each) for chart in campaign.chart]
+        assert shown[:5] == [
+            ("load_s_total", "score", ""),
+            ("load_wait_s_total", "score", ""),
+            ("queue_time_s_mean", "score", ""),
+            ("stretch_mean", "score", ""),
+            ("stretch_mean", "score", "user"),
+        ]
+        (scores,) = (policy for policy in campaign.policy if not policy.label)
+        assert scores.options["backfill"] == [False, True]
+
+
+def test_the_locality_study_has_every_number_of_the_programs_output() -> None:
+    """Ten rows of eight: the five without backfilling are to be met, the five with it cannot be."""
+    claims = studies.read_study("locality").claims
+    exact, lost = ([one for one in claims if one.status == status] for status in ("exact", "not reproducible"))
+    assert len(exact) == len(lost) == 5 * 8
+    for one in exact:
+        assert one.tolerance == (1e-5 if "_mean" in one.measured else 0)
+    assert [one.published for one in exact[:8]] == [
+        15717.51, 23322.99, 515584, 24448, 21.2866, 19.2119, 117558, 399,
+    ]  # fmt: skip
+    assert [one.published for one in lost[-8:]] == [
+        16380.31, 23982.06, 506496, 27904, 24.2814, 22.2466, 87378, 412,
+    ]  # fmt: skip
+
+
+def test_areas_of_the_locality_study_are_those_of_its_jobs(tmp_path: Path) -> None:
+    campaign = studies.read_study("locality").campaign
+    (policy,) = (policy for policy in campaign.policy if policy.label == "area")
+    (drawn,) = (workload for workload in campaign.workload if workload.name in policy.workloads)
+    (platform,) = (platform for platform in campaign.platform if platform.name in policy.platforms)
+    (ready,) = Preparer(tmp_path, []).prepare(drawn, seed=1)
+    printed = run_cli("workload", "areas", ready.path, "-p", str(platform.platform))
+    assert json.loads(printed.stdout) == policy.options["areas"]
+
+
+def test_without_the_logs_of_locality_the_rest_is_judged(tmp_path: Path) -> None:
+    """Claims on days that are not at hand have no value; they are no mistakes."""
+    study = studies.read_study("locality")
+    with Store(tmp_path / "out") as store:
+        points = points_of(study.campaign, store, [])
+    rows = [
+        {**point, "options": json.dumps(point["options"])} | dict.fromkeys(FIGURES_OF_LOCALITY, 1.0)
+        for point, _ in points
+    ]
+    verdicts = {claim.id: judge(claim, pl.DataFrame(rows)) for claim in study.claims}
+    assert {name for name, verdict in verdicts.items() if verdict.value is not None} == {
+        "keep-transfer",
+        "idle-queue",
+        "area-queue",
+    }
 
 
 def test_a_study_goes_on_where_it_was_and_in_no_other_directory(tmp_path: Path) -> None:

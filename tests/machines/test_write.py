@@ -163,6 +163,16 @@ def test_names() -> None:
         assert names.variant_of(wrong) is None
 
 
+def test_a_name_with_a_scale() -> None:
+    assert names.variant_of("curie-node-energy@0.5") == (CURIE, Variant("node", scale=0.5, energy=True))
+    small = names.find("rackham@0.1").read()
+    assert small.n_procs == 20 * (45 + 3 + 1)  # a tenth of 450, 32 and 4 nodes, one of each at least
+    for wrong in ("rackham@", "rackham@x", "rackham@0", "rackham@-1", "rackham@inf", "rackham@nan", "rackham@1@2"):
+        with pytest.raises(InputError, match="expected a number above 0 behind the @"):
+            names.variant_of(wrong)
+    assert names.variant_of("atlantis@2") is None
+
+
 def test_a_file_wins_over_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert names.find("curie").path is None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support import loaded
 from support.examples import examples
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.outcomes import JobRecord
-from pybatsched.report.bars import HELD, LEGEND, LOST, PLAIN, SUSPENDED, URGENT, Bar, bars_of, color_of, legend_of
+from pybatsched.metrics.runs import read_run
+from pybatsched.report.bars import HELD, LEGEND, LOAD, LOST, PLAIN, SUSPENDED, URGENT, Bar, bars_of, color_of, legend_of
 
 SUCCESS, KILLED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"
 
@@ -76,6 +79,50 @@ def test_a_job_that_was_killed_for_good_keeps_its_colour() -> None:
     assert [bar.look for bar in bars_of([job(row("w0!j", 0, 10, "0", state=KILLED))])] == [PLAIN]
 
 
+def test_a_load_is_the_beginning_of_its_job(tmp_path: Path) -> None:
+    run = read_run(str(loaded.simulated(tmp_path)))
+    bars = bars_of([record for record in run.records if record.ran])
+    numbers = {record.id: number for number, record in enumerate(run.records)}
+    a, b, c, d = (numbers[f"w0!{name}"] for name in "abcd")
+    there = f"file {loaded.GENOME.replace('=', '-')} on node 0"
+    late = f"{there}: reused after 30 s of its load by another job"
+    assert bars == [
+        Bar(0, 60, a, LOAD, ((0, 8),), f"{there}: loaded in 60 s"),
+        Bar(30, 60, b, LOAD, ((8, 16),), late),
+        Bar(60, 260, a, PLAIN, ((0, 8),), f"{there}: loaded in 60 s"),
+        Bar(60, 260, b, PLAIN, ((8, 16),), late),
+        Bar(130, 230, d, LOAD, ((20, 40),), "file other on node 1: loaded in 120 s"),  # killed before its work
+        Bar(130, 330, c, PLAIN, ((16, 20),), f"{there}: reused"),
+    ]
+
+
+def test_what_comes_before_a_rest_of_work_is_a_load_and_what_is_lost_is_lost_with_it() -> None:
+    record = job(
+        row("w0!j", 0, 10, "0-5", state=KILLED),
+        later(1, 20, 30, ";extra_s=4", is_rest=False, state=KILLED),
+        later(2, 40, 50, ";extra_s=2.5", is_rest=True, state=SUCCESS),
+    )
+    assert [(bar.begin, bar.end, bar.look, bar.note) for bar in bars_of([record])] == [
+        (0, 10, LOST, "killed; this work is lost"),
+        (20, 24, LOAD, "suspended"),
+        (24, 30, SUSPENDED, "suspended"),
+        (40, 42.5, LOAD, "2.5 s before its work"),
+        (42.5, 50, PLAIN, ""),
+    ]
+    lost = job(
+        row("w0!j", 0, 1, "0", state="REJECTED"),
+        later(1, 20, 30, ";extra_s=4", is_rest=False, state=KILLED),
+        later(2, 40, 50, is_rest=False),
+    )
+    assert [(bar.begin, bar.end, bar.look) for bar in bars_of([lost])] == [(20, 30, LOST), (40, 50, PLAIN)]
+
+
+def test_words_on_a_file_are_told_only_where_they_are() -> None:
+    notes = ("load_s=3;reused=0", "input=", "xinput=file 1", "input=file 1 on node 2", "load_s=0;input=f;reused=1")
+    told = [bars_of([job(row("w0!j", 0, 10, "0", note))])[0].note for note in notes]
+    assert told == ["", "", "", "file 1 on node 2: reused", "f: reused"]
+
+
 def test_seconds_are_told_as_they_are() -> None:
     told = [
         bars_of([job(row("w0!j", 5000, 5100, "0", f"held_s={held_s}"))])[0].note
@@ -93,7 +140,8 @@ def test_the_legend_explains_what_is_there_and_nothing_more() -> None:
     assert looks(URGENT, SUSPENDED, HELD) == [SUSPENDED, HELD, URGENT]
     assert looks(HELD | URGENT, URGENT) == [HELD, URGENT]
     assert looks(LOST | URGENT, SUSPENDED) == [SUSPENDED, LOST, URGENT]
-    assert set(LEGEND) == {SUSPENDED, LOST, HELD, URGENT}
+    assert looks(LOAD | URGENT, HELD) == [HELD, LOAD, URGENT]
+    assert set(LEGEND) == {SUSPENDED, LOST, HELD, LOAD, URGENT}
 
 
 def test_neighbours_have_other_colours() -> None:
@@ -112,6 +160,8 @@ def chains(draw: st.DrawFn) -> JobRecord:
         note = f";held_s={held_s}" if held_s else ""
         state = SUCCESS if k == n - 1 else KILLED
         if k:
+            extra_s = draw(st.integers(0, 60))  # may be more than there was time for
+            note += f";extra_s={extra_s}" if extra_s else ""
             rows.append(later(k, at, at + span, note, is_rest=draw(st.booleans()), state=state))
         else:
             rows.append(row("w0!j", at, at + span, "0-5", note.removeprefix(";"), state))
@@ -125,7 +175,10 @@ def test_what_is_not_grey_is_the_run_time(record: JobRecord) -> None:
     """The colours say what the measures say: work that counts has the job's colour, and nothing else has."""
     bars = bars_of([record])
     assert sum(bar.end - bar.begin for bar in bars if bar.look in {PLAIN, SUSPENDED}) == record.runtime_s
-    assert [bar.look for bar in bars if bar.look != HELD].count(PLAIN) == 1
-    assert bars[-1].look == PLAIN
+    assert [bar.look for bar in bars].count(PLAIN) == (bars[-1].look == PLAIN)
+    assert bars[-1].look in {PLAIN, LOAD}
+    told = [bar for bar in bars if bar.look != HELD]
+    assert sum(bar.end - bar.begin for bar in told) == sum(part.runtime_s for part in record.segments)
+    assert all(bar.begin < bar.end for bar in bars)
     held = [(bar.begin, bar.end) for bar in bars if bar.look == HELD]
     assert held == [(part.started_at - part.held_s, part.started_at) for part in record.segments if part.held_s]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import campaigns, preempted
+from support import campaigns, loaded, preempted
 from support.places import ROOT
 from support.process import run_cli, run_elsewhere
 
@@ -177,12 +177,12 @@ def test_rectangles_are_the_processors_of_each_segment(place: Path) -> None:
     data = gantt.data_of(run)
     n_rows = sum(len(list(part.procs.intervals())) for record in run.records for part in record.segments)
     assert len(data["jobs"]) == 30
-    left = column(data, "left", "d")
-    assert len(left) == n_rows
+    left, looks = column(data, "left", "d"), column(data, "look", "B")
+    assert len(looks) - looks.count(bars.LOAD) == n_rows
     assert left == sorted(left)
-    assert set(column(data, "look", "B")) == {bars.PLAIN, bars.LOST}  # somebody was killed
-    assert data["legend"] == [(bars.LOST, bars.LEGEND[bars.LOST])]
-    assert set(data["notes"]) == {"", "killed; this work is lost"}
+    assert set(looks) == {bars.PLAIN, bars.LOST, bars.LOAD}  # somebody was killed, and began anew after half a second
+    assert data["legend"] == [(look, bars.LEGEND[look]) for look in (bars.LOST, bars.LOAD)]
+    assert set(data["notes"]) == {"", "killed; this work is lost", "0.5 s before its work"}
 
 
 def test_a_chart_without_anything_special_has_neither_legend_nor_notes(place: Path) -> None:
@@ -235,6 +235,13 @@ def test_the_figure_of_a_gantt_chart_explains_what_it_shows(
     assert done.returncode == 0, done.stderr
     texts = re.findall(r"<!-- (.*?) -->", (tmp_path / "x.svg").read_text())
     assert {look for look, text in bars.LEGEND.items() if text in texts} == explained
+
+
+def test_the_figure_of_a_gantt_chart_explains_loads(tmp_path: Path) -> None:
+    loaded.simulated(tmp_path)
+    assert run_cli("plot", "gantt", "loads", "--output", "x.svg", cwd=tmp_path).returncode == 0
+    texts = re.findall(r"<!-- (.*?) -->", (tmp_path / "x.svg").read_text())
+    assert {look for look, text in bars.LEGEND.items() if text in texts} == {bars.LOAD}
 
 
 def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
