@@ -48,11 +48,9 @@ class HeldFile:
 class FilesOnNode:
     """The input files of one node. All is O(files on the node) at most."""
 
-    def __init__(self, memory_gb: float, *, persistent: bool, lenient: bool = False) -> None:
-        """With `lenient` a file that was left before it was loaded counts as loaded, as in the published program."""
+    def __init__(self, memory_gb: float, *, persistent: bool) -> None:
         self._memory_gb = memory_gb
         self._persistent = persistent
-        self._lenient = lenient
         self._files: dict[str, HeldFile] = {}  # unused ones in the order in which they were left
 
     def fits(self, name: str, size_gb: float) -> bool:
@@ -83,8 +81,6 @@ class FilesOnNode:
         held.n_users -= 1
         if not held.n_users:
             held.left_at, held.until = now, 0.0
-            if self._lenient:
-                held.loaded_at = min(held.loaded_at, now)
             del self._files[name]
             self._files[name] = held  # to the end: the most recently used
 

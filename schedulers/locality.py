@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata
-from pybatsched.core.instants import HALF_TICK
+from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.core.memory_classes import class_of, need_of
 from pybatsched.core.policy import Need, Policy
 from pybatsched.errors import InputError
@@ -172,8 +172,11 @@ class Locality(Policy):
             yield CallMeLater(wake_at, reason="a reserved start or the next pass")
 
     def _has_end_due(self, now: float) -> bool:
-        """Tell whether a job reaches its walltime now: another message comes in this very instant. O(log n) a job."""
-        while self._due and self._due[0][1] not in self._node_of:
+        """Tell whether a job reaches its walltime now: another message comes in this very instant. O(log n) a job.
+
+        Nobody waits for an end that is late by more than the clock is rounded.
+        """
+        while self._due and (self._due[0][1] not in self._node_of or self._due[0][0] < now - TICK - HALF_TICK):
             heappop(self._due)
         return bool(self._due) and self._due[0][0] <= now + HALF_TICK
 

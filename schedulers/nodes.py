@@ -181,6 +181,6 @@ class Nodes(Sequence[Node]):
                 raise InputError(f"node {name}, property fs_bw_gbps: expected more than 0 GB/s")
             node.bandwidth = options.bandwidth if said is None else said
             node.whole_seconds = options.faithful
-            node.files = FilesOnNode(node.memory_gb, persistent=options.persistence, lenient=options.faithful)
+            node.files = FilesOnNode(node.memory_gb, persistent=options.persistence)
             nodes.append(node)
         return cls(nodes)

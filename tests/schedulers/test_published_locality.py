@@ -64,7 +64,7 @@ def test_leo_stays_eft_for_the_nodes_after_one_where_it_could_start() -> None:
     jobs.job("j", n=4, s=5, walltime=200, at=30, input_file="f", input_size_gb=4)
     # 64 s to load. Node 0: 30 + 64 = 94. Node 1: 40 + 64. Node 2: b is killed within its load, so 40 + (64 - 30) = 74,
     # where the rest of the load is counted from now; by LEA's multipliers 40 + 500 * 34.
-    assert played(jobs, machine, score="leo")["j"] == Fate(40, 45, 2, 0, 0, True)
+    assert played(jobs, machine, score="leo")["j"] == Fate(40, 69, 2, 0, 24, True)
     assert played(jobs, machine, score="lea")["j"].node == 2
     swapped = Machine((machine.nodes[0],) * 3)
     for job in jobs.jobs[:2]:

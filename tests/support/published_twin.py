@@ -180,9 +180,7 @@ class PublishedTwin:
         if job.file:
             file = node.files.get(job.file)
             if file is not None and (file.users or file.left_at == t):
-                job.wait_s = max(file.loaded_at - t, 0) if file.users else 0
-                if not file.users:
-                    file.loaded_at = t
+                job.wait_s = max(file.loaded_at - t, 0)
             else:
                 job.load_s = job.size_gb / node.bandwidth
                 file = node.files[job.file] = TwinFile(job.size_gb, t + job.load_s)
