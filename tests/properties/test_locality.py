@@ -100,6 +100,8 @@ def test_a_file_is_loaded_once_a_residency(
     for jobs in residencies(workload, found):
         here = [found[job["id"]] for job in jobs]
         load_s = jobs[0]["input_size_gb"] / machine.nodes[here[0].node].bandwidth
+        if faithful:
+            load_s = int(load_s)  # whole seconds
         loads = [fate for fate in here if fate.load_s]
         assert [fate.load_s for fate in loads] == ([load_s] if load_s else [])
         assert [fate.reused for fate in here].count(False) == len(loads)

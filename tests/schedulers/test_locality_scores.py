@@ -6,6 +6,9 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
 from support.located import DYNAMIC, Fate, Machine, Node, fates
 
 from pybatsched.core import events as e
@@ -15,7 +18,7 @@ from pybatsched.core.jobs import Job
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers.locality_options import LocalityOptions
 from pybatsched_schedulers.node_board import Board
-from pybatsched_schedulers.node_scores import Draft, Waiter
+from pybatsched_schedulers.node_scores import Draft, Waiter, Weights
 from pybatsched_schedulers.nodes import Nodes
 
 RACKHAM = Node(n_cores=20, memory_gb=128, bandwidth=0.1)
@@ -233,3 +236,40 @@ def test_a_mixed_score_counts_nodes_of_history_as_busy() -> None:
     for score, expected in (("eft", Fate(0, 13, 1, 8, 0, False)), ("lem", Fate(30, 35, 0, 0, 0, True))):
         run = run_policy("locality", jobs, 8, hosts=machine.hosts, config=DYNAMIC, score=score)
         assert fates(run, machine)["0j"] == expected
+
+
+TIMES = st.sampled_from([5.0, 10.0, 20.0, 40.0])
+RUNS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["", "f", "g", "h"]), TIMES), max_size=10)
+FACTORS = st.tuples(*[st.sampled_from([0.0, 0.5, 1.0, 500.0])] * 3)
+
+
+@examples(200)
+@given(RUNS, st.integers(1, 4), FACTORS, st.tuples(*[st.sampled_from([0.0, 1.0, 4.0])] * 3))
+def test_scores_grow_with_each_term_and_only_files_that_are_there_are_not_loaded(
+    running: list[tuple[int, str, float]], n: int, factors: Any, more: Any
+) -> None:
+    nodes = nodes_of(Machine((Node(4, 128, 0.5),) * 3))
+    kept: list[tuple[int, str, float]] = []
+    for index, file, until in running:
+        if sum(other == index for other, _, _ in kept) < 4:
+            kept.append((index, file, until))
+            node = nodes[index]
+            if file:
+                node.files.arrive(file, 2, node.load_s(2), -100, until)
+            node.start(job(str(len(kept))), 1, -100, until, file)
+    draft, one = draft_of(nodes, 0.0), waiter(n, 10, "f", 2)
+    for index in range(3):
+        offer = draft.offer(index, one, Weights(*factors))
+        assert offer is not None
+        at = offer.at
+        is_there = any(known == index and file == "f" and until >= at for known, file, until in kept)
+        assert draft.load_s(index, one, at) == (0 if is_there else 4)
+        over = {file for known, file, _ in kept if known == index and file not in {"", "f"}}
+        over -= {file for known, file, until in kept if known == index and until > at}
+        assert draft.evict_s(index, one, at) == n / 4 * 2 * len(over) / 0.5
+        copies = {known for known, file, until in kept if known != index and file == "f" and until >= at}
+        x1, x2, x3 = factors
+        load_s, evict_s = draft.load_s(index, one, at), draft.evict_s(index, one, at)
+        assert offer.score == at + x2 * evict_s + (x1 + x3 * len(copies)) * load_s
+        larger = Weights(*(factor + plus for factor, plus in zip(factors, more, strict=True)))
+        assert draft.score(index, one, at, larger) >= offer.score >= at
