@@ -61,7 +61,7 @@ class Planner:
 
     A pass comes with the first event at least an interval after the last one; it forgets all places and gives out new
     ones in the order of submission, until every core has a job or a reservation. Who has a place starts when its time
-    comes, pass or not. A pass is O(nodes * cores) and O(nodes) for each job that gets a place.
+    comes, pass or not. A pass costs O(nodes + sizes asked for * nodes), and what `Draft` says for each job that gets a place.
     """
 
     def __init__(self, nodes: Nodes, options: LocalityOptions) -> None:
@@ -77,6 +77,8 @@ class Planner:
         self._is_stale = False  # something happened since the last pass
         self._placed: list[Waiter] = []  # those who have a place
         self._next_at = math.inf  # the first reserved start
+        # Where nobody's file is larger than its cores' share of the memory, the cores are full before the memory is.
+        self._memory_of_core = min(node.memory_gb / node.n_cores for node in nodes) * (1 + 1e-9)
         self._is_crowded = False
         self.n_passes = 0
         self.n_placements = 0
@@ -89,9 +91,7 @@ class Planner:
         self._is_stale = True
         if one.history is not None:
             self._history.append(one)
-        # Where nobody's file is larger than its cores' share of the memory, the cores are full before the memory is.
-        share = min(node.memory_gb / node.n_cores for node in self._nodes)
-        self._is_crowded |= one.size_gb > share * one.n_cores
+        self._is_crowded |= one.size_gb > self._memory_of_core * one.n_cores
 
     def changed(self) -> None:
         """Hear that a job is over, or that machines went or came."""
@@ -107,6 +107,8 @@ class Planner:
     def withdraw(self, one: Waiter) -> None:
         """Let a waiting job go."""
         del self._waiting[one.job.id]
+        if one in self._history:
+            self._history.remove(one)
         if one.node is not None:
             self._placed.remove(one)
 
