@@ -61,7 +61,7 @@ class Planner:
 
     A pass comes with the first event at least an interval after the last one; it forgets all places and gives out new
     ones in the order of submission, until every core has a job or a reservation. Who has a place starts when its time
-    comes, pass or not. A pass costs O(nodes + sizes asked for * nodes), and what `Draft` says for each job that gets a place.
+    comes, pass or not. A pass costs O(nodes) for each size that is asked for, and what `Draft` says for each placement.
     """
 
     def __init__(self, nodes: Nodes, options: LocalityOptions) -> None:
