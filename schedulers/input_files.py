@@ -9,7 +9,7 @@ forgets the least recently used first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,11 +27,12 @@ class Arrival(NamedTuple):
 
     load_s: float
     wait_s: float
+    is_reuse: bool  # the file was there, or on its way
 
-    @property
-    def is_reuse(self) -> bool:
-        """Whether the file was there, or on its way."""
-        return not self.load_s
+
+def fit_together(memory_gb: float, sizes_gb: Iterable[float]) -> bool:
+    """Tell whether a memory holds some files; 20 times 6.4 GB fill 128, however the numbers are rounded."""
+    return math.fsum(sizes_gb) <= memory_gb * (1 + 1e-9)
 
 
 @dataclass(slots=True)
@@ -55,20 +56,17 @@ class FilesOnNode:
 
     def fits(self, name: str, size_gb: float) -> bool:
         """Tell whether a file has room beside the others that are in use."""
-        return size_gb + self.in_use_gb(but=name) <= self._memory_gb
-
-    def in_use_gb(self, *, but: str) -> float:
-        """Give the memory that files in use take, but for one."""
-        return sum(held.size_gb for name, held in self._files.items() if held.n_users and name != but)
+        others = [held.size_gb for other, held in self._files.items() if held.n_users and other != name]
+        return fit_together(self._memory_gb, [size_gb, *others])
 
     def arrive(self, name: str, size_gb: float, load_s: float, now: float, until: float) -> Arrival:
         """Let a job start that uses a file: it loads it in `load_s`, unless it is here already."""
         held = self._files.get(name)
         if held is not None and self._is_here(held, now):
-            found = Arrival(0.0, max(round(held.loaded_at - now, 6), 0.0))
+            found = Arrival(0.0, max(round(held.loaded_at - now, 6), 0.0), is_reuse=True)
         else:
             held = self._files[name] = HeldFile(size_gb, loaded_at=round(now + load_s, 6))
-            found = Arrival(load_s, 0.0)
+            found = Arrival(load_s, 0.0, is_reuse=False)
         held.n_users += 1
         held.until = max(held.until, until)
         if self._persistent:
@@ -110,8 +108,7 @@ class FilesOnNode:
         """Forget unused files, the least recently used first, until the memory holds the others."""
         for name in [name for name, held in self._files.items() if not self._is_here(held, now)]:
             del self._files[name]  # it takes no memory from others
-        total_gb = sum(held.size_gb for held in self._files.values())
         for name in [name for name, held in self._files.items() if not held.n_users]:
-            if total_gb <= self._memory_gb:
+            if fit_together(self._memory_gb, [held.size_gb for held in self._files.values()]):
                 return
-            total_gb -= self._files.pop(name).size_gb
+            del self._files[name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
 
 
+#: No number of a job is greater: bytes, seconds.
+MOST: Final = 1e15
+
+
 class Locality(Policy):
     """Gives jobs of one node each to the node with the best score."""
 
@@ -48,6 +52,7 @@ class Locality(Policy):
         else:
             self._planner = Planner(self._nodes, options)
         self._waiters: dict[str, Waiter] = {}
+        self._sizes: dict[str, float] = {}  # of all input files, in GB
         self._node_of: dict[str, Node] = {}  # of running jobs
         self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of running jobs; some may be over
         self._refused: list[Decision] = []
@@ -108,9 +113,15 @@ class Locality(Policy):
         span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
         memory = class_of(need_gb, self._nodes.classes)
         one = Waiter(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
+        if self._sizes.setdefault(file, size_gb) != size_gb:
+            text = f"job {job.id}, field input_size_gb: file {file[:40]!r} has {size_gb:g} GB here"
+            raise InputError(f"{text} and {self._sizes[file]:g} GB for a job before it")
         if size_gb and (node := self._nodes.without_bandwidth) is not None:
             text = f"job {job.id} has an input file, but node {node.name} has no property fs_bw_gbps"
             raise InputError(f"{text}; expected it, or the option bandwidth")
+        if size_gb and size_gb / self._nodes.least_bandwidth > MOST:
+            speed = f"{self._nodes.least_bandwidth:g} GB/s"
+            raise InputError(f"job {job.id}, field input_size_gb: {size_gb:g} GB at {speed} would be loaded for ever")
         return one
 
     def _refusal(self, one: Waiter) -> Reason | None:
@@ -136,7 +147,7 @@ class Locality(Policy):
         if one.size_gb > largest:
             return ("its file of {:g} GB is larger than the memory of any node ({:g} GB)", one.size_gb, largest)
         if math.isnan(one.memory_class):
-            return ("needs more memory than any node has ({:g} GB)", largest)
+            return ("needs {:g} GB on its node; none has more than {:g} GB", need_of(one.job.fields), largest)
         if not self._classes_of(one):
             text = "its file of {:g} GB is larger than the memory of any node that it may use ({:g} GB)"
             return (text, one.size_gb, one.memory_class)
@@ -188,7 +199,7 @@ class Locality(Policy):
         if job.walltime is not None:
             heappush(self._due, (round(now + job.walltime, 6), job.id))
         until = round(now + one.span_s, 6)
-        found = Arrival(0.0, 0.0)
+        found = Arrival(0.0, 0.0, is_reuse=False)
         if one.file:
             found = node.files.arrive(one.file, one.size_gb, node.load_s(one.size_gb), now, until)
             self._totals["transfer_s"] += found.load_s
@@ -211,8 +222,10 @@ class Locality(Policy):
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
         """Tell the place that the job has, if it has one."""
         one = self._waiters.get(job.id)
-        if one is None or one.node is None:
-            return "every core had a job or a reservation when it was its turn in the last pass"
+        if one is None:
+            return "it is in no queue"
+        if one.node is None:
+            return self._planner.why_waiting(one)
         return ("reserved on node {} from {}", one.node.name, one.at)
 
 
@@ -227,19 +240,23 @@ def _input_of(fields: Mapping[str, Any]) -> tuple[str, float]:
         raise ValueError(f"field input_file: expected a name, got {str(file)[:60]!r}")
     if size_gb is None:
         raise ValueError(f"field input_size_gb: expected the size of {file[:40]!r} in GB, got nothing")
-    if isinstance(size_gb, bool) or not isinstance(size_gb, int | float) or not 0 <= size_gb < math.inf:
+    if isinstance(size_gb, bool) or not isinstance(size_gb, int | float) or not 0 <= size_gb <= MOST:
         raise ValueError(f"field input_size_gb: expected GB from 0, got {str(size_gb)[:60]}")
     return file, float(size_gb)
 
 
 def _history_of(fields: Mapping[str, Any]) -> tuple[int, float] | None:
-    """Read the node on which a job ran when the simulation begins, and since when (at most 0)."""
-    node, start = fields.get("history_node"), fields.get("history_start", 0.0)
+    """Read the node on which a job ran when the simulation begins, and since when."""
+    node, start = fields.get("history_node"), fields.get("history_start")
     if node is None:
+        if start is not None:
+            raise ValueError("field history_start: there is no history_node on which it could have started")
         return None
     if type(node) is not int or node < 0:
         raise ValueError(f"field history_node: expected a whole number from 0, got {str(node)[:60]}")
-    if type(start) not in {int, float} or not math.isfinite(start):
+    if start is None:
+        return node, 0.0
+    if isinstance(start, bool) or not isinstance(start, int | float) or not -MOST <= start <= MOST:
         raise ValueError(f"field history_start: expected seconds, got {str(start)[:60]}")
     return node, float(start)
 

@@ -42,15 +42,9 @@ class LocalityOptions(Options):
         "evictions; the default), leo (eft where the job can start at once, else lea), lem (eft while some node is "
         "idle, else lea)",
     )
-    x1: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="multiplier of the load time, instead of a preset"
-    )
-    x2: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="multiplier of the time to load evicted files again"
-    )
-    x3: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="multiplier of load time times copies on other nodes"
-    )
+    x1: float | None = Field(None, ge=0, le=1e9, description="multiplier of the load time, instead of a preset")
+    x2: float | None = Field(None, ge=0, le=1e9, description="multiplier of the time to load evicted files again")
+    x3: float | None = Field(None, ge=0, le=1e9, description="multiplier of load time times copies on other nodes")
     backfill: bool = Field(
         False, description="let jobs start on cores that are reserved for later, if their walltime ends by then"
     )

@@ -12,6 +12,7 @@ from pybatsched_schedulers.node_board import Board
 from pybatsched_schedulers.node_scores import FCFS, Draft, Offer, Waiter
 
 if TYPE_CHECKING:
+    from pybatsched.core.decisions import Reason
     from pybatsched_schedulers.locality_options import LocalityOptions
     from pybatsched_schedulers.nodes import Node, Nodes
 
@@ -124,8 +125,18 @@ class Planner:
     def wake_at(self, now: float) -> float:  # noqa: ARG002  as other planners
         """Give the instant at which somebody is to start, or the next pass is due for what has happened since."""
         if self._is_stale and self._waiting:
-            return min(self._next_at, round(self._last_pass_at + self._options.interval_s, 6))
+            return min(self._next_at, self._next_pass_at)
         return self._next_at
+
+    def why_waiting(self, one: Waiter) -> Reason:
+        """Say why a job without a place has none."""
+        if one.job.submitted_at > self._last_pass_at + HALF_TICK:
+            return ("waits for the next pass, at {} or with the first event after it", self._next_pass_at)
+        return "no core that it may use was without a job or a reservation when it was its turn in the last pass"
+
+    @property
+    def _next_pass_at(self) -> float:
+        return round(self._last_pass_at + self._options.interval_s, 6)
 
     def _start_reserved(self, now: float) -> Iterator[Waiter]:
         if self._next_at > now + HALF_TICK:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pybatsched_schedulers.input_files import Stay
+from pybatsched_schedulers.input_files import Stay, fit_together
 from pybatsched_schedulers.node_board import EVER, Row, nth_time
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ class Draft:
         """Tell whether the node's memory holds the file, beside all that are in use while the job runs."""
         if not self._crowded or not one.size_gb:
             return True
-        left_gb, until = self.nodes[index].memory_gb - one.size_gb, at + one.span_s
+        memory_gb, until = self.nodes[index].memory_gb, at + one.span_s
         begins = [
             stay.begin
             for name, stays in self._stays[index].items()
@@ -242,15 +242,19 @@ class Draft:
             for stay in stays
             if at < stay.begin < until
         ]
-        return all(self._in_use_gb(index, one.file, moment) <= left_gb for moment in (at, *begins))
+        return all(
+            fit_together(memory_gb, [one.size_gb, *self._others_in_use(index, one.file, moment)])
+            for moment in (at, *begins)
+        )
 
-    def _in_use_gb(self, index: int, but: str, at: float) -> float:
+    def _others_in_use(self, index: int, but: str, at: float) -> list[float]:
+        """Give the sizes of all files but one that are in use at an instant."""
         sizes = self._board.sizes
-        return math.fsum(
+        return [
             sizes[name]
             for name, stays in self._stays[index].items()
             if name != but and any(stay.begin <= at < stay.end for stay in stays)
-        )
+        ]
 
     # --- placing ----------------------------------------------------------------------------------------------
 

@@ -128,6 +128,7 @@ class Nodes(Sequence[Node]):
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes
         self.classes = sorted({node.memory_gb for node in nodes})
+        self.least_bandwidth = min((node.bandwidth for node in nodes if node.bandwidth), default=math.inf)
         #: The first node for which nobody says how fast it loads.
         self.without_bandwidth = next((node for node in nodes if node.bandwidth is None), None)
         self.by_class = {memory: [node for node in nodes if node.memory_gb == memory] for memory in self.classes}
@@ -166,7 +167,7 @@ class Nodes(Sequence[Node]):
                 raise InputError(f"host {host} has no property node; locality must know which cores share a node")
         memories: dict[str, float] = {}
         for name, procs in groups.items():
-            memory = cluster.number_of(procs.lowest, "memory_gb")
+            memory = _number_of(cluster, name, procs, "memory_gb")
             memories[name] = math.inf if memory is None else memory
         partitions = {}
         for memory in sorted(set(memories.values())):
@@ -176,7 +177,7 @@ class Nodes(Sequence[Node]):
         nodes = []
         for index, (name, procs) in enumerate(groups.items()):
             node = Node(index, name, partitions[memories[name]], procs, memories[name])
-            said = cluster.number_of(procs.lowest, "fs_bw_gbps")
+            said = _number_of(cluster, name, procs, "fs_bw_gbps")
             if said == 0:
                 raise InputError(f"node {name}, property fs_bw_gbps: expected more than 0 GB/s")
             node.bandwidth = options.bandwidth if said is None else said
@@ -184,3 +185,12 @@ class Nodes(Sequence[Node]):
             node.files = FilesOnNode(node.memory_gb, persistent=options.persistence)
             nodes.append(node)
         return cls(nodes)
+
+
+def _number_of(cluster: Cluster, node: str, procs: IntervalSet, name: str) -> float | None:
+    """Read a property that all hosts of a node have alike. Raises InputError if they do not."""
+    values = {cluster.number_of(proc, name) for proc in procs}
+    if len(values) > 1:
+        shown = " and ".join(sorted("none" if value is None else f"{value:g}" for value in values)[:3])
+        raise InputError(f"node {node}: its hosts differ in the property {name}: {shown}")
+    return values.pop()

@@ -17,6 +17,7 @@ from pybatsched_schedulers.node_board import Board
 from pybatsched_schedulers.node_scores import EFT, FCFS, Draft, Offer, Waiter, Weights
 
 if TYPE_CHECKING:
+    from pybatsched.core.decisions import Reason
     from pybatsched_schedulers.locality_options import Rule
     from pybatsched_schedulers.nodes import Nodes
 
@@ -95,7 +96,8 @@ class PublishedProgram:
         self._waiting: dict[str, Waiter] = {}  # with or without a place
         self._new: dict[str, Waiter] = {}
         self._arrived: list[Waiter] = []  # since the last second
-        self._has_ended = False
+        self._has_ended = False  # since the last second
+        self._last_end_at = -math.inf
         self._board = Board(list(nodes))
         self._cores: list[list[float]] | None = None  # available times, as the last pass has left them
         self._is_last = False  # no more jobs will come
@@ -133,7 +135,9 @@ class PublishedProgram:
             return  # things that happen between seconds are seen at the next one
         now = float(round(now))
         arrived, self._arrived = self._arrived, []
-        has_ended, self._has_ended = self._has_ended, False
+        if self._has_ended:
+            self._last_end_at, self._has_ended = now, False
+        has_ended = self._last_end_at == now
         yield from self._start_reserved(now)
         if now == 0:
             self._place_history([one for one in arrived if one.history is not None])
@@ -153,6 +157,12 @@ class PublishedProgram:
                 self._newcomers_pass(now)
             self._look_ahead()
             yield from self._start_reserved(now)
+
+    def why_waiting(self, one: Waiter) -> Reason:
+        """Say why a job without a place has none."""
+        if one.job.id in self._waiting:
+            return "no place was left for it in the last pass; it waits for the next full one"
+        return "is new: waits for a pass over newcomers"
 
     def wake_at(self, now: float) -> float:
         """Give the instant at which something is to be done: a whole second, a reserved start, or a last resort."""
@@ -185,7 +195,7 @@ class PublishedProgram:
 
     def _place_history(self, jobs: list[Waiter]) -> None:
         """Put jobs that ran before the simulation began on their nodes, the first started first."""
-        draft = self._draft(0.0)
+        draft = self._draft(0.0, self._cores)
         for one in sorted(jobs, key=lambda one: one.history[1] if one.history else 0.0):
             assert one.history is not None
             offer = draft.offer(one.history[0] % len(self._nodes), one, self._rule.weights(some_idle=True))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+_MOST: Final = sys.float_info.max
 
 
 def need_of(fields: Mapping[str, Any]) -> float:
@@ -30,7 +32,9 @@ def need_of(fields: Mapping[str, Any]) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in {int, float} and math.isfinite(value)
+    return (
+        type(value) in {int, float} and -_MOST <= value <= _MOST
+    )  # not `isfinite`: whole numbers may be too large for it
 
 
 def class_of(need_gb: float, classes: Sequence[float]) -> float | None:

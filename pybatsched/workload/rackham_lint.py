@@ -24,7 +24,7 @@ def lint_trace(trace: RackhamTrace, n_procs: int | None = None) -> Linted:
             found.see("id given before", "renumbered (or --duplicates error)", job.line)
         seen.add(job.number)
         if sizes.setdefault(job.file, job.size_gb) != job.size_gb:
-            found.see("data_size is not that of the same data above", "kept: each job has its own", job.line)
+            found.see("data_size is not that of the same data above", "kept; locality refuses it", job.line)
         _see_times(job, found)
         _see_cores(job, found)
         if zero_at is not None:

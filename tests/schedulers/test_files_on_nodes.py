@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pybatsched_schedulers.input_files import Arrival, FilesOnNode, Stay
 
 
@@ -19,24 +21,22 @@ def keeping(memory_gb: float = 16) -> FilesOnNode:
 
 def test_the_first_loads_and_who_comes_meanwhile_waits_for_the_rest() -> None:
     files = plain()
-    assert files.arrive("f", 4, 8, 100, 150) == Arrival(8, 0)
-    assert files.arrive("f", 4, 8, 103, 120) == Arrival(0, 5)
-    assert files.arrive("f", 4, 8, 108, 130) == Arrival(0, 0)
-    assert files.arrive("g", 4, 8, 108, 130) == Arrival(8, 0)  # loads do not slow each other down
-    assert not Arrival(8, 0).is_reuse
-    assert Arrival(0, 5).is_reuse
-    assert Arrival(0, 0).is_reuse
+    assert files.arrive("f", 4, 8, 100, 150) == Arrival(8, 0, is_reuse=False)
+    assert files.arrive("f", 4, 8, 103, 120) == Arrival(0, 5, is_reuse=True)
+    assert files.arrive("f", 4, 8, 108, 130) == Arrival(0, 0, is_reuse=True)
+    assert files.arrive("g", 4, 8, 108, 130) == Arrival(8, 0, is_reuse=False)  # loads do not slow each other down
+    assert not Arrival(8, 0, is_reuse=False).is_reuse
+    assert Arrival(0, 5, is_reuse=True).is_reuse
+    assert Arrival(0, 0, is_reuse=True).is_reuse
 
 
 def test_a_file_is_gone_with_its_last_user_but_for_who_starts_in_that_instant() -> None:
-    for later, found in ((60, Arrival(0, 0)), (60.000001, Arrival(8, 0))):
+    for later, found in ((60, Arrival(0, 0, is_reuse=True)), (60.000001, Arrival(8, 0, is_reuse=False))):
         files = plain()
         files.arrive("f", 4, 8, 0, 100)
         files.arrive("f", 4, 8, 5, 100)
         files.leave("f", 50)
-        assert files.in_use_gb(but="") == 4
         files.leave("f", 60)
-        assert files.in_use_gb(but="") == 0
         assert files.arrive("f", 4, 8, later, 200) == found
 
 
@@ -45,7 +45,7 @@ def test_a_load_goes_on_when_its_loader_is_killed_and_others_use_it() -> None:
     files.arrive("f", 4, 8, 0, 5)
     files.arrive("f", 4, 8, 2, 50)
     files.leave("f", 5)
-    assert files.arrive("f", 4, 8, 6, 50) == Arrival(0, 2)
+    assert files.arrive("f", 4, 8, 6, 50) == Arrival(0, 2, is_reuse=True)
 
 
 def test_who_starts_as_a_load_is_cut_off_waits_for_the_rest_of_it() -> None:
@@ -53,7 +53,7 @@ def test_who_starts_as_a_load_is_cut_off_waits_for_the_rest_of_it() -> None:
     files.arrive("f", 4, 8, 0, 5)
     files.leave("f", 5)
     assert stays(files, 5) == {"f": (4, Stay(5, 8, 5))}
-    assert files.arrive("f", 4, 8, 5, 50) == Arrival(0, 3)
+    assert files.arrive("f", 4, 8, 5, 50) == Arrival(0, 3, is_reuse=True)
 
 
 def test_stays() -> None:
@@ -88,9 +88,9 @@ def test_a_persistent_node_forgets_the_least_recently_used_first() -> None:
     for name, at in (("b", 10), ("a", 11), ("c", 12)):
         files.leave(name, at)
     assert set(stays(files, 20)) == {"a", "b", "c"}
-    assert files.arrive("d", 8, 1, 20, 50) == Arrival(1, 0)
+    assert files.arrive("d", 8, 1, 20, 50) == Arrival(1, 0, is_reuse=False)
     assert set(stays(files, 20)) == {"a", "c", "d"}
-    assert files.arrive("a", 4, 1, 21, 50) == Arrival(0, 0)
+    assert files.arrive("a", 4, 1, 21, 50) == Arrival(0, 0, is_reuse=True)
     files.arrive("e", 4, 1, 22, 50)
     assert set(stays(files, 22)) == {"a", "d", "e"}  # c was the only one that nobody used
 
@@ -100,7 +100,7 @@ def test_a_persistent_node_does_not_keep_what_was_not_loaded_whole() -> None:
     files.arrive("cut", 4, 8, 0, 5)
     files.leave("cut", 5)
     assert set(stays(files, 5)) == {"cut"}
-    assert files.arrive("cut", 4, 8, 6, 50) == Arrival(8, 0)
+    assert files.arrive("cut", 4, 8, 6, 50) == Arrival(8, 0, is_reuse=False)
 
 
 def test_what_was_not_loaded_whole_pushes_nothing_out() -> None:
@@ -116,11 +116,11 @@ def test_what_was_not_loaded_whole_pushes_nothing_out() -> None:
 def test_a_load_that_was_cut_off_is_waited_for_in_that_instant_only() -> None:
     files = plain()
     files.arrive("f", 4, 8, 0, 5)
-    assert files.arrive("f", 4, 8, 3, 5) == Arrival(0, 5)
+    assert files.arrive("f", 4, 8, 3, 5) == Arrival(0, 5, is_reuse=True)
     files.leave("f", 5)
     files.leave("f", 5)
     assert stays(files, 5) == {"f": (4, Stay(5, 8, 5))}
-    assert files.arrive("f", 4, 8, 5, 50) == Arrival(0, 3)
+    assert files.arrive("f", 4, 8, 5, 50) == Arrival(0, 3, is_reuse=True)
 
 
 def test_who_used_a_file_before_it_was_unused_counts_no_more() -> None:
@@ -130,3 +130,19 @@ def test_who_used_a_file_before_it_was_unused_counts_no_more() -> None:
     files.leave("f", 50)
     files.arrive("f", 4, 8, 50, 90)
     assert stays(files, 60) == {"f": (4, Stay(60, 60, 90))}
+
+
+@pytest.mark.parametrize("cores", [(16, 1, 1, 2), (3, 7, 10), (1,) * 20, (6, 6, 6, 2), (13, 4, 3)])
+def test_files_that_fill_a_memory_to_the_last_bit_fit(cores: tuple[int, ...]) -> None:
+    """6.4 GB a core on 20 cores are 128 GB, however they are added up."""
+    files = FilesOnNode(128, persistent=False)
+    for index, n in enumerate(cores):
+        assert files.fits(str(index), 6.4 * n)
+        files.arrive(str(index), 6.4 * n, 64 * n, 0, 1000)
+    assert not files.fits("one more", 0.1)
+
+
+def test_a_file_of_no_size_is_no_reuse_for_the_first() -> None:
+    files = plain()
+    assert files.arrive("f", 0, 0, 0, 50) == Arrival(0, 0, is_reuse=False)
+    assert files.arrive("f", 0, 0, 0, 50) == Arrival(0, 0, is_reuse=True)

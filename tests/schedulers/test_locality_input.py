@@ -178,7 +178,7 @@ NEVER_ENOUGH_CORES = "asks for {} cores; a node that it may use has {} at most"
             "its file of 24 GB is larger than the memory of any node that it may use (16 GB)",
         ),
         ({"input_file": "f", "input_size_gb": 24, "node_memory_gb": 16}, {"bigger_nodes": "idle"}, ""),
-        ({"node_memory_gb": 33}, {}, "needs more memory than any node has (32 GB)"),
+        ({"node_memory_gb": 33}, {}, "needs 33 GB on its node; none has more than 32 GB"),
         ({"walltime": None}, {}, "has no walltime, so no time can be reserved for it (see assume_walltime)"),
         (
             {"walltime": None, "estimate": 9},

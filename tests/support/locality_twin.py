@@ -322,8 +322,7 @@ class Twin:
                 job.load_s = job.size_gb / node.bandwidth
                 file = node.files[job.file] = TwinFile(job.size_gb, now + job.load_s)
             else:
-                job.wait_s = max(file.loaded_at - now, 0)
-            job.reused = not job.load_s
+                job.wait_s, job.reused = max(file.loaded_at - now, 0), True
             file.users.append(job)
             if self.rules.persistence:
                 self.forget_files(node)

@@ -180,11 +180,10 @@ class PublishedTwin:
         if job.file:
             file = node.files.get(job.file)
             if file is not None and (file.users or file.left_at == t):
-                job.wait_s = max(file.loaded_at - t, 0)
+                job.wait_s, job.reused = max(file.loaded_at - t, 0), True
             else:
                 job.load_s = job.size_gb / node.bandwidth
                 file = node.files[job.file] = TwinFile(job.size_gb, t + job.load_s)
-            job.reused = not job.load_s
             file.users.append(job)
             file.until = max(file.until, job.until)
         job.ended_at = t + min(job.load_s + job.wait_s + job.run_s, job.walltime)
