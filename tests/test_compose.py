@@ -66,10 +66,11 @@ def test_the_defaults_in_the_file_and_in_env_are_the_same() -> None:
 
 @pytest.mark.parametrize("policy", registry.available())
 def test_every_policy_gets_what_it_needs_and_none_minds_what_others_need(policy: str, tmp_path: Path) -> None:
-    assert run(tmp_path, POLICY=policy, PREFIX=policy)[:2] == (0, 0)
+    platform = "platforms/rackham-128gb-core.xml" if policy == "locality" else "platforms/cluster32.xml"  # nodes
+    assert run(tmp_path, POLICY=policy, PREFIX=policy, PLATFORM=platform)[:2] == (0, 0)
     alone = (
         "-p",
-        "platforms/cluster32.xml",
+        platform,
         "-w",
         "examples/workload.json",
         "--policy",
