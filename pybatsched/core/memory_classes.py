@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-_MOST: Final = sys.float_info.max
+_MOST: Final = 1e300
 
 
 def need_of(fields: Mapping[str, Any]) -> float:
