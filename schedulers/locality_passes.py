@@ -164,8 +164,6 @@ class Planner:
         self.n_passes += 1
         self._last_pass_at, self._is_stale, self._next_at = now, False, math.inf
         drafts = self._drafts(now)
-        for draft in drafts.values():
-            draft.peers = list(drafts.values())
         busy = {node.index for node in self._nodes if node.runs}
         if self._areas is not None:
             self._areas.begin()
@@ -219,16 +217,16 @@ class Planner:
             if memory not in self._boards or self._boards[memory].knows_files != knows_files:
                 self._boards[memory] = Board(group, knows_files=knows_files)
             self._boards[memory].refresh(now)
-        return {
+        options = self._options
+        drafts = {
             memory: Draft(
-                board,
-                now,
-                persistent=self._options.persistence,
-                backfill=self._options.backfill,
-                crowded=self._is_crowded,
+                board, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
             )
             for memory, board in self._boards.items()
         }
+        for draft in drafts.values():
+            draft.peers = list(drafts.values())
+        return drafts
 
     def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
         """Find a node for a job among those it may use."""

@@ -43,20 +43,21 @@ class PublishedDraft(Draft):
             at, index = self._times_of(one.n_cores).least()
             return None if at == math.inf else Offer(at, index, at)
         row = self._worn_of(one.n_cores, weights.evict).values if weights.evict else times
-        holders = self._holders(one.file)
+        # The rows know nothing of files that are there, nor of nodes that load at different speeds.
+        singly = self._holders(one.file) if self._board.has_one_bandwidth else range(len(self.nodes))
         eager_from = times.index(self.now) if weights.is_eager and self.now in times else None
         if eager_from is not None:
             row = row[:eager_from] + [at + (EFT.load - weights.load) * load_s for at in times[eager_from:]]
         else:
             row = row.copy()
-        for index in holders:  # the rows know nothing of files that are there
+        for index in singly:
             row[index] = math.inf
         best = None
         least = min(row)
         if least < math.inf:
             index = row.index(least)
             best = Offer(least + weights.load * load_s, index, times[index])
-        for index in holders:
+        for index in singly:
             at = times[index]
             if at < math.inf and (best is None or at <= best.score):  # no score is less than its EAT
                 own = EFT if eager_from is not None and index >= eager_from else weights

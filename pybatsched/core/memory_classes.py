@@ -31,9 +31,8 @@ def need_of(fields: Mapping[str, Any]) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    return (
-        type(value) in {int, float} and -_MOST <= value <= _MOST
-    )  # not `isfinite`: whole numbers may be too large for it
+    # Not `isfinite`: whole numbers may be too large even to be asked.
+    return type(value) in {int, float} and -_MOST <= value <= _MOST
 
 
 def class_of(need_gb: float, classes: Sequence[float]) -> float | None:

@@ -22,7 +22,13 @@ PUBLISHED_SCORES: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [*({"score": name} for name in PRESETS), {"x1": 3, "x2": 2}, {"x1": 0, "x2": 1}]
 )
 PUBLISHED_MACHINES = st.sampled_from(
-    [Machine((Node(),)), Machine((Node(),) * 2), Machine((Node(2, 16, 0.5),) * 4), Machine((Node(8, 128, 0.25),) * 3)]
+    [
+        Machine((Node(),)),
+        Machine((Node(),) * 2),
+        Machine((Node(2, 16, 0.5),) * 4),
+        Machine((Node(8, 128, 0.25),) * 3),
+        Machine((Node(4, 16, 0.25), Node(4, 16, 0.5), Node(4, 16, 0.125))),
+    ]
 )
 
 

@@ -128,3 +128,10 @@ def test_the_programs_own_row_on_the_real_day(tmp_path: Path) -> None:
     }
     assert exact == {name: ROW[name] for name in exact}
     assert means == {name: pytest.approx(ROW[name], rel=1e-5) for name in means}
+
+
+def test_nodes_may_load_at_different_speeds() -> None:
+    """Node 0 loads 4 GB in 64 s, node 1 in 8 s: the earliest finish is there, though both are free."""
+    machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.5)))
+    jobs = Workload().job("j", n=1, s=5, walltime=200, at=30, input_file="f", input_size_gb=4)
+    assert played(jobs, machine, score="eft")["j"] == Fate(30, 43, 1, 8, 0, False)
