@@ -188,17 +188,20 @@ class Planner:
                 busy.add(node.index)
 
     def _place_history(self, drafts: Mapping[float, Draft], now: float) -> Iterator[int]:
-        """Let newcomers go on where they ran, the first started first; whose cores are taken waits like any other.
+        """Give newcomers the earliest cores of the nodes on which they ran, the first started first.
 
-        Gives the nodes that have one, by their places among all.
+        Whose cores are taken waits for them, and from the next pass on like any other. Gives the nodes, by their places
+        among all, on which one goes on at once.
         """
         for one in sorted(self._history, key=lambda one: one.history[1] if one.history else 0.0):
             assert one.history is not None
             node = self._nodes[one.history[0] % len(self._nodes)]
             draft = drafts[node.memory_gb]
             offer = draft.offer(self._place_in_class[node.index], one, FCFS)
-            if offer is not None and offer.at <= now:
-                self._put(draft, one, offer)
+            if offer is None:
+                continue
+            self._put(draft, one, offer)
+            if offer.at <= now:
                 yield node.index
         self._history.clear()
 

@@ -226,6 +226,18 @@ def test_a_file_is_expected_to_go_with_the_last_of_those_who_still_use_it() -> N
     assert fates(run, machine)["j"] == Fate(21, 34, 1, 8, 0, False)
 
 
+def test_a_job_of_the_history_waits_for_its_node_until_the_next_pass() -> None:
+    """2b gets node 0 from 50 on, though node 1 is idle; at 30 it is like any other, and node 1 can have it at once."""
+    machine = Machine((Node(4, 16, 0.5), Node(4, 16, 0.5)))
+    jobs = Workload()
+    jobs.job("1a", n=4, s=500, walltime=50, history_node=0, history_start=-20)
+    jobs.job("2b", n=4, s=5, walltime=20, history_node=0, history_start=-10)
+    assert fates(run_policy("locality", jobs, 8, hosts=machine.hosts, config=DYNAMIC), machine)["2b"].started_at == 50
+    jobs.job("3c", n=1, s=5, walltime=20, at=7)
+    found = fates(run_policy("locality", jobs, 8, hosts=machine.hosts, config=DYNAMIC), machine)["2b"]
+    assert (found.started_at, found.node) == (30, 1)
+
+
 def test_a_mixed_score_counts_nodes_of_history_as_busy() -> None:
     """Both nodes have a job of the history, so LEM is LEA and j waits for its file rather than load it at once."""
     machine = Machine((Node(4, 16, 0.5), Node(4, 16, 0.5)))

@@ -278,8 +278,8 @@ class Twin:
         self.newcomers = []
         for job, (logged, _) in sorted(history, key=lambda pair: pair[1][1]):
             n = logged % len(self.nodes)
-            if plan.eat(n, job) == now:
-                place(job, n, now)
+            if (at := plan.eat(n, job)) < math.inf:
+                place(job, n, at)
         queue = [job for job in self.queue if job.reserved is None]
         if self.rules.bigger_nodes == "idle":
             queue.sort(key=self.class_of, reverse=True)
