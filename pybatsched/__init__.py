@@ -14,6 +14,7 @@ from pybatsched.core.decisions import (
     Release,
     Replace,
     Requeue,
+    Reshape,
     SetJobMetadata,
     StartAt,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "Release",
     "Replace",
     "Requeue",
+    "Reshape",
     "SetJobMetadata",
     "StartAt",
     "__version__",

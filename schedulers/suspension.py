@@ -60,10 +60,12 @@ class SuspendingScheduler(ConservativeScheduler):
 
     def _suspend(self, one: Suspended) -> None:
         self._suspended.insert(0, one)
+        one.job.queued_in = self.partition
         self._memory.hold(one.job, one.procs)
 
     def _drop(self, one: Suspended) -> None:
         self._suspended.remove(one)
+        one.job.queued_in = None
         self._memory.give_back(one.job, one.procs)
 
     def _is_bound(self, one: Suspended) -> bool:

@@ -77,6 +77,7 @@ class UjfbScheduler(SuspendingScheduler):
     def _queue_urgent(self, entry: Entry) -> None:
         self._entries[entry[2].id] = entry
         insort(self._urgents, entry)
+        entry[2].queued_in = self.partition
 
     def withdraw(self, job: Job, now: float) -> None:
         """Take a waiting job out of its queue."""
@@ -85,6 +86,7 @@ class UjfbScheduler(SuspendingScheduler):
             self._drop(one)
         elif job.is_urgent():
             self._urgents.remove(self._entries.pop(job.id))
+            job.queued_in = None
         else:
             super().withdraw(job, now)
 
@@ -205,6 +207,7 @@ class UjfbScheduler(SuspendingScheduler):
         self._unbook(job.id, now)
         entry = self._entries.pop(job.id)
         self._urgents.remove(entry)
+        job.queued_in = None
         self._served[job.id] = entry
         yield StartAt(job.id, procs, at, reason=reason) if at > now else ExecuteJob(job.id, procs, reason=reason)
         self._adopt(job, now)

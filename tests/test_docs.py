@@ -61,7 +61,7 @@ def test_the_test_of_the_guide_passes(shortest: Path) -> None:
 
 @pytest.mark.parametrize(
     ("index", "name"),
-    [(2, "FirstFit"), (3, "Halves"), (4, "Rounds"), (5, "Pushy"), (6, "Booting"), (7, "Staging")],
+    [(2, "FirstFit"), (3, "Halves"), (4, "Rounds"), (5, "Pushy"), (6, "Booting"), (7, "Staging"), (8, "EarliestEnd")],
 )
 def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) -> None:
     path = tmp_path / "snippet.py"
@@ -97,6 +97,22 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
             "load_s=20;reused=0"
         ] * 3
         assert run.jobs["w0!3"].metadata == "load_s=0;reused=1"
+    elif name == "EarliestEnd":
+        jobs = Workload().job("a", n=2, s=12, walltime=16).job("b", n=2, s=3, at=1, walltime=3)
+        jobs.job("c", n=2, s=18, at=2, walltime=20).job("d", n=1, s=5, at=3)
+        config, hosts = {"dynamic-jobs-enabled": True}, [{"cluster": name} for name in "xxyyyy"]
+        run = testing.run_policy(f"{path}:{name}", jobs, n_procs=6, config=config, hosts=hosts)
+        found_by_id = {
+            job.id: (job.started_at, job.ended_at, str(job.procs)) for job in run.jobs.values() if job.ended_at
+        }
+        # a has y for half the time. b would wait for it until 8, and starts on x as it is. c is expected to end at
+        # 4 + 20 on x and at 8 + 10 on y, which is free at 6 already. d plans with an hour, whatever its size.
+        assert found_by_id == {
+            "dyn!w0.a.1": (0, 6, "2-5"),
+            "w0!b": (1, 4, "0-1"),
+            "dyn!w0.c.1": (6, 15, "2-5"),
+            "w0!d": (4, 9, "0"),
+        }
     else:
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
 

@@ -55,6 +55,7 @@ class Actions:
             d.ToJobMsg: self._to_job,
             d.Requeue: self.services.requeue,
             d.Replace: self.services.replace,
+            d.Reshape: self.services.reshape,
             d.StartAt: lambda decision: self.holds.hold(self._job(decision.job_id), decision),
             d.Release: lambda decision: self.holds.release(self._job(decision.job_id)),
         }
@@ -80,6 +81,11 @@ class Actions:
         else:
             self.latest_stamp = max(self.latest_stamp, decision.timestamp)
         self.out.append(replace(decision, **changes))
+
+    def take_shape(self, job: Job, reason: d.Reason) -> None:
+        """Let a job that was reshaped be one of its shape towards Batsim; it is about to start."""
+        if job.is_reshaped:
+            self.services.take_shape(job, reason)
 
     # --- what happens to jobs -----------------------------------------------------------------------------------
 
@@ -111,6 +117,7 @@ class Actions:
 
     def _execute(self, decision: d.ExecuteJob) -> None:
         job = self._job(decision.job_id)
+        self.take_shape(job, decision.reason)
         stamp = self.now if decision.timestamp is None else decision.timestamp
         job.partition = self._cluster.partition_at(decision.procs)
         job.started(max(stamp, self.now), decision.procs, decision.reason)

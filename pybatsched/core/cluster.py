@@ -86,6 +86,8 @@ class Cluster:
         self.can_suspend: Callable[[Job], bool] = lambda _job: True
         #: Tells whether seconds that are no work can be put in front of a job's own (`Replace.extra_s`); by the engine.
         self.can_load: Callable[[Job], bool] = lambda _job: True
+        #: Tells whether a job can have another size and other times (`Reshape`); by the engine.
+        self.can_reshape: Callable[[Job], bool] = lambda _job: True
         self.collected_profiles: set[tuple[str, str]] = set()  # (workload, name): Batsim knows them no more
         self.partitions: dict[str, Partition] = {}
         self.unavailable = EMPTY

@@ -200,3 +200,19 @@ class Replace(Decision, frozen=True):
     duration_s: float | None = None
     extra_s: float = 0.0
     within_walltime: bool = False
+
+
+class Reshape(Decision, frozen=True):
+    """Let a waiting job have another size and other times from now on, by the engine's service. Nothing is sent. O(1).
+
+    Its run time, walltime and estimate are those of the job as it was submitted times `scale`, on Batsim's tick: a
+    second `Reshape` takes the place of the first. Whoever plans sees the new `job.n_procs`, `job.walltime` and
+    `job.estimate` at once. When the job starts, one of this shape is registered in its place, as by a `Replace`; in the
+    shape it was submitted in, the job itself. What is requeued goes on in its shape, and may be reshaped again: then
+    the rest of its work is what it would be in the new one. The job must be in no local scheduler's queue, and its
+    profile made of delays.
+    """
+
+    job_id: str
+    n: int
+    scale: float

@@ -59,6 +59,12 @@ def _delay_of(
     return total * repeat if type(repeat) is int else None
 
 
+def one_delay(profile: Mapping[str, Any], delay_s: float) -> Mapping[str, Any]:
+    """Make a single delay of a profile made of delays, with all else that it says."""
+    kept = {key: value for key, value in profile.items() if key not in {"seq", "repeat"}}
+    return kept | {"type": "delay", "delay": delay_s}
+
+
 def is_any_size(profile: Mapping[str, Any] | None, profiles: Profiles) -> bool:
     """Tell whether Batsim lets a job of this profile run on any number of processors."""
     if profile is None:
@@ -90,11 +96,10 @@ def requeued_profile(
     """
     if profile is None:
         raise CannotDeriveError("its profile is not known")
-    kept = {key: value for key, value in profile.items() if key not in {"seq", "repeat"}}
     delay_s = delay_of(profile, profiles)
     if delay_s is not None:
         left_s = delay_s - elapsed_s if work == "rest" else delay_s
-        return kept | {"type": "delay", "delay": max(left_s, TICK) + extra_s}
+        return one_delay(profile, max(left_s, TICK) + extra_s)
     amounts = _AMOUNTS.get(str(profile.get("type")))
     if amounts is None:
         raise CannotDeriveError(
@@ -110,7 +115,7 @@ def requeued_profile(
         if not progress or elapsed_s <= 0:
             raise CannotDeriveError("extra_s cannot be turned into work: the job has not shown a pace yet")
         share += extra_s * progress / elapsed_s
-    return kept | {key: _scaled(profile[key], share) for key in amounts if key in profile}
+    return dict(profile) | {key: _scaled(profile[key], share) for key in amounts if key in profile}
 
 
 def resized_profile(job: Job, profiles: Profiles, n: int, duration_s: float | None) -> Mapping[str, Any]:
@@ -118,8 +123,7 @@ def resized_profile(job: Job, profiles: Profiles, n: int, duration_s: float | No
     profile = job.profile
     delay_s = delay_of(profile, profiles)
     if delay_s is not None:
-        kept = {key: value for key, value in (profile or {}).items() if key not in {"seq", "repeat"}}
-        return kept | {"type": "delay", "delay": delay_s if duration_s is None else duration_s}
+        return one_delay(profile or {}, delay_s if duration_s is None else duration_s)
     if duration_s is not None:
         return {"type": "delay", "delay": duration_s}
     if profile is None:

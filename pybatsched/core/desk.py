@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pybatsched.core.decisions import Decision
+from pybatsched.core.decisions import Decision, Reason
+
+if TYPE_CHECKING:
+    from pybatsched.core.jobs import Job
 
 
 class Desk(Protocol):
@@ -20,3 +23,6 @@ class Desk(Protocol):
 
     def open_registration(self) -> None:
         """Make sure that jobs can be registered."""
+
+    def take_shape(self, job: Job, reason: Reason) -> None:
+        """Let a job that was reshaped be one of its shape towards Batsim."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pybatsched.core.holds import Holds
     from pybatsched.core.services import Services
 
+#: Decisions that bring nothing about: a policy that makes no others may go on for ever.
+_IDLE: Final = {d.CallMeLater, d.Reshape}
 _MACHINE_NEWS: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
     e.SimulationBegins: 0,
@@ -327,7 +329,7 @@ class Engine:
                 raise self._raised("decide", error) from error
             self._referee.check(decision)
             self._actions.carry_out(decision)
-            if type(decision) is not d.CallMeLater:
+            if type(decision) not in _IDLE:
                 self._n_calls_in_a_row = 0
 
     def _count_call(self, events: Sequence[e.Event]) -> None:

@@ -58,6 +58,7 @@ class Holds:
             assert procs is not None
             assert held_from is not None
             self.release(job)
+            self._desk.take_shape(job, reason)  # first: what is noted is noted of what runs
             note = self._notes.add_fact(job.wire_id, f"held_s={now - held_from:.12g}")
             self._desk.send(d.SetJobMetadata(job.wire_id, note, reason="how long its processors were kept for it"))
             self._desk.carry_out(d.ExecuteJob(job.id, procs, reason=reason))

@@ -12,11 +12,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pybatsched.core.decisions import Reason, reason_text
 from pybatsched.core.instants import instant
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.terms import Load, Shape, Terms, Work
 from pybatsched.errors import InputError, RemoteProtocolError
 
 
@@ -39,22 +40,6 @@ class Ground(Protocol):
     name: str
     procs: IntervalSet
     n_kills_pending: int
-
-
-class Terms(NamedTuple):
-    """What a job is to do, and how long that may take."""
-
-    profile_name: str
-    profile: Mapping[str, Any] | None
-    walltime: float | None
-    estimate: float | None
-
-
-class Load(NamedTuple):
-    """Seconds at the beginning of a segment that are no work, and what the segment would be without them."""
-
-    seconds: float
-    own: Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +71,19 @@ class Job:
         "load",
         "n_derived",
         "n_procs",
+        "n_submitted",
         "partition",
         "past",
         "procs",
         "profile",
         "profile_name",
+        "queued_in",
+        "registered_as",
+        "rest",
         "resume_on",
+        "scale",
         "seq",
+        "shape",
         "start_at",
         "start_reason",
         "started_at",
@@ -100,6 +91,7 @@ class Job:
         "submitted_at",
         "terms",
         "walltime",
+        "whole",
         "wire_id",
         "workload",
     )
@@ -120,7 +112,7 @@ class Job:
         self.id = job_id
         self.wire_id = job_id
         self.workload = job_id.partition("!")[0] if "!" in job_id else ""
-        self.n_procs = n_procs
+        self.n_procs = self.n_submitted = n_procs
         self.walltime = walltime
         self.estimate = walltime if estimate is None else estimate
         self.submitted_at = submitted_at
@@ -143,6 +135,12 @@ class Job:
         self.load: Load | None = None  # in front of the work it does now
         self.n_derived = 0  # how many times it went on under another id
         self.resume_on: IntervalSet | None = None
+        self.queued_in: Ground | None = None  # the partition in whose local scheduler's queue it waits
+        self.shape: Shape | None = None  # what the last `Reshape` said
+        self.scale = 1.0  # what its times are multiplied with
+        self.registered_as = (n_procs, 1.0)  # the size and the scale that Batsim knows it in
+        self.whole = Work(self.terms)  # the whole job, and
+        self.rest: Work | None = None  # what is left of it if that is another matter: shapes are counted from these
 
     @classmethod
     def from_fields(
@@ -210,6 +208,17 @@ class Job:
         return 0.0 if self.load is None else self.load.seconds
 
     @property
+    def is_reshaped(self) -> bool:
+        """Whether it waits in another shape than the one Batsim knows it in, and so will be replaced at its start."""
+        return (self.n_procs, self.scale) != self.registered_as
+
+    def estimate_at(self, scale: float) -> float | None:
+        """Give the estimate it has after a `Reshape` with this scale; None if none is known. O(1)."""
+        work = self.rest or self.whole
+        estimate = work.terms.estimate
+        return None if estimate is None else work.span_at(estimate, scale)
+
+    @property
     def present_terms(self) -> Terms:
         """What it is to do as it waits or runs now; `terms` are those of the whole job."""
         return Terms(self.profile_name, self.profile, self.walltime, self.estimate)
@@ -230,6 +239,16 @@ class Job:
         self.start_reason = reason
         self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
 
+    def reshaped(self, shape: Shape) -> None:
+        """Take another shape while it waits, counted from the job as it was submitted (for the engine). O(1)."""
+        self.shape = shape
+        self.n_procs, self.scale = shape.n, shape.scale
+        self.terms = self.whole.at(shape.scale)
+        present = self.terms if self.rest is None else self.rest.at(shape.scale)
+        _, self.profile, self.walltime, self.estimate = present  # Batsim knows its profile by the name it has
+        if self.resume_on is not None and len(self.resume_on) != shape.n:
+            self.resume_on = None
+
     def wait_again(self, terms: Terms, load: Load | None = None) -> None:
         """Go back to waiting with other work, and what is to come before it (for the engine)."""
         self.state = JobState.WAITING
@@ -248,13 +267,17 @@ class Job:
 
     def story(self) -> str:
         """Tell the job's life so far in one line."""
-        said = [f"submitted at {self.submitted_at} for {self.n_procs} processors"]
+        said = [f"submitted at {self.submitted_at} for {self.n_submitted} processors"]
         said += [
             f"ran from {segment.started_at} to {segment.ended_at} on {segment.procs} as {segment.wire_id}"
             for segment in self.past
         ]
         if self.past and self.wire_id != self.past[-1].wire_id:
             said.append(f"went on as {self.wire_id}")
+        if (self.n_procs, self.scale) != (self.n_submitted, 1.0):
+            said.append(
+                f"now for {self.n_procs} processors" + (f", times x {self.scale:.12g}" if self.scale != 1 else "")
+            )
         if self.started_at is not None:
             why = reason_text(self.start_reason)
             load = f", the first {self.load_s:.12g} s no work" if self.load_s else ""

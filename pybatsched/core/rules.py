@@ -61,6 +61,7 @@ class Referee:
             d.StartAt: self._start_at,
             d.Release: self._release,
             d.Replace: self._replace,
+            d.Reshape: self._reshape,
         }
 
     def check(self, decision: d.Decision) -> None:
@@ -221,6 +222,18 @@ class Referee:
             raise Violation("right number", f"{n} processors are wanted, {len(decision.on)} given", job=job)
         self._usable(decision.on, job)
 
+    def _reshape(self, decision: d.Reshape) -> None:
+        job = self._waiting(decision.job_id, "reshape")
+        if job.queued_in is not None:
+            text = f"job {job.id} waits in the queue of partition {job.queued_in.name}; withdraw it first"
+            raise Violation("in no queue", text, job=job)
+        if not 1 <= decision.n <= self.cluster.n_procs:
+            text = f"a job has 1 to {self.cluster.n_procs} processors, as many as the platform; got {decision.n}"
+            raise Violation("right number", text, job=job)
+        if not 0 < decision.scale < 1e300:  # an integer may be larger than any float
+            text = f"scale is what times are multiplied with, a number above 0, not {decision.scale!r:.60}"
+            raise Violation("finite numbers", text, job=job)
+
     def _to_job(self, decision: d.ToJobMsg) -> None:
         self.job(decision.job_id)
 
@@ -233,6 +246,8 @@ class Referee:
         job = self._waiting(decision.job_id, "change the state of")
         if decision.job_state != "RUNNING":
             raise Violation("job state", f"Batsim 4 crashes on a change to {decision.job_state!r}", job=job)
+        if job.is_reshaped:
+            raise Violation("job state", "it was reshaped, and Batsim knows it in another shape", job=job)
 
     # --- time and machines ---
 
@@ -357,6 +372,7 @@ _FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
         ("extra_s", (int, float)),
         ("within_walltime", bool),
     ),
+    d.Reshape: (("job_id", str), ("n", int), ("scale", (int, float))),
 }
 _FIELD_TYPES: Final = {cls: (("timestamp", (int, float, _NONE)), *fields) for cls, fields in _FIELDS.items()}
 

@@ -1,4 +1,4 @@
-"""Kill-and-requeue and replace: what the engine does so that policies never handle Batsim's job ids.
+"""Kill-and-requeue, replace and reshape: what the engine does so that policies never handle Batsim's job ids.
 
 A kill takes an exchange: KILL_JOB goes out, JOB_KILLED comes back at the same instant, and only then is it known
 whether the job was stopped or had ended by itself. Until then its partition is not planned. A requeued job gets a
@@ -7,6 +7,7 @@ new id and profile towards Batsim, under which it waits again; for its user and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,11 @@ from pybatsched.core import decisions as d
 from pybatsched.core import derive
 from pybatsched.core.desk import Desk
 from pybatsched.core.instants import TICK
-from pybatsched.core.jobs import Job, JobState, Load, Segment, Terms
+from pybatsched.core.intervals import EMPTY
+from pybatsched.core.jobs import Job, JobState, Segment
 from pybatsched.core.notes import Notes
 from pybatsched.core.rules import Referee, Violation
+from pybatsched.core.terms import Load, Shape, Terms, Work
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
@@ -50,6 +53,7 @@ class Services:
         cluster.can_restart = self.can_restart
         cluster.can_suspend = self.can_suspend
         cluster.can_load = self.can_load
+        cluster.can_reshape = self.can_load  # both need a work that is nothing but a time
 
     # --- kills ------------------------------------------------------------------------------------------------
 
@@ -188,7 +192,9 @@ class Services:
         job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
         self._notes.forget(job.wire_id)
         self._rename(job, wire_id)
-        job.wait_again(Terms(profile_name, profile, walltime, estimate))
+        terms = Terms(profile_name, profile, walltime, estimate)
+        job.wait_again(terms)
+        job.rest = Work(terms, job.scale) if requeue.work == "rest" or requeue.extra_s else None
         job.resume_on = requeue.on
 
     # --- replace ----------------------------------------------------------------------------------------------
@@ -199,7 +205,7 @@ class Services:
         n = job.n_procs if decision.n is None else decision.n
         old_s = derive.delay_of(job.profile, self._profiles(job))
         duration_s = None if decision.duration_s == old_s else decision.duration_s
-        if n != job.n_procs or duration_s is not None or decision.extra_s:
+        if n != job.n_procs or duration_s is not None or decision.extra_s or job.is_reshaped:
             self._become(job, n, duration_s, old_s, decision)
         self._desk.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=decision.reason))
 
@@ -234,8 +240,9 @@ class Services:
         self._notes.forget(job.wire_id)
         self._rename(job, wire_id)
         if n != job.n_procs or duration_s is not None:
-            job.terms = own
+            job.terms, job.whole, job.rest = own, Work(own, job.scale), None
         job.n_procs = n
+        job.registered_as = (n, job.scale)
         job.wait_again(terms, Load(extra_s, own) if extra_s else None)
 
     def _origin_of_replaced(self, job: Job, extra_s: float, *, is_same_work: bool) -> derive.How:
@@ -243,7 +250,38 @@ class Services:
         before = self._origins.get(job.wire_id)
         if before is None:
             return derive.How("replace", extra_s=extra_s)
-        return before._replace(kind="replace", extra_s=extra_s + (before.extra_s if is_same_work else 0.0))
+        kept_s = round(before.extra_s * (job.scale / job.registered_as[1]), 6) if is_same_work else 0.0
+        return before._replace(kind="replace", extra_s=extra_s + kept_s)
+
+    # --- reshape ----------------------------------------------------------------------------------------------
+
+    def reshape(self, decision: d.Reshape) -> None:
+        """Let a waiting job have another size and other times; Batsim hears of it when it starts. O(1).
+
+        The first time a composed profile is put together to one delay: O(parts).
+        """
+        job = self._referee.job(decision.job_id)
+        shape = Shape(decision.n, float(decision.scale), decision.reason)
+        if (shape.n, shape.scale) == (job.n_procs, job.scale):
+            job.shape = shape
+            return
+        self._referee.registration(job)
+        profile = job.whole.terms.profile
+        if profile is None or profile.get("type") != "delay":
+            delay_s = derive.delay_of(profile, self._profiles(job))
+            if profile is None or delay_s is None:
+                kind = "is not known" if profile is None else f"is of the type {profile.get('type')}"
+                text = f"only profiles made of delays can be reshaped; its profile {job.profile_name!r} {kind}"
+                raise Violation("can be reshaped", text, job=job)
+            job.whole = Work(job.whole.terms._replace(profile=derive.one_delay(profile, delay_s)), job.whole.scale)
+        job.reshaped(shape)
+        assert job.profile is not None
+        if math.inf in (job.profile["delay"], job.walltime, job.estimate, job.terms.walltime, job.terms.estimate):
+            raise Violation("finite numbers", f"its times are too long with the scale {shape.scale:g}", job=job)
+
+    def take_shape(self, job: Job, reason: d.Reason) -> None:
+        """Register what a reshaped job runs as."""
+        self._become(job, job.n_procs, None, None, d.Replace(job.id, EMPTY, reason=reason))
 
     # --- registering ------------------------------------------------------------------------------------------
 

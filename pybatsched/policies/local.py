@@ -118,10 +118,12 @@ class LocalScheduler(ABC):
         entry = (FRONT if front else self._rank(job, self.span_s(job)), arrival, job)
         self._entries[job.id] = entry
         insort(self.queue, entry)
+        job.queued_in = self.partition
 
     def withdraw(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Take a waiting job out of the queue again, as it came. O(log queue)."""
         take_out(self.queue, self._entries.pop(job.id))
+        job.queued_in = None
         if job.id in self._assumed:
             self._assumed.remove(job.id)
             job.estimate = None
@@ -213,6 +215,7 @@ class LocalScheduler(ABC):
         job = entry[2]
         del self._entries[job.id]
         take_out(self.queue, entry)
+        job.queued_in = None
         if self._assumed:
             self._assumed.discard(job.id)
         return ExecuteJob(job.id, procs or self.partition.free.first(job.n_procs), reason=reason)

@@ -14,6 +14,7 @@ from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
+from pybatsched.core.terms import Shape
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
 from pybatsched.protocol import v4
 from pybatsched.session.journal import Exchange, JournalReader
@@ -49,6 +50,7 @@ class Story:
     wire_ids: set[str] = field(default_factory=set)
     passed_over: _PassedOver | None = None
     held_from: float | None = None
+    shape: Shape | None = None
 
     def tell(self, at: float, text: str) -> None:
         """Add a line."""
@@ -146,19 +148,20 @@ def explain(
             now = story.events(exchange)
         except RemoteProtocolError:
             story.tell(now, f"(message {exchange.n} could not be read)")
+        parting = "" if session is None else _parting(session, exchange)
+        if session is not None and not parting:
+            _tell_shape(story, session.engine, now)
         try:
             story.decisions(exchange)
         except RemoteProtocolError:
             story.tell(now, f"(the reply to message {exchange.n} could not be read)")
         if exchange.error is not None:
             story.tell(now, f"the run failed: {exchange.error[0]}: {exchange.error[1].splitlines()[0]}")
-        if session is not None:
-            parting = _parting(session, exchange)
-            if parting:
-                story.tell(now, f"({parting})")
-                session = None
-            else:
-                _ask_why(story, session.engine, now)
+        if parting:
+            story.tell(now, f"({parting})")
+            session = None
+        elif session is not None:
+            _ask_why(story, session.engine, now)
     story.settle()
     if not any(text for _, text in story.lines if not text.startswith("(")):
         raise InputError(f"{reader.path!r} knows no job {job_id!r}")
@@ -213,6 +216,17 @@ def _parting(session: Session, exchange: Exchange) -> str:
         if isinstance(error, UntrustedFileError) and not same:
             return f"why it waited is not known: {error}"
     return "" if same else "from here on today's policy answers otherwise; why it waited is not known"
+
+
+def _tell_shape(story: Story, engine: Engine, now: float) -> None:
+    """Tell the last `Reshape`, which no message tells: if the job starts at once, it does so in this shape."""
+    job = engine.jobs.alive.get(story.job_id)
+    if job is not None and job.shape is not None and job.shape is not story.shape:
+        story.shape = job.shape
+        why = d.reason_text(job.shape.reason)
+        story.tell(
+            now, f"reshaped to {job.shape.n} processors, times x {job.shape.scale:.12g}" + (f": {why}" if why else "")
+        )
 
 
 def _ask_why(story: Story, engine: Engine, now: float) -> None:

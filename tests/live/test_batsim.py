@@ -183,6 +183,23 @@ def test_the_rest_of_a_job_and_another_size(policy: str, tmp_path: Path) -> None
         assert durations_seen == {7.25}
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("requeued", ["", "all", "rest"])
+def test_jobs_in_other_shapes(requeued: str, seed: int, tmp_path: Path) -> None:
+    args = write_input(tmp_path)
+    content = json.loads((tmp_path / "workload.json").read_text())
+    content["jobs"] = [job for job in content["jobs"] if job["profile"] in {"d", "dd"}]
+    (tmp_path / "workload.json").write_text(json.dumps(content))
+    policy, options = f"{PUSHY}:Molder", ["-o", f"seed={seed}", "-o", f"requeued={requeued}", "-o", "load_s=1.25"]
+    simulator, scheduler, said = simulate(policy, tmp_path, args, tmp_path, *options)
+    assert (simulator, scheduler) == (0, 0), said
+    table = rows(tmp_path / "out_jobs.csv")
+    assert sum(row["final_state"] == "COMPLETED_SUCCESSFULLY" for row in table) == len(content["jobs"])
+    assert sum("replaced_by=" in row["metadata"] for row in table) > 5
+    assert any("kind=requeue" in row["metadata"] for row in table) == bool(requeued)
+    same_jobs(embed(tmp_path, [*args, *options], policy, tmp_path / "mine"), tmp_path / "out_jobs.csv")
+
+
 def test_a_deadlock_is_diagnosed(tmp_path: Path) -> None:
     simulator, scheduler, said = simulate(f"{PUSHY}:Lazy", tmp_path, write_input(tmp_path)[:4], tmp_path)
     assert (simulator, scheduler) == (0, 4)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgpack
 import pytest
+from support.places import PUSHY
 from support.pushy import Gentle, Loader
 from support.recordings import recording
 from support.scripted import Scripted
@@ -257,6 +258,24 @@ def test_the_story_of_a_job_with_a_load(tmp_path: Path) -> None:
         ("0 replaced, goes on as dyn!w0.a.1 with 4 s that are no work: so that its parts can be put together again"),
         "0 started on 0",
         "14 ended: COMPLETED_SUCCESSFULLY, return code 0",
+    ]
+
+
+def test_the_story_of_a_reshaped_job(tmp_path: Path) -> None:
+    journal = JournalWriter(tmp_path / "run.pbj")
+    policy = f"{PUSHY}:Narrower"
+    workload = Workload().job("a", n=2, s=10, walltime=20).job("b", n=4, s=20, at=1, walltime=30)
+    FakeBatsim(workload, 4, config={"dynamic-jobs-enabled": True}).run(
+        Session(plan_for(policy), journal=journal).handle
+    )
+    journal.close()
+    assert [f"{at:g} {text}" for at, text in explain(JournalReader(tmp_path / "run.pbj"), "w0!b", policy)][:-1] == [
+        "1 submitted: 4 processors, walltime 30",
+        "1 reshaped to 1 processors, times x 4: one is enough",
+        "1 rejected: goes on as dyn!w0.b.1",
+        "1 replaced, goes on as dyn!w0.b.1: so that its parts can be put together again",
+        "1 started on 1: head of the queue",
+        "81 ended: COMPLETED_SUCCESSFULLY, return code 0",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
@@ -9,10 +10,12 @@ from typing import Any, ClassVar, Literal
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job
+from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import Need, Options, Policy
-from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions, QueuePolicy
+from pybatsched.policies.registry import local_scheduler
 from pybatsched_schedulers.easy import EasyScheduler
+from pybatsched_schedulers.fcfs import FcfsScheduler
 
 
 class Ruthless(LocalPolicy):
@@ -99,6 +102,103 @@ class Loader(Ruthless):
                 yield d.Replace(decision.job_id, decision.procs, extra_s=load_s, within_walltime=within)
             else:
                 yield decision
+
+
+class Narrower(LocalPolicy):
+    """FCFS of jobs that are narrowed to one processor, for as many times longer."""
+
+    scheduler = FcfsScheduler
+    needs = frozenset({Need.DYNAMIC_JOBS})
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.loose: list[Job] = []
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.loose.append(job)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        while self.loose:
+            job = self.loose.pop(0)
+            yield d.Reshape(job.id, 1, job.n_submitted, reason="one is enough")
+            self.submit_to(self.local, job, now)
+        yield from super().decide(now)
+
+
+class MolderOptions(Options):
+    """What is drawn; what is left of jobs that are requeued, if some are; and how long jobs load."""
+
+    seed: int = 0
+    requeued: Literal["", "all", "rest"] = ""
+    extra_s: float = 0.0
+    load_s: float = 0.0
+
+
+class Molder(QueuePolicy):
+    """Two halves between which waiting jobs move, in another shape each time; some starts are held, or have a load.
+
+    Each job tells of the scale it started with.
+    """
+
+    Options = MolderOptions
+    needs = frozenset({Need.DYNAMIC_JOBS})
+
+    def on_begin(self, cluster: Cluster) -> None:
+        half = cluster.procs.first(cluster.n_procs // 2)
+        self.locals = [
+            local_scheduler("conservative", {}, cluster.add_partition("low", half)),
+            local_scheduler("easy", {}, cluster.add_partition("high", cluster.procs - half)),
+        ]
+        self.dice = random.Random(self.options.seed)
+        self.jobs = cluster.jobs
+        self.loose: list[Job] = []
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.loose.append(job)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        super().on_job_killed(job, now)
+        self.loose.append(job)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        dice, options = self.dice, self.options
+        for local in self.locals:
+            for job in local.waiting():
+                if dice.random() < 0.5:
+                    local.withdraw(job, now)
+                    self.loose.append(job)
+        for job in self.loose:
+            local = dice.choice(self.locals)
+            for _ in range(dice.choice((0, 1, 1, 2))):
+                n, scale = dice.randint(1, local.partition.n_procs), dice.choice((0.25, 1 / 3, 0.5, 1, 1.0, 1.7, 2))
+                expected = (n, job.estimate_at(scale))
+                yield d.Reshape(job.id, n, scale, reason=("{} is another size", n))
+                assert (job.n_procs, job.estimate) == expected
+            if job.n_procs > local.partition.n_procs:
+                yield d.Reshape(job.id, local.partition.n_procs, job.scale)
+            self.submit_to(local, job, now)
+        self.loose.clear()
+        for decision in super().decide(now):
+            yield from self.varied(decision, now)
+        victims = [job for local in self.locals for _, _, job in local.partition.running if job.started_at is not None]
+        victims = [job for job in victims if job.n_restarts < 3 and job.state is JobState.RUNNING]
+        busy = any(local.partition.n_kills_pending for local in self.locals)
+        if options.requeued and victims and not busy and dice.random() < 0.3:
+            yield d.Requeue(dice.choice(victims).id, work=options.requeued, extra_s=options.extra_s)
+
+    def varied(self, decision: d.Decision, now: float) -> Iterable[d.Decision]:
+        """Start a job in one of several ways."""
+        if not isinstance(decision, d.ExecuteJob):
+            yield decision
+            return
+        yield d.SetJobMetadata(decision.job_id, f"scale={self.jobs[decision.job_id].scale!r}")
+        how = self.dice.random()
+        if how < 0.2:
+            yield d.StartAt(decision.job_id, decision.procs, now + 1.5)
+        elif how < 0.4:
+            yield d.Replace(decision.job_id, decision.procs, extra_s=self.options.load_s)
+        else:
+            yield decision
 
 
 class Lazy(Policy):
