@@ -16,6 +16,7 @@ from pybatsched.core import events as e
 from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata
 from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.core.memory_classes import class_of, need_of
+from pybatsched.core.notes import fact_text
 from pybatsched.core.policy import Need, Policy
 from pybatsched.errors import InputError
 from pybatsched_schedulers.input_files import Arrival
@@ -263,8 +264,5 @@ def _history_of(fields: Mapping[str, Any]) -> tuple[int, float] | None:
 
 def _facts(one: Waiter, node: Node, found: Arrival) -> str:
     """Write what became of a job's file: numbers for measures, and words for people."""
-    names = (f"file {one.file} on node {node.name}").translate(_PLAIN)
+    names = fact_text(f"file {one.file} on node {node.name}")
     return f"load_s={found.load_s:.12g};load_wait_s={found.wait_s:.12g};reused={int(found.is_reuse)};input={names}"
-
-
-_PLAIN = str.maketrans({";": ",", "=": "-", '"': "'", "\n": " ", "\r": " "})

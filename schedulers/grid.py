@@ -1,0 +1,183 @@
+"""A grid as a meta-scheduler sees it: sites with a local scheduler each, and jobs that may run on any of them.
+
+A job that is *moldable* can have another size than the one it was submitted with; its times follow Amdahl's law. On a
+faster site they are shorter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pybatsched.core.instants import instant
+from pybatsched.errors import InputError
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.jobs import Job
+    from pybatsched.policies.local import LocalScheduler
+
+#: The name of the only site of a platform that does not tell its clusters.
+ONLY_SITE: Final = "all"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Site:
+    """A cluster of the grid: its place among all, its local scheduler and its speed relative to the slowest one."""
+
+    index: int
+    local: LocalScheduler
+    speed: float
+
+    @property
+    def name(self) -> str:
+        """The value of the property `cluster` of its hosts."""
+        return self.local.partition.name
+
+    @property
+    def partition(self) -> Partition:
+        """Its processors."""
+        return self.local.partition
+
+
+def amdahl(fraction: float, n: int) -> float:
+    """Give the speedup on n processors of a work of which a fraction is parallel.
+
+    >>> amdahl(0.9, 1), round(amdahl(0.9, 96), 6)
+    (1.0, 9.142857)
+    """
+    return 1.0 / ((1.0 - fraction) + fraction / n)
+
+
+class Moldable(NamedTuple):
+    """How far a job can be spread: the parallel fraction of its work, and the most processors it can use."""
+
+    fraction: float
+    limit: int
+
+
+@dataclass(slots=True, eq=False)
+class GridJob:
+    """A job that goes through the meta-scheduler, and what became of it so far."""
+
+    job: Job
+    moldable: Moldable | None
+    can_scale: bool  # whether its times can be others than they were submitted
+    site: Site | None = None  # where it waits
+    n_moves: int = 0  # from one site to another
+    n_resubmitted: int = 0  # how often it was withdrawn from a queue
+
+    def sizes_on(self, site: Site) -> range:
+        """Give the sizes that it may ever have on a site; an empty range if it cannot run there."""
+        n_possible = site.partition.n_possible
+        if self.moldable is not None:
+            return range(1, min(self.moldable.limit, n_possible) + 1)
+        n = self.job.n_submitted
+        return range(n, n + (n <= n_possible and (self.can_scale or site.speed == 1.0)))
+
+    def scale(self, site: Site, n: int) -> float:
+        """Give what its times as submitted are multiplied with on n processors of a site."""
+        if self.moldable is None:
+            return 1.0 / site.speed
+        fraction = self.moldable.fraction
+        return amdahl(fraction, self.job.n_submitted) / amdahl(fraction, n) / site.speed
+
+    def span_s(self, site: Site, n: int) -> float:
+        """Give the time to plan for on n processors of a site; infinity if none is known."""
+        span_s = self.job.estimate_at(self.scale(site, n))
+        if span_s is None:
+            span_s = site.local.assume_walltime
+        return math.inf if span_s is None else span_s
+
+    def planned_start(self, now: float) -> float:
+        """Give its start by the present plan of the site where it waits; infinity for never."""
+        assert self.site is not None
+        start_at = self.site.local.planned_start(self.job, now)
+        return math.inf if start_at is None else start_at
+
+    def planned_end(self, now: float) -> float:
+        """Give the end to expect where it waits, by the present plan; infinity for never."""
+        assert self.site is not None
+        return instant(self.planned_start(now), self.site.local.span_s(self.job))
+
+
+def read_sites(cluster: Cluster, make_local: Callable[[Partition], LocalScheduler]) -> list[Site]:
+    """Make a partition for each value of the property `cluster`, in the order of their first hosts.
+
+    Speeds are those of the property `speed` over the slowest. Raises InputError that names the host if they are not one
+    for each cluster, or if only some hosts have a cluster.
+    """
+    groups = cluster.groups("cluster")
+    if groups:
+        lonely = cluster.procs
+        for procs in groups.values():
+            lonely = lonely - procs
+        if lonely:
+            raise InputError(f"host {_host(cluster, lonely.lowest)} has no property cluster; others have one")
+    else:
+        groups = {ONLY_SITE: cluster.procs}
+    speeds = _read_speeds(cluster, groups)
+    return [
+        Site(index, make_local(cluster.add_partition(name, procs)), speeds[name] / min(speeds.values()))
+        for index, (name, procs) in enumerate(groups.items())
+    ]
+
+
+def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[str, float]:
+    found: dict[str, float | None] = {}
+    for name, procs in groups.items():
+        for proc in procs:
+            speed = cluster.number_of(proc, "speed")
+            if speed == 0:
+                raise InputError(f"host {_host(cluster, proc)}, property speed: expected a number above 0, got 0")
+            if found.setdefault(name, speed) != speed:
+                text = f"host {_host(cluster, proc)}, property speed: {_told(speed)}"
+                raise InputError(f"{text}, where cluster {name} has {_told(found[name])}; expected one speed for all")
+    known = {name: speed for name, speed in found.items() if speed is not None}
+    if known and len(known) < len(found):
+        name = next(name for name in found if name not in known)
+        text = f"host {_host(cluster, groups[name].lowest)}, of cluster {name}, has no property speed"
+        raise InputError(f"{text}; cluster {next(iter(known))} has one")
+    return known or dict.fromkeys(groups, 1.0)
+
+
+def _told(speed: float | None) -> str:
+    return "none" if speed is None else f"{speed:.12g}"
+
+
+def _host(cluster: Cluster, proc: int) -> str:
+    resource = cluster.resources.get(proc)
+    return str(proc) if resource is None or not resource.name else resource.name
+
+
+def read_moldable(fields: Mapping[str, Any]) -> Moldable | None:
+    """Read the field `moldable` of a job, {"fraction": 0.9, "limit": 96}. Raises ValueError that names the field."""
+    given = fields.get("moldable")
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        text = f'field moldable: expected {{"fraction": F, "limit": N}}, got {str(given)[:60]!r}'
+        raise ValueError(text)  # noqa: TRY004  as of any other bad field
+    fraction, limit = given.get("fraction"), given.get("limit")
+    if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
+        raise ValueError(f"field moldable.fraction: expected a number from 0 to 1, got {str(fraction)[:60]}")
+    if type(limit) is not int or limit < 1:
+        raise ValueError(f"field moldable.limit: expected a whole number from 1, got {str(limit)[:60]}")
+    return Moldable(float(fraction), limit)
+
+
+def read_home(fields: Mapping[str, Any]) -> str | None:
+    """Read the cluster that an external job goes to; None for a grid job. Raises ValueError that names the field."""
+    external, home = fields.get("external", False), fields.get("cluster")
+    if not isinstance(external, bool):
+        text = f"field external: expected true or false, got {str(external)[:60]!r}"
+        raise ValueError(text)  # noqa: TRY004
+    if not external:
+        return None
+    if not isinstance(home, str) or not home:
+        got = "it has none" if home is None else f"got {str(home)[:60]!r}"
+        raise ValueError(f"field cluster: expected the name of the cluster that an external job goes to; {got}")
+    return home

@@ -1,0 +1,298 @@
+"""Reallocation (Caniou, Charrier and Desprez, AusPDC 2011): a meta-scheduler over clusters with local schedulers.
+
+Jobs of the grid are sized and submitted to the cluster where they are expected to end first (minimum completion time).
+Walltimes are too long, so that plans are: every hour waiting jobs are looked at again, and move to another cluster if
+that promises an earlier end. Jobs that users submit to a cluster themselves (*external* ones) are left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, Reason, RejectJob, Reshape, SetJobMetadata
+from pybatsched.core.instants import HALF_TICK
+from pybatsched.core.notes import fact_text
+from pybatsched.core.policy import Need, Options
+from pybatsched.errors import InputError, UntrustedFileError
+from pybatsched.policies import registry
+from pybatsched.policies.local import LocalScheduler, QueuePolicy
+from pybatsched_schedulers.grid import GridJob, Site, read_home, read_moldable, read_sites
+from pybatsched_schedulers.sizing import MinMin, Place, Sizing, best_place
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.events import Notify
+    from pybatsched.core.jobs import Job
+
+
+class ReallocationOptions(Options):
+    """Options of reallocation."""
+
+    algorithm: Literal["none", "regular", "all_cancellation"] = Field(
+        "regular",
+        description="what happens to waiting grid jobs at every event: none; regular, they move one by one to another "
+        "cluster if they gain enough; all_cancellation, all are withdrawn and submitted again",
+    )
+    heuristic: Literal["mct", "minmin"] = Field(
+        "mct",
+        description="who is next: mct, the first submitted; minmin, the one with the earliest expected end among the "
+        "oldest (see window)",
+    )
+    period: float = Field(3600.0, gt=0, allow_inf_nan=False, description="seconds between two events")
+    threshold: float = Field(
+        60.0, ge=0, allow_inf_nan=False, description="seconds that a job must gain at least to move (regular)"
+    )
+    window: int = Field(20, ge=1, description="how many of the oldest jobs minmin looks at")
+    sizing: Sizing = Field(
+        "binary", description="how the size of a moldable job is found: binary, by halves; exhaustive, by all sizes"
+    )
+    local: str = Field(
+        "conservative", description="local scheduler of every cluster: a policy with one queue that promises starts"
+    )
+    local_options: dict[str, Any] = Field(default_factory=dict, description="options of that policy")
+
+
+class Reallocation(QueuePolicy):
+    """Submits jobs to the cluster where they end first, and moves waiting ones when plans have changed."""
+
+    Options: ClassVar[type[Any]] = ReallocationOptions
+    needs = frozenset({Need.DYNAMIC_JOBS})
+    handles_oversized = True  # a moldable job may be smaller
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Read the clusters."""
+        self._cluster = cluster
+        self.sites = read_sites(cluster, self._made)
+        self.locals = [site.local for site in self.sites]
+        self._by_name = {site.name: site for site in self.sites}
+        self._newcomers: list[GridJob | tuple[Job, Site]] = []
+        self._waiting: dict[str, GridJob] = {}  # grid jobs in queues, in the order of their submission
+        self._external: dict[str, Site] = {}  # external jobs in queues
+        self._event_at = math.inf  # the next event, if one was asked for
+        self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
+        self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "moves_max", "resubmitted_max"), 0)
+
+    def _made(self, partition: Partition) -> LocalScheduler:
+        options: ReallocationOptions = self.options
+        try:
+            local = registry.local_scheduler(options.local, options.local_options, partition, files=self.trusted_files)
+        except UntrustedFileError:
+            raise  # it names the option itself, and who gave it
+        except InputError as error:
+            raise InputError(f"policy reallocation, option local: {error}") from None
+        if not local.promises:
+            raise InputError(
+                f"policy reallocation, option local: {options.local} with these options promises no job a start, so "
+                "that nobody can tell where a job would end first; expected one that does, as conservative or fcfs"
+            )
+        return local
+
+    # --- what happened ----------------------------------------------------------------------------------------
+
+    def on_job_submitted(self, job: Job, now: float) -> None:  # noqa: ARG002
+        """Keep the job until all that happened in this instant is known. Raises InputError for fields that are none."""
+        try:
+            moldable, home = read_moldable(job.fields), read_home(job.fields)
+        except ValueError as error:
+            raise InputError(f"job {job.id}, {error}") from None
+        if job.n_procs < 1:
+            self._refuse(job, ("asks for {} processors", job.n_procs))
+            return
+        self._are_bounds &= job.walltime is not None and job.estimate is not None and job.walltime <= job.estimate
+        if home is not None:
+            site = self._by_name.get(home)
+            if site is None:
+                known = ", ".join(self._by_name)
+                self._refuse(
+                    job, ("is external, and there is no cluster {} to which it could go (only {})", home, known)
+                )
+            else:
+                self._newcomers.append((job, site))
+            return
+        can_scale = self._cluster.can_reshape(job)
+        if moldable is not None and not can_scale:
+            text = (
+                "is moldable, but its profile {!r} is not known to be made of delays, so no other size can be planned"
+            )
+            self._refuse(job, (text, job.profile_name))
+            return
+        self._newcomers.append(GridJob(job, moldable, can_scale))
+
+    def _refuse(self, job: Job, reason: Reason) -> None:
+        self._urgent.append(RejectJob(job.id, reason=reason))
+
+    def on_notify(self, event: Notify, now: float) -> None:
+        """When no machine can come back any more, look for other places for jobs that waited for it in vain."""
+        for one in list(self._waiting.values()):
+            site = one.site
+            assert site is not None
+            if site.partition.machines_settled and site.local.refusal(one.job) is not None:
+                self._withdraw(one, now)
+                del self._waiting[one.job.id]
+                self._newcomers.append(one)
+        super().on_notify(event, now)
+
+    # --- decisions --------------------------------------------------------------------------------------------
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        """Submit the newcomers, move jobs if it is time, and let all clusters start what may start."""
+        newcomers, self._newcomers = self._newcomers, []
+        for newcomer in newcomers:
+            if isinstance(newcomer, GridJob):
+                yield from self._submit_first(newcomer, now)
+            else:
+                job, site = newcomer
+                if self.submit_to(site.local, job, now):
+                    self._external[job.id] = site
+        if now >= self._event_at - HALF_TICK:
+            self._event_at = math.inf
+            if self._waiting:
+                self._figures["n_events"] += 1
+                yield from self._reallocate(now)
+        for decision in super().decide(now):
+            if isinstance(decision, ExecuteJob):
+                yield SetJobMetadata(decision.job_id, self._left(decision.job_id), reason="where it goes")
+            yield decision
+        yield from self._ask_for_event(now)
+
+    def _left(self, job_id: str) -> str:
+        """Forget a job that starts. Gives what became of it until then."""
+        one = self._waiting.pop(job_id, None)
+        if one is None:
+            return f"cluster={fact_text(self._external.pop(job_id).name)}"
+        assert one.site is not None
+        return f"moves={one.n_moves};resubmitted={one.n_resubmitted};cluster={fact_text(one.site.name)}"
+
+    def _submit_first(self, one: GridJob, now: float) -> Iterator[Decision]:
+        """Submit a job that has come, or refuse it if no cluster can hold it."""
+        place = self._best(one, now)
+        if place is None:
+            self._refuse(one.job, self._why_nowhere(one))
+            return
+        site = self.sites[place.nth]
+        yield from self._submit(
+            one, place, now, ("cluster {} is where it ends first, at {:.12g}", site.name, place.end_at)
+        )
+
+    def _why_nowhere(self, one: GridJob) -> Reason:
+        job = one.job
+        largest = max(site.partition.n_possible for site in self.sites)
+        if job.n_submitted <= largest:
+            text = (
+                "no cluster can hold it: those with {} processors are faster than the slowest, and its profile {!r}, "
+            )
+            return (
+                text + "which is not known to be made of delays, cannot be shortened",
+                job.n_submitted,
+                job.profile_name,
+            )
+        return ("no cluster can hold it: it asks for {} processors, and the largest has {}", job.n_submitted, largest)
+
+    def _submit(self, one: GridJob, place: Place, now: float, reason: Reason) -> Iterator[Decision]:
+        """Put a job in no queue into that of the place it was given, in its shape."""
+        site, job = self.sites[place.nth], one.job
+        yield Reshape(job.id, place.n, one.scale(site, place.n), reason=reason)
+        if self.submit_to(site.local, job, now):
+            one.site = site
+            self._waiting[job.id] = one
+        else:
+            self._waiting.pop(job.id, None)
+
+    def _withdraw(self, one: GridJob, now: float) -> None:
+        assert one.site is not None
+        one.site.local.withdraw(one.job, now)
+        one.n_resubmitted += 1
+        self._figures["resubmitted_max"] = max(self._figures["resubmitted_max"], one.n_resubmitted)
+
+    def _count_move(self, one: GridJob) -> None:
+        one.n_moves += 1
+        self._figures["n_moves"] += 1
+        self._figures["n_moved_jobs"] += one.n_moves == 1
+        self._figures["moves_max"] = max(self._figures["moves_max"], one.n_moves)
+
+    def _best(self, one: GridJob, now: float, *, beat: float = math.inf, but: Site | None = None) -> Place | None:
+        sites = self.sites if but is None else [site for site in self.sites if site is not but]
+        return best_place(one, sites, now, self.options.sizing, beat)
+
+    # --- events -----------------------------------------------------------------------------------------------
+
+    def _ask_for_event(self, now: float) -> Iterator[Decision]:
+        """Ask for a call at the next event, if a grid job is to wait until then. O(waiting) until one does."""
+        options: ReallocationOptions = self.options
+        if options.algorithm == "none" or self._event_at < math.inf or not self._waiting:
+            return
+        event_at = round((math.floor(now / options.period + 1e-9) + 1) * options.period, 6)
+        if self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values()):
+            return  # everybody will have started by then, however long the others take
+        self._event_at = event_at
+        yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
+
+    def _reallocate(self, now: float) -> Iterator[Decision]:
+        options: ReallocationOptions = self.options
+        jobs = list(self._waiting.values())
+        if options.algorithm == "regular":
+            yield from self._regular(jobs, now)
+        else:
+            yield from self._all_cancellation(jobs, now)
+
+    def _regular(self, jobs: list[GridJob], now: float) -> Iterator[Decision]:
+        """Move jobs one by one, if that gains enough."""
+        threshold = self.options.threshold
+        if self.options.heuristic == "minmin":
+            for one, place in self._min_min(jobs, now).others():
+                if place is not None and place.end_at < one.planned_end(now) - threshold + HALF_TICK:
+                    yield from self._move(one, place, now)
+            return
+        for one in jobs:
+            place = self._best(one, now, beat=one.planned_end(now) - threshold + HALF_TICK, but=one.site)
+            if place is not None and place.end_at < math.inf:
+                yield from self._move(one, place, now)
+
+    def _min_min(self, jobs: list[GridJob], now: float) -> MinMin:
+        return MinMin(jobs[: self.options.window], self.sites, now, self.options.sizing)
+
+    def _move(self, one: GridJob, place: Place, now: float) -> Iterator[Decision]:
+        planned_at = one.planned_end(now)
+        self._withdraw(one, now)
+        yield from self._submit_again(one, place, planned_at, now)
+
+    def _all_cancellation(self, jobs: list[GridJob], now: float) -> Iterator[Decision]:
+        """Withdraw all jobs and submit them again, one after the other."""
+        planned_at = {one.job.id: one.planned_end(now) for one in jobs}
+        for one in jobs:
+            self._withdraw(one, now)
+        if self.options.heuristic == "minmin":
+            for one, place in self._min_min(jobs, now).anywhere():
+                yield from self._submit_again(one, place, planned_at[one.job.id], now)
+            jobs = jobs[self.options.window :]
+        for one in jobs:
+            yield from self._submit_again(one, self._best(one, now), planned_at[one.job.id], now)
+
+    def _submit_again(self, one: GridJob, place: Place | None, planned_at: float, now: float) -> Iterator[Decision]:
+        """Submit a job that was withdrawn, and say what it gains by that."""
+        assert place is not None  # who was in a queue fits there
+        assert one.site is not None
+        before, after = one.site, self.sites[place.nth]
+        if after is before:
+            text = "submitted again to cluster {}: to end at {:.12g}, before {:.12g}"
+            reason: Reason = (text, after.name, place.end_at, planned_at)
+        else:
+            self._count_move(one)
+            text = "moves from cluster {}, where it was to end at {:.12g}, to cluster {}: to end at {:.12g}"
+            reason = (text, before.name, planned_at, after.name, place.end_at)
+        yield from self._submit(one, place, now, reason)
+
+    # --- words ------------------------------------------------------------------------------------------------
+
+    def figures(self) -> Mapping[str, float]:
+        """Give how often jobs moved and were withdrawn, in all and at most, and at how many events."""
+        return self._figures
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Ask the scheduler in whose queue it is."""
+        is_new = any(one.job is job if isinstance(one, GridJob) else one[0] is job for one in self._newcomers)
+        return "it came just now" if is_new else super().why_waiting(job, now)
