@@ -1,0 +1,127 @@
+"""Reallocation by the worked examples: sizes, moves and thresholds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from support.gridded import Fate, Grid, fates
+
+from pybatsched.policies.profile import Profile
+from pybatsched.testing import Workload
+from pybatsched_schedulers.grid import amdahl
+from pybatsched_schedulers.sizing import binary, exhaustive
+
+TWO = Grid({"c1": (4, None), "c2": (4, None)})
+
+
+class FromProfile:
+    """The sizes of a job that can be shared perfectly, on a profile of free processors."""
+
+    def __init__(self, profile: Profile, n_most: int, alone_s: float) -> None:
+        self.profile, self.n_most, self.alone_s = profile, n_most, alone_s
+        self.asked: list[int] = []
+
+    def soonest(self, n: int) -> float:
+        return self.alone_s / n
+
+    def end_at(self, n: int, not_after: float) -> float:
+        self.asked.append(n)
+        end_at = self.profile.earliest(n, self.alone_s / n, 0.0) + self.alone_s / n
+        return math.inf if end_at > not_after else end_at
+
+
+def published_example() -> FromProfile:
+    """Five processors, of which one is busy until 2, 3, 5 and 6 minutes in turn; a job of 7 minutes."""
+    profile = Profile(0.0, 5)
+    for start, end in ((120, 180), (120, 300), (120, 360), (0, 360)):
+        profile.take(1, start, end)
+    assert profile.steps() == [(0, 4), (120, 1), (180, 2), (300, 3), (360, 5)]
+    return FromProfile(profile, 5, 420.0)
+
+
+def test_every_end_of_the_published_example() -> None:
+    sizes = published_example()
+    assert [round(sizes.end_at(n, math.inf) / 60, 3) for n in range(1, 6)] == [7, 6.5, 7.333, 1.75, 7.4]
+
+
+def test_the_search_by_halves_misses_the_best_size() -> None:
+    sizes = published_example()
+    assert binary(sizes) == (390.0, 2)
+    assert sorted(sizes.asked) == [1, 2, 3, 5]
+
+
+def test_the_exhaustive_search_finds_it() -> None:
+    assert exhaustive(published_example()) == (105.0, 4)
+
+
+@pytest.mark.parametrize("n_taken", [0, 1, 649])
+def test_a_search_for_650_processors_asks_eleven_or_twelve_times(n_taken: int) -> None:
+    profile = Profile(0.0, 650)
+    profile.take(n_taken, 0.0, 1000.0)
+    sizes = FromProfile(profile, 650, 650.0)
+    binary(sizes)
+    assert len(sizes.asked) in {11, 12}
+
+
+def test_speedup_by_amdahl() -> None:
+    assert [amdahl(1.0, 8), amdahl(0.0, 8), amdahl(0.5, 1)] == [8, 1, 1]
+
+
+def example(*, first_ends_at: int = 4000, with_short_one: bool = True) -> Workload:
+    """C2's job ends long before its walltime, when two jobs wait for c1 already."""
+    jobs = Workload()
+    jobs.job("1", n=4, s=first_ends_at, walltime=first_ends_at, external=True, cluster="c1")
+    jobs.job("2", n=4, s=1800, walltime=7200, external=True, cluster="c2")
+    jobs.job("3", n=4, s=600, walltime=600, at=10)
+    if with_short_one:
+        jobs.job("4", n=4, s=30, walltime=30, at=20)
+    return jobs
+
+
+@pytest.mark.parametrize(
+    ("options", "third", "fourth"),
+    [
+        ({"algorithm": "none"}, Fate(4000, 4600, "c1", 4), Fate(4600, 4630, "c1", 4)),
+        ({}, Fate(3600, 4200, "c2", 4, 1, 1), Fate(4000, 4030, "c1", 4)),
+        ({"algorithm": "all_cancellation"}, Fate(3600, 4200, "c2", 4, 1, 1), Fate(4000, 4030, "c1", 4, 0, 1)),
+        ({"heuristic": "minmin"}, Fate(3630, 4230, "c2", 4, 1, 1), Fate(3600, 3630, "c2", 4, 1, 1)),
+        (
+            {"algorithm": "all_cancellation", "heuristic": "minmin"},
+            Fate(3630, 4230, "c2", 4, 1, 1),
+            Fate(3600, 3630, "c2", 4, 1, 1),
+        ),
+        # With a window of one the oldest is the only one that minmin looks at.
+        ({"heuristic": "minmin", "window": 1}, Fate(3600, 4200, "c2", 4, 1, 1), Fate(4600, 4630, "c1", 4)),
+    ],
+)
+@pytest.mark.parametrize("local", ["conservative", "fcfs"])
+def test_the_worked_example(options: dict[str, str], third: Fate, fourth: Fate, local: str) -> None:
+    if options.get("window") == 1:
+        fourth = Fate(4000, 4030, "c1", 4)  # it moves up all the same
+    found = fates(TWO.run(example(), local=local, **options), TWO)
+    assert (found["3"], found["4"]) == (third, fourth)
+
+
+@pytest.mark.parametrize(
+    ("first_ends_at", "algorithm", "expected"),
+    [
+        (3659, "regular", Fate(3659, 4259, "c1", 4)),
+        (3659, "all_cancellation", Fate(3600, 4200, "c2", 4, 1, 1)),
+        (3660, "regular", Fate(3600, 4200, "c2", 4, 1, 1)),
+        (3660, "all_cancellation", Fate(3600, 4200, "c2", 4, 1, 1)),
+    ],
+)
+def test_a_gain_of_a_minute_is_enough(first_ends_at: int, algorithm: str, expected: Fate) -> None:
+    workload = example(first_ends_at=first_ends_at, with_short_one=False)
+    assert fates(TWO.run(workload, algorithm=algorithm), TWO)["3"] == expected
+
+
+def test_an_external_job_keeps_its_place() -> None:
+    """Whatever the others do; it moves up when they go."""
+    workload = example(with_short_one=False)
+    workload.job("5", n=4, s=100, walltime=100, at=30, external=True, cluster="c1")
+    for algorithm in ("regular", "all_cancellation"):
+        found = fates(TWO.run(workload, algorithm=algorithm), TWO)
+        assert found["3"] == Fate(3600, 4200, "c2", 4, 1, 1)
+        assert found["5"] == Fate(4000, 4100, "c1", 4)
