@@ -133,6 +133,6 @@ def _manifest(spec: Spec, points: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": spec.name,
         "versions": {"pybatsched": __version__, "python": python_platform.python_version(), "code": code_digest()},
-        "spec": spec.model_dump(mode="json"),
+        "spec": spec.model_dump(mode="json", by_alias=True),
         "points": points,
     }

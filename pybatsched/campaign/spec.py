@@ -14,104 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from pybatsched.campaign.members import Name, Part, Positive
+from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
-from pybatsched.workload.generate import MODELS
-from pybatsched.workload.injections import Deadlines, Files, Moldable, Step, Urgent
-from pybatsched.workload.swf import MemoryUnit
-from pybatsched.workload.walltimes import Walltimes
 
 FORMAT_VERSION: Final = 1
 MAX_POINTS: Final = 1_000_000
 MAX_PROCS: Final = 10_000_000
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=80)]
-Positive = Annotated[int, Field(gt=0)]
 
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Weeks(_Part):
-    """The busy weeks of a log, each of which is a workload of its own."""
-
-    utilisation: tuple[float, float | None] = (0.7, None)
-    max_weeks: Positive | None = None
-    keep_ends: bool = False
-
-
-class Drawn(_Part):
-    """A workload drawn at random, anew for each seed."""
-
-    model: str = "lublin"
-    procs: Positive
-    jobs: Positive | None = None
-    days: float | None = Field(default=None, gt=0)
-    load: float | None = Field(default=None, gt=0)
-    runtimes: str = "exponential:3600"
-    sizes: str = "power2"
-    users: int = Field(default=0, ge=0)
-
-    @field_validator("model")
-    @classmethod
-    def _known(cls, model: str) -> str:
-        if model not in MODELS:
-            raise ValueError(f"expected one of {', '.join(MODELS)}")
-        return model
-
-
-class WorkloadSpec(_Part):
-    """Where jobs come from, and what is done to them before they run, in this order.
-
-    `file` is looked for beside the campaign file, then in the directory of traces; one that is `optional` is left out,
-    with its points, where it is not found. `walltimes` are as in `workload convert`: requested unless it says
-    otherwise, and exact for drawn workloads. `memory_unit` is that of a log, KB unless it says otherwise.
-    """
-
-    name: Name
-    file: str | None = None
-    optional: bool = False
-    generate: Drawn | None = None
-    walltimes: str = ""
-    weeks: Weeks | None = None
-    max_jobs: Positive | None = None
-    procs: Positive | None = None
-    memory_unit: MemoryUnit | None = None
-    moldable: Moldable | None = None
-    deadlines: Deadlines | None = None
-    files: Files | None = None
-    urgent: Urgent | None = None
-
-    @property
-    def injections(self) -> list[Step]:
-        """What is added to the jobs, in this order: urgent jobs come last, so that nothing else falls on them."""
-        return [step for step in (self.moldable, self.deadlines, self.files, self.urgent) if step is not None]
-
-    @field_validator("walltimes")
-    @classmethod
-    def _rule(cls, text: str) -> str:
-        try:
-            Walltimes.parse(text or "exact")
-        except InputError as error:
-            raise ValueError(str(error)) from None
-        return text
-
-    @model_validator(mode="after")
-    def _one_source(self) -> WorkloadSpec:
-        if (self.file is None) == (self.generate is None):
-            raise ValueError("expected either file or generate")
-        if self.weeks is not None and self.file is None:
-            raise ValueError("weeks: expected a log, by file")
-        for name in ("max_jobs", "procs", "memory_unit"):
-            if getattr(self, name) is not None and self.file is None:
-                raise ValueError(f"{name}: expected with a file; what is drawn has its own")
-        return self
-
-
-class PlatformSpec(_Part):
+class PlatformSpec(Part):
     """A machine: a number of equal processors, a name or file as -p takes it, or the one the workload was made for."""
 
     name: Name
@@ -129,7 +44,7 @@ class PlatformSpec(_Part):
         return self
 
 
-class PolicySpec(_Part):
+class PolicySpec(Part):
     """A policy. An option with a list of values is tried with each of them; all combinations are.
 
     `platforms` and `workloads` are the names of those it is tried on, where that is not all of them; the name of a
@@ -162,7 +77,7 @@ class PolicySpec(_Part):
             yield dict(zip(self.options, values, strict=True))
 
 
-class ChartSpec(_Part):
+class ChartSpec(Part):
     """A chart of the campaign's page: a figure of its table, with a box for each value of `by`, a row a workload.
 
     `by` is `policy` (a box for each of their settings), `platform` or an option. `where` chooses points by workload,
@@ -233,7 +148,7 @@ def _as_json(key: str, value: Any) -> Any:
     return value
 
 
-class Spec(_Part):
+class Spec(Part):
     """A whole campaign.
 
     `each` are fields of jobs (or `size`, `kind`, `state`) for each of whose values figures are kept, as of each user.
