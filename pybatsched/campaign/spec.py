@@ -20,6 +20,7 @@ from pybatsched.campaign.members import Name, Part, Positive
 from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.metrics.fields import as_choices
 
 FORMAT_VERSION: Final = 1
 MAX_POINTS: Final = 1_000_000
@@ -72,7 +73,7 @@ class PolicySpec(Part):
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Give all combinations of its options; a list is tried value by value. O(combinations)."""
-        choices = map(_values, self.options.values())
+        choices = map(as_choices, self.options.values())
         for values in itertools.product(*choices):
             yield dict(zip(self.options, values, strict=True))
 
@@ -117,7 +118,7 @@ class ChartSpec(Part):
                 raise ValueError(f"where: no policy has an option {name!r}; expected {_listed(*known, *options)}")
             if name == "workload" and any(part.weeks is not None for part in spec.workload):
                 continue  # the names of weeks are known when they are cut
-            for choice in _values(wanted) if name in known else ():
+            for choice in as_choices(wanted) if name in known else ():
                 if not any(fnmatch.fnmatchcase(one, str(choice)) for one in known[name]):
                     raise ValueError(f"where: no {name} is named {choice!r}; expected {_listed(*known[name])}")
         if self.over and self.over not in labels:
@@ -126,11 +127,6 @@ class ChartSpec(Part):
 
 def _listed(*names: str) -> str:
     return f"one of {', '.join(dict.fromkeys(names))}"
-
-
-def _values(value: Any) -> list[Any]:
-    """Give what an option is tried with, or a chart chooses: the members of a list, or the value itself."""
-    return value if isinstance(value, list) else [value]
 
 
 def _as_json(key: str, value: Any) -> Any:
@@ -152,6 +148,8 @@ class Spec(Part):
     """A whole campaign.
 
     `each` are fields of jobs (or `size`, `kind`, `state`) for each of whose values figures are kept, as of each user.
+    With a `baseline`, the label of a policy, every point is compared with that policy's, job by job: those jobs whose
+    fields are as `where` says.
     """
 
     format: Literal[1] = FORMAT_VERSION
@@ -164,8 +162,15 @@ class Spec(Part):
     tau_s: float = Field(default=DEFAULT_TAU_S, ge=0, allow_inf_nan=False)
     keep: Literal["figures", "jobs", "files"] = "figures"
     each: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    baseline: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=0.0, ge=0)
     chart: tuple[ChartSpec, ...] = ()
+
+    @field_validator("where")
+    @classmethod
+    def _plain(cls, where: dict[str, Any]) -> dict[str, Any]:
+        return {key: _as_json(key, value) for key, value in where.items()}
 
     @model_validator(mode="after")
     def _distinct(self) -> Spec:
@@ -190,7 +195,9 @@ class Spec(Part):
                 for name in named:
                     if name not in known[kind]:
                         raise ValueError(f"policy {policy.title}: no {kind} is named {name!r}")
-        n_settings = sum(math.prod(len(_values(value)) for value in policy.options.values()) for policy in self.policy)
+        n_settings = sum(
+            math.prod(len(as_choices(value)) for value in policy.options.values()) for policy in self.policy
+        )
         n_points = len(self.workload) * len(self.platform) * n_settings * len(self.seeds) * self.repeats
         if n_points > MAX_POINTS:
             raise ValueError(f"it may have {n_points:,} points; expected at most {MAX_POINTS:,}")
@@ -202,6 +209,27 @@ class Spec(Part):
                 if point in seen:
                     raise ValueError(f"policy {policy.title}: two have the same label and options on {platform}")
                 seen.add(point)
+        return self
+
+    @model_validator(mode="after")
+    def _baseline_fits(self) -> Spec:
+        """A baseline is one setting of a policy wherever it is tried."""
+        if not self.baseline:
+            if self.where:
+                raise ValueError("where: expected with a baseline: it says which jobs are compared")
+            return self
+        own = [policy for policy in self.policy if policy.title == self.baseline]
+        if not own:
+            titles = _listed(*(policy.title for policy in self.policy))
+            raise ValueError(f"baseline: no policy is named {self.baseline!r}; expected {titles}")
+        tried: set[tuple[str, str]] = set()
+        for policy in own:
+            platforms = policy.platforms or tuple(platform.name for platform in self.platform)
+            workloads = policy.workloads or tuple(workload.name for workload in self.workload)
+            places = set(itertools.product(platforms, workloads))
+            if len(list(policy.settings())) > 1 or places & tried:
+                raise ValueError(f"baseline: {self.baseline!r} has several settings; expected a policy that has one")
+            tried |= places
         return self
 
     @model_validator(mode="after")

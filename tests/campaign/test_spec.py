@@ -146,6 +146,20 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
             {"workload": [{"name": "w", "file": "f", "weeks": {}, "to": "2w"}]},
             "workload.0: weeks: expected a log, by file, and neither from nor to",
         ),
+        ({"where": {"external": False}}, "where: expected with a baseline: it says which jobs are compared"),
+        ({"baseline": "fcfs"}, "baseline: no policy is named 'fcfs'; expected one of easy"),
+        (
+            {"baseline": "easy", "policy": [{"name": "easy", "options": {"order": ["fcfs", "sjf"]}}]},
+            "baseline: 'easy' has several settings; expected a policy that has one",
+        ),
+        (
+            {
+                "baseline": "b",
+                "policy": [{"name": "easy", "label": "b"}, {"name": "fcfs", "label": "b", "options": {"x": 1}}],
+            },
+            "baseline: 'b' has several settings",
+        ),
+        ({"baseline": "easy", "where": {"size": float("nan")}}, "where: size: expected a number, not nan"),
         ({"repeats": 10**9}, "it may have 1,000,000,000 points; expected at most 1,000,000"),
         (
             {"platform": [{"name": "p", "procs": 10**11}]},
