@@ -23,7 +23,7 @@ from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report import charts, gantt, samples, spreads
+from pybatsched.report import charts, gantt, moves, samples, spreads
 from pybatsched.report.boxes import Chart
 from pybatsched.report.layout import charts_of, named_charts
 
@@ -43,6 +43,8 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 .broken { border: 2px solid #b00020; border-radius: 4px; background: #fdecee; color: #7a0016; padding: 0.6em 1em;
   font-weight: bold; } .broken small { display: block; font-weight: normal; }
 """
+#: So many of the jobs moved most are listed.
+_N_MOVED: Final = 20
 _HOW_TO_LOOK: Final = """<p class="note">The wheel zooms in time, with shift in processors, with ctrl in both; drag to
 move, double click to see all, hover for a job.</p>"""
 
@@ -72,6 +74,7 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
         _HOW_TO_LOOK,
         f"<script>{gantt.script()}</script>",
         *gantts,
+        *_moved(runs),
         "<h2>Over time</h2>",
         divs["utilisation"],
         divs["queue"],
@@ -313,6 +316,27 @@ def _classes(run: Run, tau_s: float) -> str:
             rows.append([shown, _number(len(members)), *map(_number, (values[0], most[0], values[1], most[1]))])
     head = ["", "jobs", "mean wait (s)", "max wait (s)", "mean bounded slowdown", "max bounded slowdown"]
     return f"<h3>{html.escape(run.label)}</h3>{_table(head, rows)}"
+
+
+def _moved(runs: Sequence[Run]) -> list[str]:
+    """Tell which jobs were moved most between clusters; nothing of runs whose policy does not tell moves."""
+    sections = []
+    for number, run in enumerate(runs):
+        if not moves.are_told(run.evaluated):
+            continue
+        found = moves.moved(run.evaluated)
+        n_moved, n_moves = sum(one.moves > 0 for one in found), sum(one.moves for one in found)
+        told = f"{n_moved:,} of {len(run.evaluated):,} jobs were moved, {n_moves:,.0f} times in all"
+        most = f"; the {_N_MOVED} moved most:" if len(found) > _N_MOVED else ":" if found else "."
+        name = f"{run.label}: " if len(runs) > 1 else ""
+        sections.append(f'<p class="note">{html.escape(name + told + most)}</p>')
+        if found:
+            rows = [
+                [one.job, _number(one.moves), _number(one.resubmitted), one.cluster or "-", _number(one.wait_s)]
+                for one in found[:_N_MOVED]
+            ]
+            sections.append(_table(["job", "moves", "resubmitted", "cluster", "wait (s)"], rows, f"moved{number}"))
+    return ["<h2>Jobs moved most</h2>", *sections] if sections else []
 
 
 def _pairs(runs: Sequence[Run], tau_s: float) -> str:
