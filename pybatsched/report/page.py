@@ -163,9 +163,8 @@ def _compared_with(spec: Mapping[str, Any]) -> list[str]:
         return []
     where = ", ".join(f"{name} = {samples.as_text(wanted)}" for name, wanted in spec.get("where", {}).items())
     of_jobs = f"jobs with {where}" if where else "all jobs"
-    text = (
-        f"Who is impacted, early or late, and the response of the impacted: against {spec['baseline']}, of {of_jobs}."
-    )
+    against = f"against the policy {spec['baseline']}, of {of_jobs}"
+    text = f"Who is impacted, early or late, and the response of the impacted: {against}."
     return [f'<p class="note">{html.escape(text)}</p>']
 
 

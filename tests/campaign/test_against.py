@@ -119,7 +119,7 @@ def test_the_table_claims_and_the_page_have_them(tmp_path: Path) -> None:
     assert run_cli("report", str(out), "--output", str(tmp_path / "page.html")).returncode == 0
     page = (tmp_path / "page.html").read_text()
     assert "<h3>Response</h3>" in page
-    assert "the response of the impacted: against plain, of jobs with external = false." in page
+    assert "the response of the impacted: against the policy plain, of jobs with external = false." in page
     assert "response of the impacted, over the baseline&#x27;s</th>" in page
 
 
@@ -127,7 +127,7 @@ def test_without_named_charts_the_page_has_the_usual_ones_of_them_against_the_fi
     out = campaign(tmp_path, where="{ }")
     assert run_cli("report", str(out), "--output", str(tmp_path / "page.html")).returncode == 0
     page = (tmp_path / "page.html").read_text()
-    assert "against plain, of all jobs." in page
+    assert "against the policy plain, of all jobs." in page
     assert "Ratios are to plain on the same workload" in page
     for title in ("Response of the impacted", "Share of jobs that end at another time", "Share of the impacted that"):
         assert title.lower() in page.lower()
