@@ -30,6 +30,7 @@ FIGURES_VERSION: Final = 1
 class Cell:
     """One run. `address` is a digest of all that its result depends on; the other members are to find it again.
 
+    `compared` are the fields of those jobs whose ends are kept, to be compared with a baseline's; None if none are.
     `procs` is a number of equal processors, or 0 if `platform` names a machine or file. `told_options` are those of the
     file; `options` may have the seed besides.
     """
@@ -48,6 +49,7 @@ class Cell:
     tau_s: float
     keep: str
     each: tuple[str, ...] = ()
+    compared: Mapping[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Give its members by name, for JSON and for other processes."""
@@ -72,6 +74,7 @@ def cells_of(
     two seeds that nothing depends on, share their address.
     """
     looked_in = places_of(beside)
+    compared = spec.where if spec.baseline else None
     for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
         effective = effective_seed(seed, repeat)
         for workload, platform in itertools.product(prepared[effective], spec.platform):
@@ -96,6 +99,7 @@ def cells_of(
                         "tau_s": spec.tau_s,
                         "keep": spec.keep,
                         "each": spec.each,
+                        "compared": compared,
                     }
                     yield (
                         platform,
@@ -114,6 +118,7 @@ def cells_of(
                             tau_s=spec.tau_s,
                             keep=spec.keep,
                             each=spec.each,
+                            compared=compared,
                         ),
                     )
 

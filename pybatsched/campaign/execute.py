@@ -14,8 +14,9 @@ from pybatsched.machines import names
 from pybatsched.metrics import jobs_csv, joined
 from pybatsched.metrics.classes import by_class, facts_told, measured, plain_measures_of, values_of
 from pybatsched.metrics.distributions import distribution
-from pybatsched.metrics.fields import evaluated, fields_of
+from pybatsched.metrics.fields import chosen, evaluated, fields_of
 from pybatsched.metrics.outcomes import JobRecord
+from pybatsched.metrics.paired import stays_of
 from pybatsched.metrics.series import queue_length, span_of
 from pybatsched.platform import model
 from pybatsched.policies import registry
@@ -57,6 +58,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     return {
         "figures": row,
         **({"each": each} if each else {}),
+        **({"ends": _ends(records, cell["compared"])} if cell.get("compared") is not None else {}),
         "jobs": _jobs(records) if cell["keep"] == "jobs" else [],
     }
 
@@ -129,6 +131,11 @@ def figures_of_each(records: list[JobRecord], key: str, tau_s: float) -> dict[st
                     own[f"{measure}_total"] = told.total
         found[name] = {**of_facts, **row}
     return found
+
+
+def _ends(records: list[JobRecord], where: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """Give submission and end of the jobs that are compared with those of another run, by their ids."""
+    return [(name, *stay) for name, stay in stays_of(chosen(evaluated(records), where)).items()]
 
 
 def _jobs(records: list[JobRecord]) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """What is measured on a campaign's table, as a study's file writes it: a small language of numbers and functions.
 
-Numbers, + - * / and brackets, and these functions, where FIGURE is a column of figures and `where` selects points by
-the columns in front (``workload = 'curie-*'``, a star for anything) and by options of the policy (``theta = 10``):
+Numbers, + - * / and brackets, and these functions, where FIGURE is a column of figures (those against the campaign's
+baseline included: ``median(response_ratio, policy = 'mct')``) and `where` selects points by the columns in front
+(``workload = 'curie-*'``, a star for anything) and by options of the policy (``theta = 10``):
 
 * ``mean(FIGURE, where…)``, ``median``, ``total``, ``greatest``, ``least``: over the points;
 * ``mean_ratio(FIGURE, 'BASELINE', where…)``, ``median_ratio``, ``greatest_ratio``: over the ratios of the points to
@@ -15,15 +16,16 @@ Nothing else is understood, and nothing is ever executed.
 from __future__ import annotations
 
 import ast
-import fnmatch
 import json
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from pybatsched.campaign.against import PAIRED_BY
 from pybatsched.campaign.table import POINT
 from pybatsched.errors import InputError
+from pybatsched.metrics.fields import is_like
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +50,6 @@ _OVER_RATIOS: Final[dict[str, Callable[[list[float]], float]]] = {
     "median_ratio": statistics.median,
     "greatest_ratio": max,
 }
-_PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
 _EXPECTED: Final = f"numbers, + - * / and {', '.join((*_OVER_POINTS, *_OVER_RATIOS, 'least_median_ratio', 'best'))}"
 
 
@@ -94,30 +95,19 @@ class _Points:
         base: dict[tuple[Any, ...], float] = {}
         for row in self.rows:
             if row["policy"] == baseline:
-                key = tuple(row[name] for name in _PAIRED_BY)
+                key = tuple(row[name] for name in PAIRED_BY)
                 if base.setdefault(key, row[figure]) != row[figure]:
                     raise InputError(f"{baseline!r}: expected one point of it on {key[0]}, {key[1]}; it has options")
         if not base and self.rows:
             known = dict.fromkeys(row["policy"] for row in self.rows)
             raise InputError(f"{baseline!r}: no policy is called so; expected one of {', '.join(known)}")
         base = {key: value for key, value in base.items() if value}  # nothing is a multiple of nothing
-        keyed = [(tuple(row[name] for name in _PAIRED_BY), row[figure]) for row, _ in points]
+        keyed = [(tuple(row[name] for name in PAIRED_BY), row[figure]) for row, _ in points]
         return [value / base[key] for key, value in keyed if key in base and value is not None]
 
     def check(self, figure: str) -> None:
         if figure not in self.columns or figure in POINT:
             raise InputError(f"{figure}: expected one of {', '.join(n for n in self.columns if n not in POINT)}")
-
-
-def is_like(value: Any, wanted: Any) -> bool:
-    """Whether a value is as wanted: equal, or a text that fits a pattern with stars.
-
-    >>> is_like("curie-week07", "curie-*"), is_like(10, 10.0), is_like("10", 10)
-    (True, True, False)
-    """
-    if isinstance(wanted, str) and isinstance(value, str):
-        return fnmatch.fnmatchcase(value, wanted)
-    return bool(value == wanted)
 
 
 def _value(node: ast.expr, points: _Points) -> float | None:

@@ -8,22 +8,24 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, reduce
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pybatsched import workload as workload_package
 from pybatsched.campaign.digests import digest_of, digest_of_files
-from pybatsched.campaign.spec import Drawn, WorkloadSpec
+from pybatsched.campaign.workloads import Drawn, Weeks, WorkloadSpec
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, files, prepare, rackham, swf
+from pybatsched.workload import batsim_json, files, merge, prepare, reading, swf
 from pybatsched.workload.generate import Recipe, generate
-from pybatsched.workload.logs import LogOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
+
+_FILES: Final = {"__all__": {"file"}}
 
 
 class Prepared(NamedTuple):
@@ -49,13 +51,13 @@ class Preparer:
 
     def prepare(self, spec: WorkloadSpec, seed: int) -> list[Prepared]:
         """Give the workloads of a spec: one, or one for each week. What was prepared before is not done again."""
-        if spec.optional and spec.file is not None and not self._is_there(spec.file):
+        if spec.optional and not all(map(self._is_there, spec.sources)):
             return []
-        source = None if spec.file is None else self._find(spec.file)
-        draws = source is None or any(step.draws for step in spec.injections)
-        depends_on = {"seed": seed} if draws else {}
-        steps = spec.model_dump(mode="json", exclude={"name", "file", "optional"})
-        made_of = {"source": self._digest(source) if source else "", "steps": steps, "code": _code_digest()}
+        sources = [self._find(name) for name in spec.sources]
+        depends_on = {"seed": seed} if spec.draws else {}
+        # Not the names of files: the same content must be the same workload.
+        steps = spec.model_dump(mode="json", exclude={"name": True, "file": True, "optional": True, "merge": _FILES})
+        made_of = {"sources": [self._digest(source) for source in sources], "steps": steps, "code": _code_digest()}
         key = digest_of(made_of | depends_on)
         index = self._folder / f"{key}.index.json"
         found = _read_index(index)
@@ -63,7 +65,7 @@ class Preparer:
             return [self._placed(spec, row) for row in found]
         rows = []
         try:
-            made = list(_made(spec, source, seed))
+            made = list(_made(spec, sources, seed))
         except InputError as error:
             raise InputError(f"workload {spec.name}: {str(error).removeprefix(': ')}") from None
         for label, workload in made:
@@ -94,55 +96,66 @@ class Preparer:
         return self._digests[path]
 
 
-def _made(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tuple[str, Workload]]:
+def _made(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
     """Make the workloads of a spec, with what their names end in."""
-    for label, workload in _loaded(spec, source, seed):
+    for label, workload in _loaded(spec, sources, seed):
         workload.source = spec.file or ""  # not where it lay: the same content must be the same file
         yield label, reduce(lambda made, step: step.applied(made, seed), spec.injections, workload)
 
 
-def _loaded(spec: WorkloadSpec, source: Path | None, seed: int) -> Iterator[tuple[str, Workload]]:
-    walltimes = Walltimes.parse(spec.walltimes or ("requested" if source is not None else "exact"))
-    selection = Selection(max_jobs=spec.max_jobs)
+def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[tuple[str, Workload]]:
+    walltimes = Walltimes.parse(spec.walltimes or ("requested" if sources else "exact"))
     if spec.generate is not None:
         yield "", generate(_recipe(spec.generate, walltimes, seed))
         return
-    assert source is not None
+    options = swf.Options(walltimes, memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT)
+    if spec.merge:
+        yield "", _merged(spec, sources, options, seed)
+        return
+    (source,) = sources
+    _check_format(spec, source)
+    options = replace(options, n_procs=spec.procs)
+    if spec.weeks is not None:
+        yield from _weeks(spec, spec.weeks, source, options)
+        return
+    yield "", reading.read(source, options, replace(spec.window, max_jobs=spec.max_jobs))[0]
+
+
+def _merged(spec: WorkloadSpec, sources: Sequence[Path], options: swf.Options, seed: int) -> Workload:
+    parts = []
+    for log, source in zip(spec.merge, sources, strict=True):
+        try:
+            _check_format(spec, source)
+            own = replace(options, n_procs=log.procs)
+            parts.append(merge.Part(log.name, reading.read(source, own, spec.window)[0]))
+        except InputError as error:
+            raise InputError(f"{log.name}: {error}") from None
+    whole = merge.merged(parts, spec.external, seed)
+    return whole if spec.max_jobs is None else prepare.select(whole, Selection(max_jobs=spec.max_jobs))[0]
+
+
+def _check_format(spec: WorkloadSpec, source: Path) -> None:
+    """Raise InputError for what only a log in SWF has."""
     kind = files.format_of(source)
-    if kind != "SWF":
-        yield "", _without_weeks(spec, source, walltimes, selection, kind)
+    if kind == "SWF":
         return
-    trace = swf.read_swf(source)
-    options = swf.Options(walltimes, n_procs=spec.procs, memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT)
-    if spec.weeks is None:
-        yield "", swf.to_workload(trace, options, selection)[0]
-        return
-    weeks = weeks_of(trace, swf.machine_of(trace, options)[0])
-    least, most = spec.weeks.utilisation
-    chosen = busy_weeks(weeks, least, math.inf if most is None else most, keep_ends=spec.weeks.keep_ends)
-    chosen = chosen[: spec.weeks.max_weeks]
-    if not chosen:
-        raise InputError(f"no week of {spec.file} has such a utilisation")
-    for week, workload, _ in workloads_of(trace, chosen, options, selection):
-        yield f"-week{week.number:02}", workload
-
-
-def _without_weeks(
-    spec: WorkloadSpec, source: Path, walltimes: Walltimes, selection: Selection, kind: files.Format
-) -> Workload:
-    """Load what is no log in SWF, and so has neither weeks nor a unit of memory."""
     found = "a Batsim file" if kind == "Batsim JSON" else "a file of the Rackham format"
     if spec.weeks is not None:
         raise InputError(f"weeks: expected a log in SWF, found {found}")
     if spec.memory_unit is not None:
         raise InputError(f"memory_unit: expected a log in SWF, found {found}, which needs none")
-    if kind == "Rackham":
-        options = LogOptions(walltimes, n_procs=spec.procs)
-        return rackham.to_workload(rackham.read_rackham(source), options, selection)[0]
-    workload, report = prepare.with_walltimes(batsim_json.read(source), walltimes)
-    workload = prepare.select(workload, selection, report)[0]
-    workload.n_procs = spec.procs or workload.n_procs
-    return workload
+
+
+def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.Options) -> Iterator[tuple[str, Workload]]:
+    trace = swf.read_swf(source)
+    weeks = weeks_of(trace, swf.machine_of(trace, options)[0])
+    least, most = wanted.utilisation
+    chosen = busy_weeks(weeks, least, math.inf if most is None else most, keep_ends=wanted.keep_ends)
+    chosen = chosen[: wanted.max_weeks]
+    if not chosen:
+        raise InputError(f"no week of {spec.file} has such a utilisation")
+    for week, workload, _ in workloads_of(trace, chosen, options, Selection(max_jobs=spec.max_jobs)):
+        yield f"-week{week.number:02}", workload
 
 
 def _recipe(drawn: Drawn, walltimes: Walltimes, seed: int) -> Recipe:

@@ -93,7 +93,11 @@ def run_campaign(
     points = points_of(spec, store, places, beside)
     store.write_manifest(_manifest(spec, [point for point, _ in points]))
     cells = {cell.address: cell for _, cell in points}
-    known = store.results(cells)
+    known = {
+        address: result
+        for address, result in store.results(cells).items()
+        if not spec.baseline or "error" in result or store.has_ends(address)
+    }
     failed = {address for address, result in known.items() if "error" in result}
     todo = [cell for address, cell in cells.items() if address not in known or (retry_failed and address in failed)]
     n_failed_before = 0 if retry_failed else len(failed)
@@ -133,6 +137,6 @@ def _manifest(spec: Spec, points: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "name": spec.name,
         "versions": {"pybatsched": __version__, "python": python_platform.python_version(), "code": code_digest()},
-        "spec": spec.model_dump(mode="json"),
+        "spec": spec.model_dump(mode="json", by_alias=True),
         "points": points,
     }

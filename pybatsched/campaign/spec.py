@@ -14,104 +14,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from pybatsched.campaign.members import Name, Part, Positive
+from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
-from pybatsched.workload.generate import MODELS
-from pybatsched.workload.injections import Deadlines, Files, Moldable, Step, Urgent
-from pybatsched.workload.swf import MemoryUnit
-from pybatsched.workload.walltimes import Walltimes
+from pybatsched.metrics.fields import as_choices
 
 FORMAT_VERSION: Final = 1
 MAX_POINTS: Final = 1_000_000
 MAX_PROCS: Final = 10_000_000
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=80)]
-Positive = Annotated[int, Field(gt=0)]
 
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Weeks(_Part):
-    """The busy weeks of a log, each of which is a workload of its own."""
-
-    utilisation: tuple[float, float | None] = (0.7, None)
-    max_weeks: Positive | None = None
-    keep_ends: bool = False
-
-
-class Drawn(_Part):
-    """A workload drawn at random, anew for each seed."""
-
-    model: str = "lublin"
-    procs: Positive
-    jobs: Positive | None = None
-    days: float | None = Field(default=None, gt=0)
-    load: float | None = Field(default=None, gt=0)
-    runtimes: str = "exponential:3600"
-    sizes: str = "power2"
-    users: int = Field(default=0, ge=0)
-
-    @field_validator("model")
-    @classmethod
-    def _known(cls, model: str) -> str:
-        if model not in MODELS:
-            raise ValueError(f"expected one of {', '.join(MODELS)}")
-        return model
-
-
-class WorkloadSpec(_Part):
-    """Where jobs come from, and what is done to them before they run, in this order.
-
-    `file` is looked for beside the campaign file, then in the directory of traces; one that is `optional` is left out,
-    with its points, where it is not found. `walltimes` are as in `workload convert`: requested unless it says
-    otherwise, and exact for drawn workloads. `memory_unit` is that of a log, KB unless it says otherwise.
-    """
-
-    name: Name
-    file: str | None = None
-    optional: bool = False
-    generate: Drawn | None = None
-    walltimes: str = ""
-    weeks: Weeks | None = None
-    max_jobs: Positive | None = None
-    procs: Positive | None = None
-    memory_unit: MemoryUnit | None = None
-    moldable: Moldable | None = None
-    deadlines: Deadlines | None = None
-    files: Files | None = None
-    urgent: Urgent | None = None
-
-    @property
-    def injections(self) -> list[Step]:
-        """What is added to the jobs, in this order: urgent jobs come last, so that nothing else falls on them."""
-        return [step for step in (self.moldable, self.deadlines, self.files, self.urgent) if step is not None]
-
-    @field_validator("walltimes")
-    @classmethod
-    def _rule(cls, text: str) -> str:
-        try:
-            Walltimes.parse(text or "exact")
-        except InputError as error:
-            raise ValueError(str(error)) from None
-        return text
-
-    @model_validator(mode="after")
-    def _one_source(self) -> WorkloadSpec:
-        if (self.file is None) == (self.generate is None):
-            raise ValueError("expected either file or generate")
-        if self.weeks is not None and self.file is None:
-            raise ValueError("weeks: expected a log, by file")
-        for name in ("max_jobs", "procs", "memory_unit"):
-            if getattr(self, name) is not None and self.file is None:
-                raise ValueError(f"{name}: expected with a file; what is drawn has its own")
-        return self
-
-
-class PlatformSpec(_Part):
+class PlatformSpec(Part):
     """A machine: a number of equal processors, a name or file as -p takes it, or the one the workload was made for."""
 
     name: Name
@@ -129,7 +45,7 @@ class PlatformSpec(_Part):
         return self
 
 
-class PolicySpec(_Part):
+class PolicySpec(Part):
     """A policy. An option with a list of values is tried with each of them; all combinations are.
 
     `platforms` and `workloads` are the names of those it is tried on, where that is not all of them; the name of a
@@ -157,12 +73,12 @@ class PolicySpec(_Part):
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Give all combinations of its options; a list is tried value by value. O(combinations)."""
-        choices = map(_values, self.options.values())
+        choices = map(as_choices, self.options.values())
         for values in itertools.product(*choices):
             yield dict(zip(self.options, values, strict=True))
 
 
-class ChartSpec(_Part):
+class ChartSpec(Part):
     """A chart of the campaign's page: a figure of its table, with a box for each value of `by`, a row a workload.
 
     `by` is `policy` (a box for each of their settings), `platform` or an option. `where` chooses points by workload,
@@ -202,7 +118,7 @@ class ChartSpec(_Part):
                 raise ValueError(f"where: no policy has an option {name!r}; expected {_listed(*known, *options)}")
             if name == "workload" and any(part.weeks is not None for part in spec.workload):
                 continue  # the names of weeks are known when they are cut
-            for choice in _values(wanted) if name in known else ():
+            for choice in as_choices(wanted) if name in known else ():
                 if not any(fnmatch.fnmatchcase(one, str(choice)) for one in known[name]):
                     raise ValueError(f"where: no {name} is named {choice!r}; expected {_listed(*known[name])}")
         if self.over and self.over not in labels:
@@ -211,11 +127,6 @@ class ChartSpec(_Part):
 
 def _listed(*names: str) -> str:
     return f"one of {', '.join(dict.fromkeys(names))}"
-
-
-def _values(value: Any) -> list[Any]:
-    """Give what an option is tried with, or a chart chooses: the members of a list, or the value itself."""
-    return value if isinstance(value, list) else [value]
 
 
 def _as_json(key: str, value: Any) -> Any:
@@ -233,10 +144,12 @@ def _as_json(key: str, value: Any) -> Any:
     return value
 
 
-class Spec(_Part):
+class Spec(Part):
     """A whole campaign.
 
     `each` are fields of jobs (or `size`, `kind`, `state`) for each of whose values figures are kept, as of each user.
+    With a `baseline`, the label of a policy, every point is compared with that policy's, job by job: those jobs whose
+    fields are as `where` says.
     """
 
     format: Literal[1] = FORMAT_VERSION
@@ -249,8 +162,15 @@ class Spec(_Part):
     tau_s: float = Field(default=DEFAULT_TAU_S, ge=0, allow_inf_nan=False)
     keep: Literal["figures", "jobs", "files"] = "figures"
     each: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    baseline: str = ""
+    where: dict[str, Any] = Field(default_factory=dict)
     timeout_s: float = Field(default=0.0, ge=0)
     chart: tuple[ChartSpec, ...] = ()
+
+    @field_validator("where")
+    @classmethod
+    def _plain(cls, where: dict[str, Any]) -> dict[str, Any]:
+        return {key: _as_json(key, value) for key, value in where.items()}
 
     @model_validator(mode="after")
     def _distinct(self) -> Spec:
@@ -275,7 +195,9 @@ class Spec(_Part):
                 for name in named:
                     if name not in known[kind]:
                         raise ValueError(f"policy {policy.title}: no {kind} is named {name!r}")
-        n_settings = sum(math.prod(len(_values(value)) for value in policy.options.values()) for policy in self.policy)
+        n_settings = sum(
+            math.prod(len(as_choices(value)) for value in policy.options.values()) for policy in self.policy
+        )
         n_points = len(self.workload) * len(self.platform) * n_settings * len(self.seeds) * self.repeats
         if n_points > MAX_POINTS:
             raise ValueError(f"it may have {n_points:,} points; expected at most {MAX_POINTS:,}")
@@ -287,6 +209,27 @@ class Spec(_Part):
                 if point in seen:
                     raise ValueError(f"policy {policy.title}: two have the same label and options on {platform}")
                 seen.add(point)
+        return self
+
+    @model_validator(mode="after")
+    def _baseline_fits(self) -> Spec:
+        """A baseline is one setting of a policy wherever it is tried."""
+        if not self.baseline:
+            if self.where:
+                raise ValueError("where: expected with a baseline: it says which jobs are compared")
+            return self
+        own = [policy for policy in self.policy if policy.title == self.baseline]
+        if not own:
+            titles = _listed(*(policy.title for policy in self.policy))
+            raise ValueError(f"baseline: no policy is named {self.baseline!r}; expected {titles}")
+        tried: set[tuple[str, str]] = set()
+        for policy in own:
+            platforms = policy.platforms or tuple(platform.name for platform in self.platform)
+            workloads = policy.workloads or tuple(workload.name for workload in self.workload)
+            places = set(itertools.product(platforms, workloads))
+            if len(list(policy.settings())) > 1 or places & tried:
+                raise ValueError(f"baseline: {self.baseline!r} has several settings; expected a policy that has one")
+            tried |= places
         return self
 
     @model_validator(mode="after")

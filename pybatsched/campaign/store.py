@@ -3,6 +3,7 @@
     manifest.json       what the campaign is: spec, versions, digests, all cells with their addresses
     cells/ADDRESS.json  figures of a finished cell, or the error of a failed one
     jobs/ADDRESS.parquet, runs/ADDRESS/…   with keep = "jobs" or "files"
+    ends/ADDRESS.json.gz  with a baseline: when the compared jobs of a cell were submitted, and when they ended
     prepared/           workloads made ready
     results.parquet     one row for each point of the campaign, written when all cells are done
 
@@ -19,7 +20,8 @@ from types import TracebackType
 from typing import Any, Final, Self, TextIO
 
 from pybatsched.errors import InputError
-from pybatsched.workload.files import write_text
+from pybatsched.metrics.paired import Stay
+from pybatsched.workload.files import read_bytes, write_text
 
 FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1
@@ -79,8 +81,25 @@ class Store:
 
     def save(self, result: Mapping[str, Any]) -> None:
         """Keep what a cell came to. The file is there whole or not at all."""
-        content = {key: value for key, value in result.items() if key != "jobs"}
+        if "ends" in result:  # before the cell itself, which is done when its file is there
+            (self.folder / "ends").mkdir(exist_ok=True)
+            write_text(self._ends_file(result["address"]), [json.dumps(result["ends"])])
+        content = {key: value for key, value in result.items() if key not in {"jobs", "ends"}}
         write_text(self.folder / "cells" / f"{result['address']}.json", [json.dumps(content, indent=1), "\n"])
+
+    def ends(self, address: str) -> dict[str, Stay] | None:
+        """Give when the compared jobs of a cell were submitted and ended, by id; None if that was not kept. O(jobs)."""
+        try:
+            return {name: Stay(*times) for name, *times in json.loads(read_bytes(self._ends_file(address)))}
+        except (InputError, ValueError, TypeError):
+            return None
+
+    def has_ends(self, address: str) -> bool:
+        """Whether the ends of a cell's jobs were kept."""
+        return self._ends_file(address).exists()
+
+    def _ends_file(self, address: str) -> Path:
+        return self.folder / "ends" / f"{address}.json.gz"
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Write what the campaign is."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from pybatsched.campaign.against import points_done
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.columns import aligned
@@ -24,8 +25,8 @@ SHOWN: Final = (
     "utilisation",
     "makespan_s",
 )
-
-
+#: Figures against a baseline that are shown where there is one.
+AGAINST: Final = ("response_ratio", "impacted", "early")
 #: Counts that are shown besides where one of them is not 0: figures of the others alone would flatter, or surprise.
 TELLING: Final = ("n_left_out", "n_rejected", "n_broken_promises")
 
@@ -33,19 +34,17 @@ TELLING: Final = ("n_left_out", "n_rejected", "n_broken_promises")
 def shown(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Give the figures that are shown of such points."""
     found = list(rows)
-    return [*SHOWN[:1], *(name for name in TELLING if any(row.get(name) for row in found)), *SHOWN[1:]]
+    telling = [name for name in TELLING if any(row.get(name) for row in found)]
+    against = [name for name in AGAINST if any(row.get(name) is not None for row in found)]
+    return [*SHOWN[:1], *telling, *SHOWN[1:], *against]
 
 
 def frame(store: Store) -> pl.DataFrame:
     """Give all points of a campaign that are done, in the order of its file."""
     polars = _polars()
-    manifest = store.manifest()
-    points = manifest["points"]
-    results = store.results(point["address"] for point in points)
     rows = []
-    for point in points:
-        result = results.get(point["address"])
-        if result is None or "error" in result:
+    for point, result in points_done(store):
+        if "figures" not in result:
             continue
         head = {name: point[name] for name in ("workload", "platform", "policy", "seed", "repeat")}
         head["options"] = json.dumps(point["options"], sort_keys=True)

@@ -13,6 +13,8 @@ from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.metrics import summary
 from pybatsched.metrics.fields import check_fields
+from pybatsched.platform.groups import groups
+from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
@@ -111,7 +113,13 @@ def setting_of(
         "storage-sharing": options.storage_sharing,
     }
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
-    return summary.Setting(files_read, scenario.platform.n_procs, n_jobs, options.told() | more, policy)
+    clusters = clusters_of(scenario.platform)
+    return summary.Setting(files_read, scenario.platform.n_procs, n_jobs, options.told() | more, policy, clusters)
+
+
+def clusters_of(platform: Platform) -> dict[str, str]:
+    """Give the processors of each cluster by name, where a machine has several. O(hosts)."""
+    return summary.clusters_told(groups(platform, "cluster"))
 
 
 def described(plan: registry.PolicyPlan, options: Options) -> dict[str, Any]:

@@ -86,8 +86,8 @@ def _refuse_another(store: Store, spec: Spec) -> None:
 
 def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> None:
     """Say which logs are missing and how to get them, before anything runs."""
-    logs = () if quick else [part.file for part in study.campaign.workload if part.file and not part.optional]
-    wanted = dict.fromkeys(logs)
+    parts = () if quick else [part for part in study.campaign.workload if not part.optional]
+    wanted = dict.fromkeys(file for part in parts for file in part.sources)
     for place in places if wanted else ():
         if not place.is_dir():
             raise InputError(f"--traces {place}: there is no such directory")

@@ -167,7 +167,9 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
         _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     launcher = None if args.image else batsim.find(args.batsim)
+    clusters = inputs.clusters_of(platform)
     about = {"inputs": digests, **inputs.how_read(args), **not_evaluated(workloads)}
+    about |= {"clusters": clusters} if clusters else {}
     results = stack.enter_context(closing.kept(Results(args.export, about)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     workload_files = [
@@ -196,7 +198,8 @@ def _setting(job: _Job, engine: Engine) -> summary.Setting:
     chosen = engine.policy.options.model_dump(mode="json")
     policy: dict[str, Any] = {"name": source.name, "origin": source.origin, "options": chosen}
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
-    return summary.Setting(job.digests, cluster.n_procs, n_jobs, told, policy)
+    clusters = summary.clusters_told(cluster.groups("cluster"))
+    return summary.Setting(job.digests, cluster.n_procs, n_jobs, told, policy, clusters)
 
 
 def _say(args: argparse.Namespace) -> Callable[[str], None]:

@@ -131,6 +131,7 @@ def run(args: argparse.Namespace) -> int:
     setting = inputs.setting_of(scenario, files, policy)
     how_read = {**inputs.how_read(args), **not_evaluated(scenario.workloads)}
     about = {"inputs": setting.inputs, "policy": policy, **how_read}
+    about |= {"clusters": setting.clusters} if setting.clusters else {}
     with closing.kept(Results(args.export, about)) as results:
         result = _simulate(args, scenario, plan, results)
         extra = {**how_read, "seed": args.seed}

@@ -311,4 +311,21 @@ GRID5000_PWA: Final = Machine(
     _WAN,
 )
 
-MACHINES: Final = (CURIE, INTREPID, RICC, RACKHAM, RACKHAM_128, SX_AURORA, SX_ACE, GRID5000, GRID5000_PWA)
+GRID_PWA: Final = Machine(
+    "grid-pwa",
+    "Like the reallocation study's second platform, with logs that are at hand: HPC2N, CTC and SDSC",
+    (
+        _site(
+            "hpc2n",
+            240,
+            "1.0",
+            f"240 cores: {_PWA}, l_hpc2n; in the place of Bordeaux, whose log is not at hand",
+        ),
+        _site("ctc", 430, "1.2", f"430 {_PAPER} (the log at hand has 338)"),
+        _site("sdsc", 128, "1.4", f"128 {_PAPER}"),
+    ),
+    (_CORE,),
+    _WAN,
+)
+
+MACHINES: Final = (CURIE, INTREPID, RICC, RACKHAM, RACKHAM_128, SX_AURORA, SX_ACE, GRID5000, GRID5000_PWA, GRID_PWA)

@@ -6,6 +6,7 @@ there to warm the machine up, or to keep it busy; what is told of the machine is
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,3 +67,34 @@ def evaluated(records: Sequence[JobRecord]) -> Sequence[JobRecord]:
     if not any("evaluated" in record.fields for record in records):
         return records
     return tuple(record for record in records if record.fields.get("evaluated") is True)
+
+
+def chosen(records: Iterable[JobRecord], where: Mapping[str, Any]) -> list[JobRecord]:
+    """Give the jobs whose fields are as wanted, in their order; of a list each member is. O(jobs).
+
+    What a job does not say is false: ``{"external": False}`` chooses all jobs that are not marked as external.
+    """
+    return [
+        record
+        for record in records
+        if all(
+            any(is_like(record.fields.get(name, False), choice) for choice in as_choices(wanted))
+            for name, wanted in where.items()
+        )
+    ]
+
+
+def as_choices(wanted: Any) -> list[Any]:
+    """Give the values that something may have: the members of a list, or the value itself."""
+    return wanted if isinstance(wanted, list) else [wanted]
+
+
+def is_like(value: Any, wanted: Any) -> bool:
+    """Whether a value is as wanted: equal, or a text that fits a pattern with stars.
+
+    >>> is_like("curie-week07", "curie-*"), is_like(10, 10.0), is_like("10", 10)
+    (True, True, False)
+    """
+    if isinstance(wanted, str) and isinstance(value, str):
+        return fnmatch.fnmatchcase(value, wanted)
+    return bool(value == wanted)

@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
         if "held_s=" not in self.metadata:  # nearly all jobs of nearly all runs
             return 0.0
         try:
-            held_s = float(_said(self.metadata).get("held_s", "0"))
+            held_s = float(words_of(self.metadata).get("held_s", "0"))
         except ValueError:
             return 0.0
         return held_s if 0 < held_s < math.inf else 0.0
@@ -83,7 +83,8 @@ class Lineage(NamedTuple):
     by: str = ""
 
 
-def _said(metadata: str) -> dict[str, str]:
+def words_of(metadata: str) -> dict[str, str]:
+    """Give what metadata says by name: ``name=value`` between semicolons. O(length)."""
     return dict(part.partition("=")[::2] for part in metadata.split(";"))
 
 
@@ -199,7 +200,7 @@ def lineage_of(metadata: str) -> Lineage | None:
     """
     if "parent=" not in metadata:
         return None
-    said = _said(metadata)
+    said = words_of(metadata)
     if "parent" not in said:
         return None
     try:

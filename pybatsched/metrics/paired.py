@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pybatsched.metrics.classes import value_of
 from pybatsched.metrics.distributions import distribution
@@ -15,12 +15,71 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
 SAME_S: Final = 1.5e-6
 
 
+class Stay(NamedTuple):
+    """How long a job was there: from its first submission to its last end, which is its response."""
+
+    submitted_at: float
+    ended_at: float
+
+    @property
+    def response_s(self) -> float:
+        """What its user waited for its results."""
+        return self.ended_at - self.submitted_at
+
+
+class Impact(NamedTuple):
+    """What a second run did to the jobs of a first one.
+
+    `n_pairs` jobs ran in both. `impacted` is the share of them that end at another time, `early` and `late` are shares
+    of these. `response_ratio` is the mean response of the impacted jobs over that of the same jobs in the first run.
+    None where nothing is to be divided.
+    """
+
+    n_pairs: int
+    impacted: float | None
+    early: float | None
+    late: float | None
+    response_ratio: float | None
+
+
+def impact(first: Mapping[str, Stay], second: Mapping[str, Stay]) -> Impact:
+    """Compare the ends of jobs that ran in two runs, by their ids. O(n)."""
+    n_pairs = n_early = n_late = 0
+    before: list[float] = []
+    after: list[float] = []
+    for job_id, one in first.items():
+        other = second.get(job_id)
+        if other is None:
+            continue
+        n_pairs += 1
+        move_s = other.ended_at - one.ended_at
+        if abs(move_s) > SAME_S:
+            n_early += move_s < 0
+            n_late += move_s > 0
+            before.append(one.response_s)
+            after.append(other.response_s)
+    n_impacted = n_early + n_late
+    total_s = math.fsum(before)
+    return Impact(
+        n_pairs,
+        _share(n_impacted, n_pairs),
+        _share(n_early, n_impacted),
+        _share(n_late, n_impacted),
+        math.fsum(after) / total_s if total_s > 0 else None,
+    )
+
+
+def stays_of(records: Iterable[JobRecord]) -> dict[str, Stay]:
+    """Give how long each job was there that ran. O(n)."""
+    return {record.id: Stay(record.submitted_at, record.ended_at) for record in records if record.ran}
+
+
 @dataclass(frozen=True, slots=True)
 class Paired:
     """A measure in two runs. Ratios are second over first, so that below 1 the second is better.
 
-    `n_pairs` jobs ran in both. `impacted` is the share of them that end at another time, `early` and `late` are shares
-    of these. `mean_ratio` and `median_ratio` are over the `n_ratios` jobs that have the measure in both runs and whose
+    `n_pairs`, `impacted`, `early`, `late` and `response_ratio` are those of their `Impact`, whatever the measure.
+    `mean_ratio` and `median_ratio` are over the `n_ratios` jobs that have the measure in both runs and whose
     first value is not 0 (think of waits), `impacted_ratio` is the mean over those impacted, `ratio_of_means` that of
     the two runs' means. None where nothing is to be divided.
     """
@@ -32,6 +91,7 @@ class Paired:
     impacted: float | None
     early: float | None
     late: float | None
+    response_ratio: float | None
     n_ratios: int
     mean_ratio: float | None
     median_ratio: float | None
@@ -53,9 +113,8 @@ def paired(
     before = {record.id: record for record in first if record.ran}
     after = {record.id: record for record in second if record.ran}
     pairs = [(before[job_id], after[job_id]) for job_id in before if job_id in after]
+    ends = impact(stays_of(before.values()), stays_of(after.values()))
     moves = [b.ended_at - a.ended_at for a, b in pairs]
-    n_early, n_late = sum(move < -SAME_S for move in moves), sum(move > SAME_S for move in moves)
-    n_impacted = n_early + n_late
     both = ((value_of(a, measure, tau_s), value_of(b, measure, tau_s)) for a, b in pairs)
     values = [(x, y, move) for (x, y), move in zip(both, moves, strict=True) if x is not None and y is not None]
     ratios = [y / x for x, y, _ in values if x > 0]
@@ -67,9 +126,10 @@ def paired(
         n_pairs=len(pairs),
         n_only_first=len(before) - len(pairs),
         n_only_second=len(after) - len(pairs),
-        impacted=_share(n_impacted, len(pairs)),
-        early=_share(n_early, n_impacted),
-        late=_share(n_late, n_impacted),
+        impacted=ends.impacted,
+        early=ends.early,
+        late=ends.late,
+        response_ratio=ends.response_ratio,
         n_ratios=len(ratios),
         mean_ratio=shares.mean if shares is not None else None,
         median_ratio=shares.median if shares is not None else None,

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError
 from pybatsched.metrics import fields, jobs_csv
 from pybatsched.metrics.outcomes import JobRecord, joined
@@ -42,6 +43,19 @@ class Run:
     def evaluated(self) -> Sequence[JobRecord]:
         """The jobs that figures of jobs are about: all, or those with ``evaluated: true`` where some have the field."""
         return fields.evaluated(self.records)
+
+    @cached_property
+    def clusters(self) -> Mapping[str, Sequence[tuple[int, int]]]:
+        """The processors of each cluster, as intervals without their ends; empty where the machine has not several.
+
+        Raises InputError for what the summary cannot mean.
+        """
+        told = self.summary.get("clusters") or {}
+        try:
+            return {str(name): tuple(IntervalSet.parse(procs).intervals()) for name, procs in told.items()}
+        except (ValueError, AttributeError, TypeError):
+            expected = 'processors by name, as {"ctc": "0-429"}'
+            raise InputError(f"{self.prefix}_summary.json: clusters: expected {expected}, found {told!r:.80}") from None
 
     @property
     def n_left_out(self) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched import __version__
 from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics.columns import aligned
 
@@ -62,7 +63,8 @@ class Result:
 class Setting:
     """What a run is made of: its inputs by kind with their digests, the machine's size, Batsim's options, the policy.
 
-    `policy` is its name, origin and options, None for an external scheduler.
+    `policy` is its name, origin and options, None for an external scheduler. `clusters` are the processors of each
+    cluster, where the machine has several.
     """
 
     inputs: Mapping[str, list[dict[str, str]]]
@@ -70,6 +72,12 @@ class Setting:
     n_jobs: int
     batsim_options: Mapping[str, Any]
     policy: Mapping[str, Any] | None
+    clusters: Mapping[str, str] = field(default_factory=dict)
+
+
+def clusters_told(groups: Mapping[str, IntervalSet]) -> dict[str, str]:
+    """Give the processors of each cluster as files have them; nothing where there are not several."""
+    return {name: str(procs) for name, procs in groups.items()} if len(groups) > 1 else {}
 
 
 def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator: Mapping[str, str]) -> dict[str, Any]:
@@ -88,6 +96,7 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         },
         "inputs": dict(setting.inputs),
         "n_procs": setting.n_procs,
+        **({"clusters": dict(setting.clusters)} if setting.clusters else {}),
         "n_jobs_in_workloads": setting.n_jobs,
         "batsim_options": dict(setting.batsim_options),
         "policy": setting.policy,

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 
 from pybatsched.errors import InputError
+from pybatsched.platform.groups import property_of
 from pybatsched.platform.model import Host, Platform
 
 
@@ -17,7 +18,7 @@ def nodes_by_memory(platform: Platform) -> dict[float, int]:
     """
     memories: dict[str, float] = {}
     for host in platform.compute:
-        node = _property(host, "node")
+        node = property_of(host, "node")
         if node is None:
             raise InputError(f"{_place(platform, host)}, property node: expected the node it belongs to, found none")
         memory_gb = _memory_gb(platform, host)
@@ -29,14 +30,8 @@ def nodes_by_memory(platform: Platform) -> dict[float, int]:
     return dict(sorted(Counter(memories.values()).items()))
 
 
-def _property(host: Host, name: str) -> str | None:
-    """Give a property of a host, its own or that of the zones around it."""
-    own = host.properties.get(name)
-    return own if own is not None else host.zone_properties.get(name)
-
-
 def _memory_gb(platform: Platform, host: Host) -> float:
-    text = _property(host, "memory_gb")
+    text = property_of(host, "memory_gb")
     try:
         memory_gb = float(text or "")
     except ValueError:

@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from pybatsched.metrics.classes import kind_of
 from pybatsched.metrics.outcomes import JobRecord, Lineage, facts_of, lineage_of
+from pybatsched.report.bands import Rows
+from pybatsched.report.moves import told_of
 
 #: How a bar looks: one of the first five, and URGENT besides. The script of the page (gantt.js) has the same numbers.
 PLAIN, SUSPENDED, LOST, HELD, LOAD = range(5)
@@ -44,44 +46,55 @@ class Bar(NamedTuple):
     note: str = ""
 
 
-def bars_of(records: Sequence[JobRecord]) -> list[Bar]:
-    """Give the bars of jobs in the order of their begins; jobs are numbered as they come. O(n log n)."""
+def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]:
+    """Give the bars of jobs in the order of their begins; jobs are numbered as they come. O(n log n).
+
+    With the rows of a machine that has several clusters, the note of each says on which it is.
+    """
     bars: list[Bar] = []
     for number, record in enumerate(records):
         urgent = URGENT if kind_of(record) == "urgent" else 0
         if len(record.segments) == 1 and not record.segments[0].metadata:  # nearly all jobs of nearly all runs
             (only,) = record.segments
-            bars.append(Bar(only.started_at, only.ended_at, number, urgent, tuple(only.procs.intervals())))
+            procs = tuple(only.procs.intervals())
+            note = told_of(record, "", rows.names(procs)) if rows is not None else ""
+            bars.append(Bar(only.started_at, only.ended_at, number, urgent, procs, note))
         else:
-            bars += _bars_of_job(number, record, urgent)
+            bars += _bars_of_job(number, record, urgent, rows)
     bars.sort(key=attrgetter("begin", "end", "job"))
     return bars
 
 
-def _bars_of_job(number: int, record: JobRecord, urgent: int) -> list[Bar]:
+def _bars_of_job(number: int, record: JobRecord, urgent: int, rows: Rows | None) -> list[Bar]:
     parts = record.segments
     lineages = [lineage_of(part.metadata) for part in parts]
     anew = max((i for i, lineage in enumerate(lineages) if i and not (lineage and lineage.is_rest)), default=0)
     bars = []
     for i, part in enumerate(parts):
         look, notes, procs = PLAIN, [], tuple(part.procs.intervals())
+        where = told_of(record, part.metadata, rows.names(procs) if rows is not None else ())
         if i + 1 < len(parts):
             look = LOST if i < anew else SUSPENDED
             notes.append(_stop_told(lineages[i + 1], is_lost=look == LOST))
         if part.held_s:
             held = f"held for {_seconds(part.held_s)}"
             begin = round(part.started_at - part.held_s, 6)
-            bars.append(Bar(begin, part.started_at, number, HELD | urgent, procs, held))
+            bars.append(Bar(begin, part.started_at, number, HELD | urgent, procs, _lines(held, where)))
             notes.append(f"{held} before it started")
         notes += _input_told(part.metadata)
         lineage, begin = lineages[i], part.started_at
         if lineage is not None and lineage.extra_s > 0 and look != LOST:  # of what is lost, the load is lost as well
             begin = min(round(begin + lineage.extra_s, 6), part.ended_at)
             load = "\n".join(notes) or f"{_seconds(lineage.extra_s)} before its work"
-            bars.append(Bar(part.started_at, begin, number, LOAD | urgent, procs, load))
+            bars.append(Bar(part.started_at, begin, number, LOAD | urgent, procs, _lines(load, where)))
         if begin < part.ended_at or begin == part.started_at:  # else it was over before its work began
-            bars.append(Bar(begin, part.ended_at, number, look | urgent, procs, "\n".join(notes)))
+            bars.append(Bar(begin, part.ended_at, number, look | urgent, procs, _lines(*notes, where)))
     return bars
+
+
+def _lines(*texts: str) -> str:
+    """Put texts below each other, those that say something."""
+    return "\n".join(text for text in texts if text)
 
 
 def _input_told(metadata: str) -> list[str]:

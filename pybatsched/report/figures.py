@@ -13,6 +13,7 @@ from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length
+from pybatsched.report.bands import Rows, rows_of
 from pybatsched.report.bars import HELD, LOAD, LOST, SUSPENDED, URGENT, bars_of, color_of, legend_of
 
 _ENDINGS: Final = (".svg", ".pdf", ".png")
@@ -69,12 +70,13 @@ def _draw_gantt(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) ->
     collections: Any = importlib.import_module("matplotlib.collections")
     patches: Any = importlib.import_module("matplotlib.patches")
     palette = [color for number, color in enumerate(matplotlib.color_sequences["tab20"]) if number not in {14, 15}]
-    bars = bars_of([record for record in runs[0].records if record.ran])
+    rows = rows_of(runs[0])
+    bars = bars_of([record for record in runs[0].records if record.ran], rows)
     corners: dict[int, list[Any]] = {}
     colors: dict[int, list[Any]] = {}
     for bar in bars:
         color = palette[color_of(bar.job, len(palette))]
-        for low, high in bar.procs:
+        for low, high in bar.procs if rows is None else rows.placed(bar.procs):
             box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
             corners.setdefault(bar.look, []).append(box)
             colors.setdefault(bar.look, []).append(color)
@@ -84,9 +86,24 @@ def _draw_gantt(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) ->
     if handles:
         axes.figure.legend(handles=handles, loc="outside lower left", frameon=False, ncols=2)
     axes.autoscale()
-    axes.set_ylim(0, runs[0].n_procs or None)
+    axes.set_ylim(0, (runs[0].n_procs or None) if rows is None else rows.n_rows)
     axes.set_xlabel("time (s)")
     axes.set_ylabel("processor")
+    if rows is not None:
+        _draw_bands(axes, rows)
+
+
+def _draw_bands(axes: Any, rows: Rows) -> None:
+    """Tint every other cluster, draw lines between them and write their names on the right."""
+    for number, band in enumerate(rows.bands):
+        if number % 2:
+            axes.axhspan(band.low, band.high, facecolor="#eef3fa", zorder=0)
+        if band.low:
+            axes.axhline(band.low, color="#444444", linewidth=0.6)
+        beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8}
+        axes.text(1.01, (band.low + band.high) / 2, plain(band.name), **beside)
+    if not rows.is_plain:
+        axes.set_ylabel("processors of each cluster")
 
 
 def _style(look: int, color: Any) -> dict[str, Any]:

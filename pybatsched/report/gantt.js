@@ -66,7 +66,8 @@ function pybatschedGantt(box, data) {
   const canvas = box.appendChild(document.createElement("canvas"));
   const tip = box.appendChild(document.createElement("div"));
   tip.className = "gantt-tip";
-  const WIDTH = data.width, HEIGHT = data.height, X0 = 64, Y0 = 8, W = WIDTH - X0 - 32, H = HEIGHT - Y0 - 44;
+  const WIDTH = data.width, HEIGHT = data.height, X0 = 64, Y0 = 8, H = HEIGHT - Y0 - 44;
+  const bands = data.bands || [], W = WIDTH - X0 - (bands.length ? 104 : 32); // names of clusters are on the right
   const scale = window.devicePixelRatio || 1;
   canvas.width = WIDTH * scale; canvas.height = HEIGHT * scale;
   canvas.style.width = WIDTH + "px"; canvas.style.height = HEIGHT + "px";
@@ -84,6 +85,10 @@ function pybatschedGantt(box, data) {
   }
   function paint() {
     pixels.fill(0xffffffff);
+    bands.forEach(([, from, to], k) => { // every other one is tinted
+      const y = (p) => Math.min(Math.max(Math.floor((view.p1 - p) / (view.p1 - view.p0) * ph), 0), ph);
+      if (k % 2) pixels.fill(0xfffaf3ee, y(to) * pw, y(from) * pw);
+    });
     const sx = pw / (view.t1 - view.t0), sy = ph / (view.p1 - view.p0), end = firstAfter(view.t1);
     const isSeen = (i) => right[i] > view.t0 && left[i] < view.t1 && high[i] > view.p0 && low[i] < view.p1;
     function one(i) {
@@ -118,10 +123,26 @@ function pybatschedGantt(box, data) {
     for (const p of ticks(view.p0, view.p1, 6)) {
       const y = Y0 + (view.p1 - p) / (view.p1 - view.p0) * H;
       pen.fillRect(X0 - 5, y, 4, 1);
-      pen.fillText(p.toLocaleString("en"), X0 - 8, y + 4);
+      pen.fillText(processor(p).toLocaleString("en"), X0 - 8, y + 4);
+    }
+    pen.textAlign = "left";
+    for (const [name, from, to] of bands) {
+      const y = (p) => Y0 + (view.p1 - Math.min(Math.max(p, view.p0), view.p1)) / (view.p1 - view.p0) * H;
+      if (from > view.p0 && from < view.p1) pen.fillRect(X0, Math.round(y(from)), W + 12, 1);
+      if (y(from) - y(to) >= 12) pen.fillText(shortened(name, 90), X0 + W + 8, (y(from) + y(to)) / 2 + 4);
     }
     pen.save(); pen.translate(12, Y0 + H / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center";
     pen.fillText("processor", 0, 0); pen.restore();
+  }
+  function processor(row) { // which one has a row: its own, unless clusters had to be put together
+    let found = [0, 0];
+    for (const part of data.rows || []) if (part[0] <= row) found = part;
+    return found[1] + row - found[0];
+  }
+  function shortened(text, most) {
+    let cut = text;
+    while (cut && pen.measureText(cut === text ? text : cut + "…").width > most) cut = cut.slice(0, -1);
+    return cut === text ? text : cut + "…";
   }
   function ticks(from, to, wanted) {
     const raw = (to - from) / wanted, power = Math.pow(10, Math.floor(Math.log10(raw)));
@@ -207,5 +228,5 @@ function pybatschedGantt(box, data) {
   }
   if (data.legend.length) explain();
   paint();
-  return { view, paint, at, told, n };
+  return { view, paint, at, told, n, processor };
 }

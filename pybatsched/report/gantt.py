@@ -14,6 +14,7 @@ from bokeh.palettes import Category20
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
 from pybatsched.metrics.summary import STATE_WORDS
+from pybatsched.report.bands import rows_of
 from pybatsched.report.bars import bars_of, color_of, legend_of
 
 WIDTH: Final = 1080
@@ -40,16 +41,18 @@ def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
     O(n log n + r) for n jobs and r intervals of processors.
     """
     records = [record for record in run.records if record.ran]
-    bars = bars_of(records)
+    rows = rows_of(run)
+    bars = bars_of(records, rows)
     notes = list(dict.fromkeys(["", *(bar.note for bar in bars)]))
     numbers = {note: number for number, note in enumerate(notes)}
     columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for bar in bars:
-        n = len(bar.procs)
+        procs = bar.procs if rows is None else rows.placed(bar.procs)
+        n = len(procs)
         columns["left"].extend([bar.begin] * n)
         columns["right"].extend([bar.end] * n)
-        columns["low"].extend([low for low, _ in bar.procs])
-        columns["high"].extend([high for _, high in bar.procs])
+        columns["low"].extend([low for low, _ in procs])
+        columns["high"].extend([high for _, high in procs])
         columns["job"].extend([bar.job] * n)
         columns["look"].extend([bar.look] * n)
         columns["note"].extend([numbers[bar.note]] * n)
@@ -71,6 +74,11 @@ def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
         "waits": [round(record.wait_s, 6) for record in records],
         "runtimes": [round(record.runtime_s, 6) for record in records],
     }
+    if rows is not None:
+        data["procs"] = rows.n_rows
+        data["bands"] = rows.bands
+        if not rows.is_plain:  # which processor each row is
+            data["rows"] = sorted((part.row, part.begin) for part in rows.stretches)
     if len(notes) > 1:
         data["notes"] = notes
     else:

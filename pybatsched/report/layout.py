@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pybatsched.campaign.measures import is_like
 from pybatsched.campaign.spec import ChartSpec
+from pybatsched.metrics.fields import as_choices, is_like
 from pybatsched.report.axes import (
     Axis,
     axes_of,
@@ -98,8 +98,7 @@ def _is_chosen(point: Point, where: Mapping[str, Any]) -> bool:
             found = [getattr(point, name)]
         else:
             found = [point.options[name]] if name in point.options else []
-        choices = wanted if isinstance(wanted, list) else [wanted]
-        if not any(is_like(value, choice) for value in found for choice in choices):
+        if not any(is_like(value, choice) for value in found for choice in as_choices(wanted)):
             return False
     return True
 

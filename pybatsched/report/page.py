@@ -23,7 +23,7 @@ from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report import charts, gantt, samples, spreads
+from pybatsched.report import charts, gantt, moves, samples, spreads
 from pybatsched.report.boxes import Chart
 from pybatsched.report.layout import charts_of, named_charts
 
@@ -43,6 +43,8 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 .broken { border: 2px solid #b00020; border-radius: 4px; background: #fdecee; color: #7a0016; padding: 0.6em 1em;
   font-weight: bold; } .broken small { display: block; font-weight: normal; }
 """
+#: So many of the jobs moved most are listed.
+_N_MOVED: Final = 20
 _HOW_TO_LOOK: Final = """<p class="note">The wheel zooms in time, with shift in processors, with ctrl in both; drag to
 move, double click to see all, hover for a job.</p>"""
 
@@ -72,6 +74,7 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
         _HOW_TO_LOOK,
         f"<script>{gantt.script()}</script>",
         *gantts,
+        *_moved(runs),
         "<h2>Over time</h2>",
         divs["utilisation"],
         divs["queue"],
@@ -107,21 +110,23 @@ def _left_out(runs: Sequence[Run]) -> list[str]:
 def of_campaign(store: Store, baseline: str = "") -> str:
     """Write the page of a campaign: its table, and charts: those its file names, or of each figure by parameter.
 
-    The baseline that the latter are compared with is a policy by its label, or with its options, or else the first of
-    the campaign. Where it is given, there are always such charts.
+    The baseline that the latter are compared with is a policy by its label, or with its options, or else that of the
+    campaign's file, or the first policy. Where it is given, there are always such charts.
     """
     points = samples.points_of(store)
     done = [point.figures for point in points if point.figures is not None]
     if not done:
         raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
-    named = [ChartSpec.model_validate(one) for one in store.manifest()["spec"].get("chart", ())]
+    spec = store.manifest()["spec"]
+    named = [ChartSpec.model_validate(one) for one in spec.get("chart", ())]
     drawn = [one.figure for one in named] or samples.figures_of(points)
     head, means = samples.means_of(points, _told(table.shown(done), [name for name in drawn if _is_there(name, done)]))
     body = [[_number(value) for value in row] for row in means]
-    script, pictures = _pictures(points, named, baseline)
+    script, pictures = _pictures(points, named, baseline, spec.get("baseline", ""))
     sections = [
         f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
         *_failures(points),
+        *_compared_with(spec),
         *pictures,
         "<h2>Means</h2>",
         _table(head, body),
@@ -152,17 +157,31 @@ def _failures(points: Sequence[samples.Point]) -> list[str]:
     return ["<h2>Failed</h2>", _table(["policy", "points", "the first error"], rows)]
 
 
-def _pictures(points: Sequence[samples.Point], named: Sequence[ChartSpec], baseline: str) -> tuple[str, list[str]]:
+def _compared_with(spec: Mapping[str, Any]) -> list[str]:
+    """Say what figures against the baseline of a campaign's file are about."""
+    if not spec.get("baseline"):
+        return []
+    where = ", ".join(f"{name} = {samples.as_text(wanted)}" for name, wanted in spec.get("where", {}).items())
+    of_jobs = f"jobs with {where}" if where else "all jobs"
+    against = f"against the policy {spec['baseline']}, of {of_jobs}"
+    text = f"Who is impacted, early or late, and the response of the impacted: {against}."
+    return [f'<p class="note">{html.escape(text)}</p>']
+
+
+def _pictures(
+    points: Sequence[samples.Point], named: Sequence[ChartSpec], baseline: str, usual: str
+) -> tuple[str, list[str]]:
     """Draw all charts of a campaign: the script, and the sections.
 
-    First those that its file names; if there are none, or for a baseline that is given, those by parameter.
+    First those that its file names; if there are none, or for a baseline that is given, those by parameter. `usual` is
+    the baseline if none is given.
     """
     wanted = [(one, named_charts(points, one)) for one in named]
-    compared = samples.baseline_of(points, baseline) if baseline or not named else ""
+    compared = samples.baseline_of(points, baseline or usual) if baseline or not named else ""
     by_subject: dict[str, list[Chart]] = {}
     for figure in samples.figures_of(points) if baseline or not named else ():
         found = charts_of(points, figure, compared)
-        if compared:
+        if compared and figure not in table.AGAINST:  # these are ratios to a baseline already
             found += charts_of(points, figure, compared, ratios=True)
         for chart in found:
             by_subject.setdefault(chart.subject, []).append(chart)
@@ -298,12 +317,35 @@ def _classes(run: Run, tau_s: float) -> str:
     return f"<h3>{html.escape(run.label)}</h3>{_table(head, rows)}"
 
 
+def _moved(runs: Sequence[Run]) -> list[str]:
+    """Tell which jobs were moved most between clusters; nothing of runs whose policy does not tell moves."""
+    sections = []
+    for number, run in enumerate(runs):
+        if not moves.are_told(run.evaluated):
+            continue
+        found = moves.moved(run.evaluated)
+        n_moved, n_moves = sum(one.moves > 0 for one in found), sum(one.moves for one in found)
+        told = f"{n_moved:,} of {len(run.evaluated):,} jobs were moved, {n_moves:,.0f} times in all"
+        most = f"; the {_N_MOVED} moved most:" if len(found) > _N_MOVED else ":" if found else "."
+        name = f"{run.label}: " if len(runs) > 1 else ""
+        sections.append(f'<p class="note">{html.escape(name + told + most)}</p>')
+        if found:
+            rows = [
+                [one.job, _number(one.moves), _number(one.resubmitted), one.cluster or "-", _number(one.wait_s)]
+                for one in found[:_N_MOVED]
+            ]
+            sections.append(_table(["job", "moves", "resubmitted", "cluster", "wait (s)"], rows, f"moved{number}"))
+    return ["<h2>Jobs moved most</h2>", *sections] if sections else []
+
+
 def _pairs(runs: Sequence[Run], tau_s: float) -> str:
     rows = []
     for run in runs[1:]:
         for measure in ("flow_s", "bounded_slowdown"):
             both = paired(runs[0].evaluated, run.evaluated, measure, tau_s)
-            values = (both.n_pairs, both.impacted, both.early, both.mean_ratio, both.median_ratio, both.ratio_of_means)
+            of_ends = (both.n_pairs, both.impacted, both.early, both.response_ratio)
+            values = (*of_ends, both.mean_ratio, both.median_ratio, both.ratio_of_means)
             rows.append([f"{run.label}, {title_of(measure)}", *map(_number, values)])
-    head = ["", "jobs in both", "impacted", "early of these", "mean ratio", "median ratio", "ratio of means"]
+    of_ends_told = ["jobs in both", "impacted", "early of these", "response ratio of these"]
+    head = ["", *of_ends_told, "mean ratio", "median ratio", "ratio of means"]
     return _table(head, rows, "pairs")

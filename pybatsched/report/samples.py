@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pybatsched.campaign.against import points_done
 from pybatsched.campaign.store import Store
+from pybatsched.campaign.table import AGAINST
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import KINDS, title_of
 
@@ -16,6 +18,14 @@ from pybatsched.metrics.classes import KINDS, title_of
 FIGURES: Final = ("bounded_slowdown_mean", "wait_s_mean", "bounded_slowdown_max", "utilisation")
 #: What is drawn besides where there are kinds of jobs, before the others.
 FIGURES_OF_KINDS: Final = ("urgent_slowdown_max", "deadline_n_late", "regular_slowdown_mean", "regular_wait_s_mean")
+#: What figures against a baseline are called.
+_AGAINST: Final = {
+    "response_ratio": "response of the impacted, over the baseline's",
+    "impacted": "share of jobs that end at another time",
+    "early": "share of the impacted that end earlier",
+    "late": "share of the impacted that end later",
+    "n_pairs": "jobs that ran here and in the baseline",
+}
 #: What a figure tells of a measure, by the end of its name: "wait_s_mean".
 _STATISTICS: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max", "total")
 _WEEK: Final = re.compile(r"-week[0-9]{2,}$")
@@ -88,12 +98,9 @@ def means_of(points: Sequence[Point], figures: Sequence[str]) -> tuple[list[str]
 
 def points_of(store: Store) -> list[Point]:
     """Give all points of a campaign, done or not, in the order of its file. Raises InputError if there is none."""
-    manifest = store.manifest()
-    names = [str(part["name"]) for part in manifest["spec"]["workload"]]
-    results = store.results(point["address"] for point in manifest["points"])
+    names = [str(part["name"]) for part in store.manifest()["spec"]["workload"]]
     points = []
-    for row in manifest["points"]:
-        result = results.get(row["address"], {})
+    for row, result in points_done(store):
         own = {name: row[name] for name in ("workload", "platform", "policy", "options", "seed", "repeat", "address")}
         points.append(
             Point(
@@ -119,9 +126,9 @@ def family_of(workload: str, names: Iterable[str]) -> str:
 
 
 def figures_of(points: Sequence[Point]) -> list[str]:
-    """Give what is drawn of such points: where some are of a kind of their own, also figures by kind."""
+    """Give what is drawn of such points: figures against a baseline and by kind of jobs first, where there are some."""
     there = {name for point in points for name, value in (point.figures or {}).items() if value is not None}
-    return [*(name for name in FIGURES_OF_KINDS if name in there), *FIGURES]
+    return [*(name for name in (*AGAINST, *FIGURES_OF_KINDS) if name in there), *FIGURES]
 
 
 def figure_title(figure: str) -> str:
@@ -129,9 +136,11 @@ def figure_title(figure: str) -> str:
 
     >>> figure_title("wait_s_mean"), figure_title("utilisation"), figure_title("regular_wait_s_mean")
     ('mean wait (s)', 'utilisation', 'mean wait of regular jobs (s)')
-    >>> figure_title("load_s_total"), figure_title("load_s_n")
-    ('total load (s)', 'jobs with load')
+    >>> figure_title("load_s_total"), figure_title("load_s_n"), figure_title("early")
+    ('total load (s)', 'jobs with load', 'share of the impacted that end earlier')
     """
+    if figure in _AGAINST:
+        return _AGAINST[figure]
     kind, _, rest = figure.partition("_")
     if kind in KINDS and rest:
         counts = {"n_jobs": f"{kind} jobs", "n_late": f"late {kind} jobs"}

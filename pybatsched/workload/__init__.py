@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pybatsched.workload import batsim_json, files, prepare, rackham, swf
-from pybatsched.workload.logs import LogOptions
+from pybatsched.workload import batsim_json, files, prepare, reading, swf
 from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 
 __all__ = ["Workload", "load"]
@@ -30,14 +30,7 @@ def load(
     result. Costs up to 20 µs a job. Raises InputError.
     """
     rule = Walltimes.parse(walltimes)
-    match files.format_of(path):
-        case "Batsim JSON":
-            return prepare.with_walltimes(batsim_json.read(path), rule)[0]
-        case "Rackham":
-            log_options = LogOptions(rule, min_runtime_s=min_runtime_s, n_procs=n_procs)
-            return rackham.to_workload(rackham.read_rackham(path), log_options)[0]
-        case "SWF":
-            options = swf.Options(
-                rule, size=size, min_runtime_s=min_runtime_s, n_procs=n_procs, memory_unit=memory_unit
-            )
-            return swf.to_workload(swf.read_swf(path), options)[0]
+    if files.format_of(path) == "Batsim JSON":
+        return prepare.with_walltimes(batsim_json.read(path), rule)[0]
+    options = swf.Options(rule, size=size, min_runtime_s=min_runtime_s, n_procs=n_procs, memory_unit=memory_unit)
+    return reading.read(path, options, Selection())[0]

@@ -203,7 +203,7 @@ def lint_workload(workload: Workload, n_procs: int | None = None) -> Linted:
     return found
 
 
-#: Fields of jobs that say where a job's data is and what is counted of it, what they must be, and the test.
+#: Fields of jobs that say where its data and its cluster are and what is counted of it, what they must be, the test.
 _FIELDS: Final[tuple[tuple[str, str, Callable[[Any], bool]], ...]] = (
     ("input_file", "a text or a whole number", lambda value: type(value) in {str, int} and value != ""),
     ("input_size_gb", "a number from 0", lambda value: is_number(value) and value >= 0),
@@ -212,6 +212,8 @@ _FIELDS: Final[tuple[tuple[str, str, Callable[[Any], bool]], ...]] = (
     ("history_start", "a number", is_number),
     ("evaluated", "true or false", lambda value: type(value) is bool),
     ("alone_s", "a number above 0", lambda value: is_number(value) and value > 0),
+    ("cluster", "a text", lambda value: type(value) is str and value != ""),
+    ("external", "true or false", lambda value: type(value) is bool),
 )
 
 
@@ -225,6 +227,8 @@ def _see_job(job: dict[str, Any], found: Linted) -> None:
         found.see("an id with a !, which divides workload and job on the wire", "kept", job["id"])
     if "deadline" in job and "max_stay" in job:
         found.see("both deadline and max_stay", "kept; schedulers refuse it", job["id"])
+    if job.get("external") is True and "cluster" not in job:
+        found.see("external without cluster", "kept; schedulers of several clusters refuse it", job["id"])
     _see_file(job, found)
     for name, expected, is_right in _FIELDS:
         if name in job and not is_right(job[name]):

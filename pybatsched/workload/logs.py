@@ -101,6 +101,7 @@ class Making:
             self.report.tallies[told.rule] = told
         self.jobs: list[dict[str, Any]] = []
         self.line_of: dict[int, int] = {}
+        self.origin_at = 0.0
         self.greatest_number = max(lines.numbers, default=0)
         self._profiles: dict[str, dict[str, Any]] = {}
         self._profile_names: dict[float, str] = {}
@@ -116,13 +117,16 @@ class Making:
         moved: set[int] = set()
         latest_at = 0.0
         n_runnable = 0
+        if self.selection.clock == "first":
+            candidates = list(candidates)
+            self.origin_at = self.selection.origin(one.submitted_at for one in candidates if one.refusal is None)
         for place, (line, submitted_at, n_procs, refused) in enumerate(candidates):
             times.append(submitted_at)
             lines.append(line)
             refusal = refused
             if refusal is None:
                 n_runnable += 1
-                refusal = self.selection.refusal(submitted_at, n_procs)
+                refusal = self.selection.refusal(submitted_at, n_procs, self.origin_at)
             if refusal is not None:
                 self.report.count("dropped", refusal, line)
                 continue
@@ -181,7 +185,7 @@ class Making:
     def finished(self, n_procs: int, moved_by_s: float = 0) -> Workload:
         """Put together what was made; jobs were moved by so many seconds before the selection moves them. O(n)."""
         jobs, report = self.jobs, self.report
-        by_s = jobs[0]["subtime"] if jobs and self.selection.shifts else 0
+        by_s = self.selection.moved_by(self.origin_at, jobs[0]["subtime"]) if jobs else 0
         for job in jobs:
             if by_s:
                 job["subtime"] = tidy(job["subtime"] - by_s)

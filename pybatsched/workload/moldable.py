@@ -27,8 +27,9 @@ TYPES: Final = (Type(0.8, 32, 0.5), Type(0.9, 96, 0.3), Type(0.99, 256, 0.15), T
 def with_types(workload: Workload, types: Sequence[Type], seed: int) -> Workload:
     """Give each job of more than one processor a type by chance, as its field `moldable`.
 
-    With shares of less than 1 together the other jobs stay as they are. Nothing else of the jobs is
-    changed but that they are in order of submission. O(n log n).
+    With shares of less than 1 together the other jobs stay as they are. So do external ones, whose cluster runs them as
+    they are; dice are thrown for them all the same, so that the others have the types that they have without external
+    jobs. Nothing else of the jobs is changed but that they are in order of submission. O(n log n).
     """
     dice = random.Random(f"{seed}/moldable")  # noqa: S311  no secret
     bounds = list(itertools.accumulate(kind.share for kind in types))
@@ -37,7 +38,7 @@ def with_types(workload: Workload, types: Sequence[Type], seed: int) -> Workload
     jobs, n_drawn = [], [0] * len(types)
     for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
         place = bisect_right(bounds, dice.random()) if job["res"] > 1 else len(types)
-        if place == len(types):
+        if place == len(types) or job.get("external") is True:
             jobs.append(job)
             continue
         n_drawn[place] += 1

@@ -21,6 +21,8 @@ from pybatsched.workload.walltimes import Walltimes, tidy
 
 #: Fields of jobs that are instants, besides the submission.
 _INSTANTS: Final = ("deadline", "history_start")
+#: Fields of a receiving profile that name others: what it goes on with.
+RECEIVED: Final = ("success", "failure", "timeout")
 
 
 def select(workload: Workload, selection: Selection, report: Report | None = None) -> tuple[Workload, Report]:
@@ -31,8 +33,9 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     """
     report = copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs))
     kept: list[dict[str, Any]] = []
+    origin_at = selection.origin(job["subtime"] for job in workload.jobs)
     for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
-        refusal = selection.refusal(job["subtime"], job["res"])
+        refusal = selection.refusal(job["subtime"], job["res"], origin_at)
         if refusal is None and selection.max_jobs is not None and len(kept) >= selection.max_jobs:
             refusal = TOO_MANY
         if refusal is None:
@@ -42,7 +45,7 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     report.n_kept = len(kept)
     if workload.jobs and not kept:
         raise selection.nothing_left(workload.source, [job["subtime"] for job in workload.jobs])
-    by_s = kept[0]["subtime"] if kept and selection.shifts else 0
+    by_s = selection.moved_by(origin_at, kept[0]["subtime"]) if kept else 0
     ids = {str(job["id"]) for job in kept}
     jobs = [_moved(job, by_s, ids, report) for job in kept]
     about = {**workload.about, "report": report.as_json()}
@@ -82,13 +85,19 @@ def _used(jobs: Iterable[Mapping[str, Any]], profiles: Mapping[str, dict[str, An
     wanted = {job["profile"] for job in jobs}
     to_see = list(wanted)
     while to_see:
-        profile = profiles[to_see.pop()]
-        # The parts of a composed profile, and what a receiving one may go on with.
-        names = [*profile.get("seq", ()), *(profile.get(outcome) for outcome in ("success", "failure", "timeout"))]
-        new = {name for name in names if isinstance(name, str) and name in profiles} - wanted
+        new = {name for name in parts_of(profiles[to_see.pop()]) if name in profiles} - wanted
         wanted |= new
         to_see += new
     return {name: profile for name, profile in profiles.items() if name in wanted}
+
+
+def parts_of(profile: Mapping[str, Any]) -> list[str]:
+    """Give the names of the profiles that one is made of: in sequence, or what it goes on with when it has received."""
+    if profile["type"] == "composed":
+        return list(profile["seq"])
+    if profile["type"] == "recv":
+        return [profile[outcome] for outcome in RECEIVED if outcome in profile]
+    return []
 
 
 def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | None = None) -> tuple[Workload, Report]:

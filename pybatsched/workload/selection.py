@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pybatsched.errors import InputError
 from pybatsched.workload.walltimes import tidy
@@ -31,9 +31,11 @@ def seconds_of(text: str, what: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which jobs to keep. Times are those of the workload's own clock; a window includes its begin, not its end.
+    """Which jobs to keep. A window includes its begin, not its end.
 
-    `shift` moves all times so that the first job kept is submitted at 0; None means: if there is a window.
+    `clock` says what its times count from: the 0 of the workload's own clock (`log`), or the first submission of a job
+    that can run (`first`). `shift` moves all times so that the first job kept is submitted at 0; None means: if there
+    is a window. Counted from the first submission, a window begins at 0 instead, so that several logs stay in step.
     """
 
     from_at: float | None = None
@@ -42,6 +44,7 @@ class Selection:
     max_size: int | None = None
     max_jobs: int | None = None
     shift: bool | None = None
+    clock: Literal["log", "first"] = "log"
 
     def __post_init__(self) -> None:
         if self.from_at is not None and self.to_at is not None and self.from_at >= self.to_at:
@@ -53,25 +56,33 @@ class Selection:
         if self.min_size is not None and self.max_size is not None and self.min_size > self.max_size:
             raise InputError(f"sizes: expected a greatest size of {self.min_size} or more, found {self.max_size}")
 
-    @property
-    def shifts(self) -> bool:
-        """Whether the first job kept is moved to 0."""
-        return (self.from_at is not None or self.to_at is not None) if self.shift is None else self.shift
+    def origin(self, submissions: Iterable[float]) -> float:
+        """Give the instant of the workload's own clock that the window counts from; these are all submissions. O(n)."""
+        return min(submissions, default=0) if self.clock == "first" else 0
+
+    def moved_by(self, origin_at: float, first_kept_at: float) -> float:
+        """Give what all times are less in the end, so that the first job kept, or the window, begins at 0."""
+        if self.clock == "first" and self.shift is None:
+            return origin_at + (self.from_at or 0)
+        shifts = (self.from_at is not None or self.to_at is not None) if self.shift is None else self.shift
+        return first_kept_at if shifts else 0
 
     def as_json(self) -> dict[str, Any]:
         """Give the limits that are set, for the file that is made with them."""
         names = {"from_at": "from", "to_at": "to"}
-        return {
+        made: dict[str, Any] = {
             names.get(name, name): tidy(value)
             for name in ("from_at", "to_at", "min_size", "max_size", "max_jobs")
             if (value := getattr(self, name)) is not None
         }
+        return made if self.clock == "log" else made | {"clock": self.clock}
 
-    def refusal(self, submitted_at: float, size: int) -> str | None:
+    def refusal(self, submitted_at: float, size: int, origin_at: float = 0) -> str | None:
         """Give the one rule by which a job is left out for itself, if any; `max_jobs` is for who counts the others."""
-        if self.from_at is not None and submitted_at < self.from_at:
+        at = tidy(submitted_at - origin_at) if origin_at else submitted_at
+        if self.from_at is not None and at < self.from_at:
             return OUTSIDE
-        if self.to_at is not None and submitted_at >= self.to_at:
+        if self.to_at is not None and at >= self.to_at:
             return OUTSIDE
         if self.min_size is not None and size < self.min_size:
             return TOO_SMALL

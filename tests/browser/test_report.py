@@ -16,7 +16,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
-from support import campaigns, loaded, preempted
+from support import campaigns, loaded, moved, preempted
 from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
@@ -186,9 +186,17 @@ return arguments[0].map(([t, p]) => [...pen.getImageData(
 ).data].slice(0, 3))"""
 
 
-def seen(browser: webdriver.Chrome, *places: tuple[float, float]) -> list[tuple[int, ...]]:
-    found = browser.execute_script(f"const g = window.gantts.gantt0; {SEEN}", places)
+def seen(browser: webdriver.Chrome, *places: tuple[float, float], width: int = 984) -> list[tuple[int, ...]]:
+    """Give the colours at instants and processors; a chart with the names of clusters is narrower than others."""
+    found = browser.execute_script(f"const g = window.gantts.gantt0; {SEEN.replace('984', str(width))}", places)
     return [tuple(color) for color in found]
+
+
+#: The colour of a point of the canvas, and how opaque the points of a part of it are.
+PIXELS = """((x, y, w, h) => { const c = document.querySelector("#gantt0 canvas"), k = c.width / 1080;
+return [...c.getContext("2d").getImageData(x * k, y * k, w * k, h * k).data].filter((_, i) => i % 4 === 3); })"""
+PIXEL = """((x, y) => { const c = document.querySelector("#gantt0 canvas"), k = c.width / 1080;
+return [...c.getContext("2d").getImageData(x * k, y * k, 1, 1).data].slice(0, 3); })"""
 
 
 def test_suspended_and_urgent_jobs_and_held_processors(browser: webdriver.Chrome, urgent_page: Path) -> None:
@@ -275,6 +283,54 @@ def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.C
     tip = browser.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")
     assert there in tip.text  # the words, not what they would mean as HTML
     assert tip.find_elements(By.TAG_NAME, "b") == []
+
+
+def test_each_cluster_has_a_band_and_hovering_tells_its_moves(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    moved.simulated(tmp_path)
+    assert run_cli("report", "moved", "--output", "moved.html", cwd=tmp_path).returncode == 0
+    load(browser, tmp_path / "moved.html")
+    told = gantt(browser, "return [[50, 5], [50, 20], [250, 15], [50, 36]].map(([t, p]) => g.told(g.at(t, p)))")
+    assert [text.split("\n")[:3] for text in told] == [
+        ["job w0!a", "cluster hpc2n, not moved, not resubmitted", "completed, 12 processors"],
+        ["job w0!b", "cluster ctc, moved once, resubmitted 4 times", "completed, 15 processors"],
+        ["job w0!c", "cluster ctc, moved 3 times, resubmitted 4 times", "completed, 8 processors"],
+        ["job w0!d", "cluster sdsc", "completed, 4 processors"],
+    ]
+    white, tint = (255, 255, 255), (238, 243, 250)
+    idle = [(330, 8), (330, 13), (330, 33), (150, 39)]  # in hpc2n, ctc twice, sdsc
+    assert seen(browser, *idle, width=912) == [white, tint, tint, white]
+    # A line between clusters, all over; names of clusters to the right of it.
+    rows = "[12, 34].map((p) => Math.round(8 + (40 - p) / 40 * 388))"
+    lines = browser.execute_script(f"return {rows}.map((y) => [70, 500, 970].map((x) => {PIXEL}(x, y)))")
+    assert lines == [[[68, 68, 68]] * 3] * 2
+    middles = "[6, 23, 37].map((p) => Math.round(8 + (40 - p) / 40 * 388))"
+    inked = f"return {middles}.map((y) => {PIXELS}(980, y - 6, 60, 12).some((v) => v > 100))"
+    assert browser.execute_script(inked) == [True] * 3
+    assert browser.execute_script(f"return {PIXELS}(980, 120, 60, 12).some((v) => v > 100)") is False
+    (heading,) = [one for one in browser.find_elements(By.TAG_NAME, "h2") if one.text == "Jobs moved most"]
+    assert heading.is_displayed()
+    listed = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#moved0 tbody tr")]
+    assert listed == ["w0!c 3 4 ctc 195", "w0!e 3 3 sdsc 290", "w0!b 1 4 ctc 0", f"w0!{moved.EVIL} 0 2 hpc2n 70"]
+
+
+def test_clusters_that_are_mixed_are_drawn_together(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    (tmp_path / "mixed.xml").write_text(moved.MIXED)
+    sizes = ((3, "100", "odd"), (2, "50", "even"), (1, "80", "even"))
+    jobs: list[dict[str, object]] = [
+        {"id": k, "subtime": 0, "res": n, "walltime": 200, "profile": s, "cluster": c}
+        for k, (n, s, c) in enumerate(sizes)
+    ]
+    moved.run(tmp_path, "mixed.xml", jobs)
+    assert run_cli("report", "moved", "--output", "moved.html", cwd=tmp_path).returncode == 0
+    load(browser, tmp_path / "moved.html")
+    told = gantt(
+        browser, "return [0.5, 1.5, 2.5, 3.5, 4.5, 5.5].map((p) => g.told(g.at(10, p)).split('\\n').slice(0, 2))"
+    )
+    assert told == [["job w0!0", "cluster odd"]] * 3 + [["job w0!1", "cluster even"]] * 2 + [
+        ["job w0!2", "cluster even"]
+    ]
+    assert gantt(browser, "return [0, 1, 2, 3, 4, 5].map(g.processor)") == [0, 2, 4, 1, 3, 5]
+    assert gantt(browser, "return g.n") == 3  # a job on processors 0, 2 and 4 is one rectangle
 
 
 #: What is drawn in each figure of a campaign's page: its name, its family, its categories, the boxes and the dots.

@@ -10,7 +10,7 @@ import pytest
 from support.places import ROOT
 
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.spec import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 
 
@@ -179,3 +179,96 @@ def test_an_optional_workload_is_left_out_where_it_is_not(tmp_path: Path) -> Non
     with pytest.raises(InputError, match=r"workload file log\.swf: not found"):
         preparer.prepare(missing, 0)
     assert preparer.prepare(missing.model_copy(update={"optional": True}), 0) == []
+
+
+# --- windows, and several logs as one ---
+
+
+def small_log(path: Path, *submissions: int, n_procs: int = 4) -> None:
+    """Write a log of jobs of two processors, a minute each, of which users asked for two."""
+    lines = [f"; MaxProcs: {n_procs}"]
+    lines += [f"{k} {at} 0 60 2 -1 -1 2 120 -1 1 1 1 1 1 1 -1 -1" for k, at in enumerate(submissions, 1)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def jobs_of(path: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(Path(path).read_text())["jobs"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ({}, [(1, 1000), (2, 1050), (3, 1100), (4, 90_000)]),
+        ({"from": 50, "to": 100.5}, [(2, 0), (3, 50)]),
+        ({"from": "60"}, [(3, 40), (4, 88_940)]),
+        ({"to": "1d", "max_jobs": 2}, [(1, 0), (2, 50)]),
+        ({"from": 0}, [(1, 0), (2, 50), (3, 100), (4, 89_000)]),
+    ],
+)
+def test_a_window_of_a_file_counts_from_its_first_submission(
+    window: dict[str, Any], expected: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    small_log(tmp_path / "log.swf", 1000, 1050, 1100, 90_000)
+    spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf"} | window)
+    (one,) = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
+    assert [(job["id"], job["subtime"]) for job in jobs_of(one.path)] == expected
+
+
+def merge_spec(**more: Any) -> WorkloadSpec:
+    logs = [{"name": "a", "file": "a.swf"}, {"name": "b", "file": "b.swf", "procs": 6}]
+    return WorkloadSpec.model_validate({"name": "grid", "merge": logs} | more)
+
+
+def test_merged_logs(tmp_path: Path) -> None:
+    small_log(tmp_path / "a.swf", 1000, 1050, 1200)
+    small_log(tmp_path / "b.swf", 0, 70, 80)
+    preparer = Preparer(tmp_path, [tmp_path])
+    (one,) = preparer.prepare(merge_spec(**{"from": 50, "to": "3m"}), 3)
+    assert (one.name, one.family, one.n_procs) == ("grid", "grid", 10)
+    told = [(job["id"], job["subtime"], job["walltime"], job["cluster"]) for job in jobs_of(one.path)]
+    assert told == [("a-2", 0, 120, "a"), ("b-2", 20, 120, "b"), ("b-3", 30, 120, "b")]
+    (first,) = preparer.prepare(merge_spec(max_jobs=2, walltimes="exact"), 3)
+    assert [(job["id"], job["subtime"], job["walltime"]) for job in jobs_of(first.path)] == [
+        ("a-1", 0, 61),
+        ("b-1", 0, 61),
+    ]
+    (whole,) = preparer.prepare(merge_spec(external=1, moldable={}), 3)
+    assert [("external" in job, "moldable" in job) for job in jobs_of(whole.path)] == [(True, False)] * 6
+
+
+def test_who_is_external_is_drawn_by_the_seed(tmp_path: Path) -> None:
+    for name in "ab":
+        small_log(tmp_path / f"{name}.swf", *range(0, 400, 10))
+    preparer = Preparer(tmp_path, [tmp_path])
+    for share, draws in ((None, False), (0, False), (0.5, True), (1, False)):
+        spec = merge_spec(**({} if share is None else {"external": share}))
+        first, second, again = (preparer.prepare(spec, seed)[0].digest for seed in (1, 2, 1))
+        assert (first == again, first != second) == (True, draws)
+
+
+def test_merged_logs_are_known_by_their_content(tmp_path: Path) -> None:
+    small_log(tmp_path / "a.swf", 0, 10)
+    small_log(tmp_path / "b.swf", 5)
+    preparer = Preparer(tmp_path, [tmp_path])
+    before = preparer.prepare(merge_spec(), 0)
+    (tmp_path / "other").mkdir()
+    for name in "ab":
+        (tmp_path / f"{name}.swf").rename(tmp_path / "other" / f"{name}.swf")
+    assert Preparer(tmp_path, [tmp_path / "other"]).prepare(merge_spec(), 0) == before
+    small_log(tmp_path / "a.swf", 0, 11)
+    assert Preparer(tmp_path, [tmp_path, tmp_path / "other"]).prepare(merge_spec(), 0)[0].digest != before[0].digest
+
+
+def test_errors_of_merged_logs_name_workload_log_and_file(tmp_path: Path) -> None:
+    small_log(tmp_path / "a.swf", 0)
+    preparer = Preparer(tmp_path, [tmp_path])
+    with pytest.raises(InputError, match=r"^workload file b\.swf: not found in "):
+        preparer.prepare(merge_spec(), 0)
+    assert preparer.prepare(merge_spec(optional=True), 0) == []
+    (tmp_path / "b.swf").write_text("; MaxProcs: 4\n1 0 x\n")
+    with pytest.raises(InputError, match=r"^workload grid: b: .*b\.swf: line 2: expected 18 fields, found 3"):
+        preparer.prepare(merge_spec(), 0)
+    (tmp_path / "b.swf").write_text(json.dumps({"nb_res": 4, "jobs": [], "profiles": {}}))
+    with pytest.raises(InputError, match=r"^workload grid: b: memory_unit: expected a log in SWF, found a Batsim file"):
+        preparer.prepare(merge_spec(memory_unit="MB"), 0)

@@ -36,7 +36,7 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
         ({"name": "a/b"}, "name: String should match pattern"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
         ({"workload": []}, "workload: Tuple should have at least 1 item"),
-        ({"workload": [{"name": "w"}]}, "workload.0: expected either file or generate"),
+        ({"workload": [{"name": "w"}]}, "workload.0: expected one of file, merge and generate"),
         ({"workload": [{"name": "w", "file": "f", "walltimes": "long"}]}, "workload.0.walltimes: walltimes: expected"),
         ({"workload": [{"name": "w", "generate": {"procs": 8, "model": "x"}}]}, "model: expected one of lublin"),
         ({"workload": [{"name": "w", "generate": {"procs": 8}, "weeks": {}}]}, "weeks: expected a log, by file"),
@@ -104,6 +104,62 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
             {"workload": [{"name": "w", "file": "f", "urgent": {"jobs": [[4, 60, "soon"]]}}]},
             "workload.0.urgent.jobs.0: instant: expected seconds, or a number with m, h, d or w",
         ),
+        (
+            {"workload": [{"name": "w", "file": "f", "merge": [{"name": "a", "file": "f"}]}]},
+            "workload.0: expected one of file, merge and generate",
+        ),
+        (
+            {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}, {"name": "a", "file": "g"}]}]},
+            "workload.0: merge: two are named 'a'",
+        ),
+        (
+            {"workload": [{"name": "w", "merge": [{"name": "w1", "file": "f"}]}]},
+            'workload.0.merge.0.name: name "w1": expected one without w1, as Batsim calls workloads',
+        ),
+        (
+            {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f", "size": 3}]}]},
+            "workload.0.merge.0.size: Extra inputs are not permitted",
+        ),
+        (
+            {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}], "procs": 3}]},
+            "workload.0: procs: expected in each log of merge",
+        ),
+        (
+            {"workload": [{"name": "w", "merge": [{"name": "a", "file": "f"}], "external": 1.1}]},
+            "workload.0.external: Input should be less than or equal to 1",
+        ),
+        ({"workload": [{"name": "w", "file": "f", "external": 0.5}]}, "workload.0: external: expected with merge"),
+        (
+            {"workload": [{"name": "w", "file": "f", "from": "soon"}]},
+            "workload.0.from: time: expected seconds, or a number with m, h, d or w",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "from": "2d", "to": 7}]},
+            "workload.0: window: expected an end after 172800 s, found 7 s",
+        ),
+        ({"workload": [{"name": "w", "file": "f", "to": -1}]}, "workload.0.to: Input should be greater than or equal"),
+        (
+            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "from": 0}]},
+            "workload.0: from: expected with a file; what is drawn has its own",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "weeks": {}, "to": "2w"}]},
+            "workload.0: weeks: expected a log, by file, and neither from nor to",
+        ),
+        ({"where": {"external": False}}, "where: expected with a baseline: it says which jobs are compared"),
+        ({"baseline": "fcfs"}, "baseline: no policy is named 'fcfs'; expected one of easy"),
+        (
+            {"baseline": "easy", "policy": [{"name": "easy", "options": {"order": ["fcfs", "sjf"]}}]},
+            "baseline: 'easy' has several settings; expected a policy that has one",
+        ),
+        (
+            {
+                "baseline": "b",
+                "policy": [{"name": "easy", "label": "b"}, {"name": "fcfs", "label": "b", "options": {"x": 1}}],
+            },
+            "baseline: 'b' has several settings",
+        ),
+        ({"baseline": "easy", "where": {"size": float("nan")}}, "where: size: expected a number, not nan"),
         ({"repeats": 10**9}, "it may have 1,000,000,000 points; expected at most 1,000,000"),
         (
             {"platform": [{"name": "p", "procs": 10**11}]},

@@ -10,6 +10,7 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.running import points_of
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.studies import Claim, judge
+from pybatsched.campaign.workloads import MergedLog, WorkloadSpec
 from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
 from pybatsched.workload import archive
 
@@ -210,7 +212,8 @@ def test_every_study_reads_well(name: str) -> None:
     study = studies.read_study(name)
     assert study.claims
     assert study.quick_claims
-    assert all(part.file in archive.LOGS for part in study.campaign.workload if part.file and not part.optional)
+    wanted = [file for part in study.campaign.workload if not part.optional for file in part.sources]
+    assert all(file in archive.LOGS for file in wanted)
 
 
 @pytest.mark.parametrize("name", studies.names())
@@ -332,6 +335,17 @@ def test_a_claim_that_does_not_hold_is_an_exit_code(tmp_path: Path, monkeypatch:
     )
     monkeypatch.setattr("signal.signal", lambda *_: None)
     assert main(["reproduce", "backfilling", "--quick", "--output", str(tmp_path / "out")]) == 7
+
+
+def test_logs_that_a_study_merges_are_looked_for_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = studies.read_study("backfilling")
+    logs = [MergedLog(name="a", file="a.swf"), MergedLog(name="b", file="b.swf")]
+    merging = study.campaign.model_copy(update={"workload": (WorkloadSpec(name="grid", merge=tuple(logs)),)})
+    monkeypatch.setattr(studies, "read_study", lambda _name: replace(study, campaign=merging))
+    (tmp_path / "a.swf").touch()
+    done = run_cli("reproduce", "backfilling", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
+    assert done.returncode == 2
+    assert "1 logs are missing: b.swf. Give --traces DIR" in done.stderr
 
 
 def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:

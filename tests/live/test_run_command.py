@@ -329,6 +329,16 @@ def test_the_summary_says_what_batsim_was_really_told(place: Path) -> None:
     assert (compared.returncode, compared.stderr) == (0, "")
 
 
+def test_the_summary_has_the_clusters_that_batsim_has_told(place: Path) -> None:
+    args = ("-p", "grid-pwa@0.1", "-w", str(WORKLOAD), "--policy", "easy", "-e", "out/r")
+    assert run_cli("run", *args, cwd=place).returncode == 0
+    told = json.loads((place / "out" / "r_summary.json").read_text())
+    assert told["clusters"] == {"hpc2n": "0-23", "ctc": "24-66", "sdsc": "67-79"}
+    assert run_cli("run", *args, "--", "--mmax=40", cwd=place).returncode == 0
+    told = json.loads((place / "out" / "r_summary.json").read_text())
+    assert told["clusters"] == {"hpc2n": "0-23", "ctc": "24-39"}
+
+
 @pytest.mark.parametrize(
     "spelling", [("-m", "head0"), ("-mhead0",), ("--master-host", "head0"), ("--master-host=head0",)]
 )

@@ -47,6 +47,7 @@ def platform_of(name: str) -> Platform:
         ("sx-ace", 1_280, 5_120),
         ("grid5000", 1_344, 1_344),
         ("grid5000-pwa", 1_198, 1_198),
+        ("grid-pwa", 798, 798),
     ],
 )
 def test_hosts_and_cores(name: str, n_hosts: int, n_cores: int) -> None:
@@ -68,6 +69,7 @@ def test_hosts_and_cores(name: str, n_hosts: int, n_cores: int) -> None:
         ("sx-aurora-ve", [("sx-aurora", "48", 307.2, 576)]),
         ("sx-ace-node", [("sx-ace", "64", 64.0, 1_280)]),
         ("grid5000", [("bordeaux", "-", 1.0, 640), ("lyon", "-", 1.2, 270), ("toulouse", "-", 1.4, 434)]),
+        ("grid-pwa", [("hpc2n", "-", 1.0, 240), ("ctc", "-", 1.2, 430), ("sdsc", "-", 1.4, 128)]),
         ("grid5000-pwa", [("bordeaux", "-", 1.0, 640), ("ctc", "-", 1.2, 430), ("sdsc", "-", 1.4, 128)]),
     ],
 )

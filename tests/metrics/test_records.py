@@ -7,6 +7,7 @@ import math
 import statistics
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,8 +19,9 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, jobs_csv, joined
 from pybatsched.metrics.classes import by_class, measured
 from pybatsched.metrics.distributions import distribution, percentile
+from pybatsched.metrics.fields import chosen
 from pybatsched.metrics.outcomes import JobRecord, Lineage, lineage_of
-from pybatsched.metrics.paired import paired
+from pybatsched.metrics.paired import Stay, impact, paired
 from pybatsched.metrics.runs import read_run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of, steps_of
 
@@ -196,7 +198,7 @@ def test_pairs_of_runs_without_common_jobs() -> None:
     other = joined([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)])
     both = paired(one, other)
     assert (both.n_pairs, both.n_only_first, both.n_only_second) == (0, 1, 1)
-    assert both.impacted is both.early is both.mean_ratio is both.ratio_of_means is None
+    assert both.impacted is both.early is both.mean_ratio is both.ratio_of_means is both.response_ratio is None
 
 
 @given(runs())
@@ -205,6 +207,51 @@ def test_a_run_compared_with_itself_is_unchanged(rows: list[Outcome]) -> None:
     both = paired(records, records)
     assert both.impacted in {0.0, None}
     assert both.mean_ratio in {1.0, None}
+    assert both.response_ratio is None
+
+
+@given(st.lists(st.tuples(times, times, times, st.booleans()), max_size=8))
+def test_the_impact_of_one_run_on_another_by_its_definition(jobs: list[tuple[float, float, float, bool]]) -> None:
+    """Each job is submitted, has a response in either run, and may be missing in the second."""
+    first = {str(k): Stay(at, at + before) for k, (at, before, _, _) in enumerate(jobs)}
+    second = {str(k): Stay(at, at + after) for k, (at, _, after, is_there) in enumerate(jobs) if is_there}
+    found = impact(first, second)
+    pairs = [(before, after) for _, before, after, is_there in jobs if is_there]
+    changed = [pair for pair in pairs if pair[0] != pair[1]]
+    assert found.n_pairs == len(pairs)
+    assert found.impacted == (len(changed) / len(pairs) if pairs else None)
+    assert found.early == (sum(after < before for before, after in changed) / len(changed) if changed else None)
+    assert found.late == (sum(after > before for before, after in changed) / len(changed) if changed else None)
+    total = sum(before for before, _ in changed)
+    expected = sum(after for _, after in changed) / total if total else None
+    assert found.response_ratio == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_ratio_of_means_is_not_a_mean_of_ratios() -> None:
+    """A short job that waits a little is much of one, and little of the other."""
+    first = joined([Outcome("w0!a", SUCCESS, 0, 0, 1, 1), Outcome("w0!b", SUCCESS, 0, 900, 100, 1)])
+    second = joined([Outcome("w0!a", SUCCESS, 0, 19, 1, 1), Outcome("w0!b", SUCCESS, 0, 700, 100, 1)])
+    for measure in ("flow_s", "wait_s"):
+        assert paired(first, second, measure).response_ratio == (20 + 800) / (1 + 1000)
+    assert paired(first, second).impacted_ratio == (20 / 1 + 800 / 1000) / 2
+
+
+def test_jobs_are_chosen_by_their_fields() -> None:
+    fields: dict[str, dict[str, Any]] = {
+        "w0!a": {"external": True, "user": "ann"},
+        "w0!b": {"external": False, "user": "bob"},
+        "w0!c": {"user": 3},
+    }
+    records = joined([Outcome(name, SUCCESS, 0, 0, 1, 1) for name in fields], fields)
+    for where, expected in (
+        ({}, "abc"),
+        ({"external": False}, "bc"),
+        ({"external": True}, "a"),
+        ({"external": [True, False]}, "abc"),
+        ({"user": ["a*", 3], "external": False}, "c"),
+        ({"user": "3"}, ""),
+    ):
+        assert "".join(job.id[-1] for job in chosen(records, where)) == expected
 
 
 # --- files ---

@@ -87,6 +87,38 @@ def test_windows_sizes_and_counts(
     assert [(job["id"], job["subtime"], job["res"]) for job in jobs(tmp_path / "cut.json")] == expected
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], [(2, 0, 2), (3, 86_300, 4), (4, 89_900, 8)]),
+        (["--to", "1d"], [(2, 0, 2), (3, 86_300, 4)]),
+        (["--from", "86299", "--to", "25h"], [(3, 1, 4), (4, 3601, 8)]),  # the window begins at 0, not the first job
+        (["--from", "86299", "--shift-to-zero"], [(3, 0, 4), (4, 3600, 8)]),
+        (["--from", "86300", "--to", "86301", "--no-shift"], [(3, 86_400, 4)]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["log", "Batsim"])
+def test_windows_from_the_first_submission(
+    run: Run, tmp_path: Path, kind: str, options: list[str], expected: list[tuple[int, float, int]]
+) -> None:
+    """The first submission is that of a job that can run; a log and what was made of it give the same."""
+    cases = [(2, 100, 2), (3, 86400, 4), (4, 90000, 8)]
+    file = log(tmp_path, line(1, 0, run=0), *(line(k, at, allocated=n) for k, at, n in cases))
+    if kind == "Batsim":
+        run("convert", file, tmp_path / "whole.json")
+        file = tmp_path / "whole.json"
+    run("convert", file, tmp_path / "cut.json", "--clock", "first", *options)
+    made = batsim_json.read(tmp_path / "cut.json")
+    assert [(job["id"], job["subtime"], job["res"]) for job in made.jobs] == expected
+    assert made.about["selection"]["clock"] == "first"
+
+
+def test_fractions_of_seconds_from_the_first_submission(run: Run, tmp_path: Path) -> None:
+    file = log(tmp_path, line(1, 0.1), line(2, 0.3), line(3, 0.4))  # 0.3 - 0.1 is less than 0.2 in floating point
+    run("convert", file, tmp_path / "cut.json", "--clock", "first", "--from", "0.2", "--to", "0.3")
+    assert [(job["id"], job["subtime"]) for job in jobs(tmp_path / "cut.json")] == [(2, 0)]
+
+
 def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, line(1, run=0, requested=4, requested_s=30), "bad", line(1, run=7, requested=3))
     out = tmp_path / "w.json"
@@ -163,6 +195,7 @@ def test_one_week(run: Run, tmp_path: Path) -> None:
         ),
         (["--utilisation", "0.7:"], "expected together with --weeks"),
         (["--weeks", "--from", "3d"], "expected without --weeks"),
+        (["--week", 1, "--clock", "first"], "^--from, --to and --clock: expected without --weeks or --week"),
         (["--weeks", "--utilisation", "x"], "expected a range"),
         (["--walltimes", "exakt"], "walltimes: expected one of exact, requested"),
         (["--from", "yesterday"], "^--from: expected seconds"),

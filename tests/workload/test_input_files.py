@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.process import run_cli
 
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.spec import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json
 from pybatsched.workload.injections import Files, step_of

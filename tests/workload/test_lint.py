@@ -141,6 +141,11 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
         ),
         ([{"history_start": "soon"}, {"history_start": -5}], {"history_start is not a number": (1, [1])}),
         ([{"evaluated": 1}, {"evaluated": False}], {"evaluated is not true or false": (1, [1])}),
+        ([{"cluster": ""}, {"cluster": 3}, {"cluster": "ctc"}], {"cluster is not a text": (2, [1, 2])}),
+        (
+            [{"external": 1, "cluster": "a"}, {"external": True}, {"external": False}],
+            {"external is not true or false": (1, [1]), "external without cluster": (1, [2])},
+        ),
         ([{"alone_s": 0}, {"alone_s": "x"}, {"alone_s": 0.5}], {"alone_s is not a number above 0": (2, [1, 2])}),
     ],
 )

@@ -16,7 +16,7 @@ from support import process
 from support.logs import line, log, rackham_file, rackham_line, real
 
 from pybatsched.campaign.prepare import Preparer
-from pybatsched.campaign.spec import WorkloadSpec
+from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, files, load, stats
 from pybatsched.workload.lint import lint

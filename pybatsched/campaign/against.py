@@ -1,0 +1,48 @@
+"""The points of a campaign with what each came to, figures against the baseline included (docs/metrics.md).
+
+A baseline is a policy of the campaign. A point is compared, job by job, with that policy's point on the same workload,
+platform, seed and repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from pybatsched.campaign.store import Store
+from pybatsched.metrics.paired import Impact, impact
+
+#: Figures that points have besides those of their run, where the campaign has a baseline.
+FIGURES: Final = Impact._fields
+#: What a point and its baseline have in common.
+PAIRED_BY: Final = ("workload", "platform", "seed", "repeat")
+_NOTHING: Final[Mapping[str, Any]] = dict.fromkeys(FIGURES)
+#: So many runs are kept at hand: the points of one workload come together, with their baseline.
+_N_AT_HAND: Final = 8
+
+Found: TypeAlias = tuple[Mapping[str, Any], Mapping[str, Any]]
+
+
+def points_done(store: Store) -> Iterator[Found]:
+    """Give all points of a campaign, in the order of its file, with what each came to; empty if it was not run.
+
+    Where there is a baseline, that costs a few microseconds a job. Raises InputError if there is no campaign.
+    """
+    manifest = store.manifest()
+    points = manifest["points"]
+    results = store.results(point["address"] for point in points)
+    label = manifest["spec"].get("baseline", "")
+    base = {_key(point): point["address"] for point in points if label and point["policy"] == label}
+    ends = lru_cache(_N_AT_HAND)(store.ends)
+    for point in points:
+        result = results.get(point["address"], {})
+        if label and "figures" in result:
+            first, second = ends(base.get(_key(point), "")), ends(point["address"])
+            own = impact(first, second)._asdict() if first is not None and second is not None else _NOTHING
+            result = {**result, "figures": {**result["figures"], **own}}
+        yield point, result
+
+
+def _key(point: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(point[name] for name in PAIRED_BY)

@@ -1,0 +1,197 @@
+"""Make a workload of a log, or a smaller one of a workload; and the options by which every log is read."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from pybatsched.cli import arguments, written
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim_json, files, reading, swf
+from pybatsched.workload.model import Workload
+from pybatsched.workload.report import Report
+from pybatsched.workload.selection import Selection, seconds_of
+from pybatsched.workload.walltimes import RULES, Walltimes
+from pybatsched.workload.weeks import Week, busy_weeks, range_of, weeks_of, workloads_of
+
+SUMMARY: Final = "Make a workload of a log, or a smaller one of a workload."
+EPILOG: Final = """\
+examples:
+  pybatsched workload convert log.swf.gz w.json                          requested walltimes, all jobs that ran
+  pybatsched workload convert log.swf.gz w.json.gz --walltimes exact --max-size 512
+  pybatsched workload convert SX-ACE.swf w.json --memory-unit MB         a log whose memory is not in KB
+  pybatsched workload convert log.swf.gz w.json --from 30d --to 37d      a week of the log, moved to time 0
+  pybatsched workload convert log.swf.gz w.json --to 30d --clock first   the first 30 days, whenever it begins
+  pybatsched workload convert log.swf.gz w.json --weeks --utilisation 0.7:1.0   w-week03.json, ...
+  pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
+  pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
+
+walltimes:
+  requested         what the user asked for, which is also the estimate; a job that ran as long or longer gets its
+                    run time + 1 as walltime and keeps the request as the estimate, so that it still runs as logged
+  requested-strict  what the user asked for, and the simulator kills what ran longer
+  exact             estimate = run time, walltime = run time + 1
+  factor:F          F times the run time, at least run time + 1 as walltime
+  round             run time rounded up as people ask for it: 5, 10, 15 min, ... 1, 2, 4 h, ... days
+  none              neither
+
+A file of the Rackham format has the walltimes of its study: requested is requested-strict there. It has neither weeks,
+a unit of memory nor a second count of processors.
+
+Dropped by default, and counted: jobs that ran 0 seconds or an unknown time, or on no processors. See docs/workloads.md.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of `workload convert`."""
+    parser.add_argument("file", metavar="IN", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
+    add_log_options(parser)
+    parser.add_argument(
+        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
+    )
+    cut = parser.add_argument_group("what to keep")
+    add_window(cut)
+    cut.add_argument(
+        "--clock", choices=("log", "first"), default="log", help="T counts from the log's 0, or its first submission"
+    )
+    cut.add_argument("--min-size", type=arguments.positive, metavar="N", help="jobs of at least N processors")
+    cut.add_argument("--max-size", type=arguments.positive, metavar="N", help="jobs of at most N processors")
+    cut.add_argument("--max-jobs", type=arguments.positive, metavar="N", help="the first N jobs of what is kept")
+    shift = cut.add_mutually_exclusive_group()
+    shift.add_argument(
+        "--shift-to-zero", dest="shift", action="store_true", help="first submission at 0 (windows: yes)"
+    )
+    shift.add_argument("--no-shift", dest="shift", action="store_false", help="keep the times of a window")
+    parser.set_defaults(shift=None)
+    weeks = parser.add_argument_group("weeks of a log in SWF (168 h each, from the first submission)")
+    which = weeks.add_mutually_exclusive_group()
+    which.add_argument("--weeks", action="store_true", help="write each busy week, to OUT-week01.json and so on")
+    which.add_argument("--week", type=arguments.positive, metavar="K", help="write week K to OUT, counted from 1")
+    weeks.add_argument(
+        "--utilisation", metavar="A:B", help="logged utilisation of a busy week (default: 0.70: or more)"
+    )
+    weeks.add_argument("--keep-ends", action="store_true", help="consider the first and the last week too")
+    weeks.add_argument("--max-weeks", type=arguments.positive, metavar="N", help="the first N busy weeks")
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Describe the options by which logs become workloads; `log_options` reads them."""
+    parser.add_argument("--walltimes", metavar="RULE", help=f"{', '.join(RULES)} (default: requested)")
+    log = parser.add_argument_group("logs only")
+    size = "which processors of SWF count (default: allocated)"
+    log.add_argument("--size", choices=("allocated", "requested"), help=size)
+    arguments.add_memory_unit(log)
+    log.add_argument("--min-runtime", type=float, metavar="S", help="keep jobs that ran 0 s or unknown, as running S s")
+    log.add_argument("--profile", choices=("delay", "parallel"), help="delays, or parallel tasks (default: delay)")
+    log.add_argument(
+        "--speed", type=float, metavar="F", help="flop/s of a processor, for parallel tasks (default: 1e9)"
+    )
+    log.add_argument("--duplicates", choices=("renumber", "error"), help="second job of a number (default: renumber)")
+    log.add_argument("--lenient", action="store_true", help="leave out bad lines, counted, instead of stopping at one")
+
+
+def add_window(parser: arguments.Group) -> None:
+    """Describe the window of time whose jobs are kept; `window` reads it."""
+    add = parser.add_argument
+    add("--from", dest="from_at", metavar="T", help="jobs submitted from T on: seconds, or 12h, 3d, 2w")
+    add("--to", dest="to_at", metavar="T", help="jobs submitted before T")
+
+
+def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
+    """Give the begin and the end of the window in seconds."""
+    return (
+        None if args.from_at is None else seconds_of(args.from_at, "--from"),
+        None if args.to_at is None else seconds_of(args.to_at, "--to"),
+    )
+
+
+#: Options that a Batsim file has no use for, and those that mean something for SWF alone.
+_OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
+_OF_SWF: Final = ("size", "memory_unit", "weeks", "week")
+
+
+def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf.Options:
+    """Give the options by which a file is read. Raises InputError for one that its format has no use for."""
+    kind = files.format_of(path)
+    if kind == "Batsim JSON":
+        _refuse(args, _OF_LOGS, "a log", f"a Batsim file, {path}")
+        _refuse(args, _OF_SWF, "a log in SWF", f"a Batsim file, {path}")
+    if kind == "Rackham":
+        _refuse(args, _OF_SWF, "a log in SWF", f"a file of the Rackham format, {path}")
+    if args.speed is not None and args.profile != "parallel":
+        raise InputError("--speed: expected together with --profile parallel")
+    return swf.Options(
+        walltimes=Walltimes.parse(args.walltimes or "requested"),
+        min_runtime_s=args.min_runtime,
+        n_procs=n_procs,
+        duplicates=args.duplicates or "renumber",
+        profile=args.profile or "delay",
+        speed_flops=1e9 if args.speed is None else args.speed,
+        size=args.size or "allocated",
+        memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
+    )
+
+
+def _refuse(args: argparse.Namespace, names: tuple[str, ...], expected: str, found: str) -> None:
+    for name in names:
+        value = getattr(args, name, None)
+        if value is not None and value is not False:
+            raise InputError(f"--{name.replace('_', '-')}: expected {expected}, found {found}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the workload, or one for each week, and say what became of the log's jobs."""
+    selection = Selection(
+        *window(args),
+        min_size=args.min_size,
+        max_size=args.max_size,
+        max_jobs=args.max_jobs,
+        shift=args.shift,
+        clock=args.clock,
+    )
+    written.check_name(args.output)
+    arguments.refuse_to_overwrite(args.output, [args.file])
+    if (args.utilisation or args.keep_ends or args.max_weeks) and not args.weeks:
+        raise InputError("--utilisation, --keep-ends and --max-weeks: expected together with --weeks")
+    options = log_options(args, args.file, args.procs)
+    if args.weeks or args.week is not None:
+        return _convert_weeks(args, selection, options)
+    _write(*reading.read(args.file, options, selection, lenient=args.lenient), args.output)
+    return 0
+
+
+def _convert_weeks(args: argparse.Namespace, selection: Selection, options: swf.Options) -> int:
+    if args.from_at is not None or args.to_at is not None or args.clock != "log":
+        raise InputError("--from, --to and --clock: expected without --weeks or --week, which are windows of their own")
+    trace = swf.read_swf(args.file, lenient=args.lenient)
+    weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
+    for week, workload, report in workloads_of(trace, _chosen_weeks(args, weeks), options, selection):
+        path = args.output if args.week is not None else _week_path(args.output, week.number)
+        print(f"week {week.number} of {len(weeks)}: logged utilisation {week.utilisation:.1%}")
+        _write(workload, report, path)
+    return 0
+
+
+def _chosen_weeks(args: argparse.Namespace, weeks: list[Week]) -> list[Week]:
+    if args.week is not None:
+        if args.week > len(weeks):
+            raise InputError(f"--week {args.week}: expected 1 to {len(weeks)}, the weeks of {args.file}")
+        return [weeks[args.week - 1]]
+    least, most = range_of(args.utilisation or "0.70:")
+    chosen = busy_weeks(weeks, least, most, keep_ends=args.keep_ends)
+    if not chosen:
+        shown = ", ".join(f"{week.utilisation:.0%}" for week in weeks)
+        raise InputError(f"{args.file}: no week has a logged utilisation of {least:g} to {most:g}: {shown}")
+    return chosen[: args.max_weeks]
+
+
+def _week_path(path: str, number: int) -> str:
+    end = ".json.gz" if path.endswith(".json.gz") else ".json"
+    return f"{path.removesuffix(end)}-week{number:02}{end}"
+
+
+def _write(workload: Workload, report: Report, path: str) -> None:
+    batsim_json.write(workload, path)
+    print("\n".join(report.lines()))
+    written.say_written(workload, path)

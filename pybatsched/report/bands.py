@@ -1,0 +1,95 @@
+"""The rows of a Gantt chart on a machine of several clusters: the processors of each lie together, as a band."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from pybatsched.metrics.runs import Run
+
+#: Processors, or rows, from the first on and without the second.
+Interval: TypeAlias = tuple[int, int]
+
+
+class Band(NamedTuple):
+    """A cluster, and the rows that it has: from `low` on, without `high`."""
+
+    name: str
+    low: int
+    high: int
+
+
+class Stretch(NamedTuple):
+    """Processors in a row, which have as many rows from `row` on; `name` is that of their cluster, if they have one."""
+
+    begin: int
+    end: int
+    row: int
+    name: str
+
+
+class Rows:
+    """Which row each processor has: clusters in the order of their first hosts, then what belongs to none.
+
+    `is_plain` if every processor has the row of its own number, as it nearly always is.
+    """
+
+    def __init__(self, clusters: Mapping[str, Sequence[Interval]], n_procs: int) -> None:
+        self.bands: list[Band] = []
+        stretches: list[Stretch] = []
+        row = 0
+        for name, intervals in sorted(clusters.items(), key=lambda item: min(item[1], default=(0, 0))):
+            low = row
+            for begin, end in intervals:
+                stretches.append(Stretch(begin, end, row, name))
+                row += end - begin
+            if row > low:
+                self.bands.append(Band(name, low, row))
+        stretches.sort()
+        last = 0
+        for begin, end in [*(part[:2] for part in stretches), (n_procs, n_procs)]:
+            if begin > last:
+                stretches.append(Stretch(last, begin, row, ""))
+                row += begin - last
+            last = max(last, end)
+        self.n_rows = row
+        self.stretches = sorted(stretches)
+        self._begins = [part.begin for part in self.stretches]
+        self.is_plain = all(part.begin == part.row for part in self.stretches)
+
+    def _parts_of(self, begin: int, end: int) -> Sequence[Stretch]:
+        """Give the stretches that processors are in, cut to these."""
+        first = max(bisect_right(self._begins, begin) - 1, 0)
+        last = bisect_right(self._begins, end - 1)
+        return [
+            Stretch(low, min(part.end, end), part.row + low - part.begin, part.name)
+            for part in self.stretches[first:last]
+            if (low := max(part.begin, begin)) < min(part.end, end)
+        ]
+
+    def placed(self, procs: Sequence[Interval]) -> Sequence[Interval]:
+        """Give the rows of processors. O(k log k)."""
+        if self.is_plain:
+            return procs
+        parts = [part for interval in procs for part in self._parts_of(*interval)]
+        found: list[Interval] = []
+        for low, high in sorted((part.row, part.row + part.end - part.begin) for part in parts):
+            if found and found[-1][1] == low:
+                found[-1] = found[-1][0], high
+            else:
+                found.append((low, high))
+        return found
+
+    def names(self, procs: Sequence[Interval]) -> list[str]:
+        """Give the clusters that processors belong to, in their order. O(k log k)."""
+        found = {part.name for interval in procs for part in self._parts_of(*interval)}
+        return [band.name for band in self.bands if band.name in found]
+
+
+def rows_of(run: Run) -> Rows | None:
+    """Give the rows of a run's chart; None if its machine is not known to have several clusters. O(jobs)."""
+    if not run.clusters:
+        return None
+    used = max((part.procs.highest + 1 for record in run.records for part in record.segments), default=0)
+    return Rows(run.clusters, max(run.n_procs, used))

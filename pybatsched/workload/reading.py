@@ -1,0 +1,34 @@
+"""Workload files of every format, read with the same options: what commands and campaigns begin with."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from pybatsched.workload import batsim_json, files, prepare, rackham, swf
+from pybatsched.workload.logs import LogOptions
+from pybatsched.workload.model import Workload
+from pybatsched.workload.report import Report
+from pybatsched.workload.selection import Selection
+
+
+def read(
+    path: str | Path, options: swf.Options, selection: Selection, *, lenient: bool = False
+) -> tuple[Workload, Report]:
+    """Read a file and make a workload of the jobs that a selection keeps, with a report of what became of the others.
+
+    Of the options, a file takes those that mean something for its format: a Batsim file its walltimes and the machine's
+    size, the Rackham format all but `size` and `memory_unit`. Costs up to 20 µs a job. Raises InputError.
+    """
+    match files.format_of(path):
+        case "Batsim JSON":
+            workload, report = prepare.with_walltimes(batsim_json.read(path), options.walltimes)
+            workload, report = prepare.select(workload, selection, report)
+            if options.n_procs is not None:
+                workload.n_procs = options.n_procs
+            return workload, report
+        case "Rackham":
+            own = {one.name: getattr(options, one.name) for one in dataclasses.fields(LogOptions)}
+            return rackham.to_workload(rackham.read_rackham(path, lenient=lenient), LogOptions(**own), selection)
+        case "SWF":
+            return swf.to_workload(swf.read_swf(path, lenient=lenient), options, selection)
