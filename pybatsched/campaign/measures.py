@@ -5,10 +5,12 @@ baseline included: ``median(response_ratio, policy = 'mct')``) and `where` selec
 (``workload = 'curie-*'``, a star for anything) and by options of the policy (``theta = 10``):
 
 * ``mean(FIGURE, where…)``, ``median``, ``total``, ``greatest``, ``least``: over the points;
+* ``median_of_workloads(FIGURE, where…)``: of the medians over the points of each workload;
 * ``mean_ratio(FIGURE, 'BASELINE', where…)``, ``median_ratio``, ``greatest_ratio``: over the ratios of the points to
   those of the policy of that label on the same workload, platform, seed and repeat;
 * ``least_median_ratio(FIGURE, 'BASELINE', where…)``: the least such median of all platforms and options;
-* ``best(OPTION, FIGURE, 'BASELINE', where…)``: the value of an option for which it is least.
+* ``best(OPTION, FIGURE, 'BASELINE', where…)``: the value of an option for which it is least;
+* ``min(…, …)`` and ``max``: of such expressions.
 
 Nothing else is understood, and nothing is ever executed.
 """
@@ -50,7 +52,9 @@ _OVER_RATIOS: Final[dict[str, Callable[[list[float]], float]]] = {
     "median_ratio": statistics.median,
     "greatest_ratio": max,
 }
-_EXPECTED: Final = f"numbers, + - * / and {', '.join((*_OVER_POINTS, *_OVER_RATIOS, 'least_median_ratio', 'best'))}"
+_OF_VALUES: Final[dict[str, Callable[[list[float]], float]]] = {"min": min, "max": max}
+_OTHERS: Final = ("median_of_workloads", "least_median_ratio", "best")
+_EXPECTED: Final = f"numbers, + - * / and {', '.join((*_OVER_POINTS, *_OVER_RATIOS, *_OTHERS, *_OF_VALUES))}"
 
 
 def evaluate(text: str, table: pl.DataFrame) -> float | None:
@@ -134,10 +138,16 @@ def _function(name: str, args: list[ast.expr], wanted: Mapping[str, Any], points
         case _, [ast.Name(id=figure), ast.Constant(value=str() as baseline)] if name in _OVER_RATIOS:
             values = points.ratios(points.where(wanted), figure, baseline)
             return _OVER_RATIOS[name](values) if values else None
+        case "median_of_workloads", [ast.Name(id=figure)]:
+            return _of_workloads(points, figure, wanted)
         case "least_median_ratio", [ast.Name(id=figure), ast.Constant(value=str() as baseline)]:
             return _least(points, figure, baseline, wanted)
         case "best", [ast.Name(id=option), ast.Name(id=figure), ast.Constant(value=str() as baseline)]:
             return _best(points, option, figure, baseline, wanted)
+        case _, [_, *_] if name in _OF_VALUES and not wanted:
+            numbers = [_value(arg, points) for arg in args]
+            known = [number for number in numbers if number is not None]
+            return _OF_VALUES[name](known) if len(known) == len(numbers) else None
         case _:
             raise InputError(f"{name}({', '.join(map(ast.unparse, args)):.80}): expected {_EXPECTED}")
 
@@ -149,6 +159,15 @@ def _wanted(where: Sequence[ast.keyword]) -> dict[str, Any]:
             raise InputError(f"{ast.unparse(word):.80}: expected a column or option, once, and its value")
         wanted[word.arg] = word.value.value
     return wanted
+
+
+def _of_workloads(points: _Points, figure: str, wanted: Mapping[str, Any]) -> float | None:
+    groups: dict[str, list[tuple[Row, Any]]] = {}
+    for point in points.where(wanted):
+        groups.setdefault(point[0]["workload"], []).append(point)
+    values = [points.figures(group, figure) for group in groups.values()]
+    medians = [statistics.median(found) for found in values if found]
+    return statistics.median(medians) if medians else None
 
 
 def _least(points: _Points, figure: str, baseline: str, wanted: Mapping[str, Any]) -> float | None:

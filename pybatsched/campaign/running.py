@@ -58,8 +58,12 @@ def points_of(
     Workloads are looked for in `places`, files of platforms and policies in `beside` and in the working directory.
     """
     preparer = Preparer(store.prepared, places)
-    seeds = {effective_seed(seed, repeat) for seed in spec.seeds for repeat in range(spec.repeats)}
-    prepared = {seed: [one for part in spec.workload for one in preparer.prepare(part, seed)] for seed in sorted(seeds)}
+    prepared = {
+        effective: [one for part in spec.workload if part.has(seed) for one in preparer.prepare(part, effective)]
+        for effective, seed in sorted(
+            (effective_seed(seed, repeat), seed) for seed in spec.seeds for repeat in range(spec.repeats)
+        )
+    }
     points = []
     for platform, cell in cells_of(spec, prepared, beside):
         point = {

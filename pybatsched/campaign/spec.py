@@ -181,6 +181,10 @@ class Spec(Part):
                 raise ValueError(f"{kind}: two are named {twins[0]!r}")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError("seeds: one is given twice")
+        for part in self.workload:
+            strange = [seed for seed in part.seeds if seed not in self.seeds]
+            if strange:
+                raise ValueError(f"workload {part.name}, seeds: {strange[0]} is no seed of the campaign")
         return self
 
     @model_validator(mode="after")

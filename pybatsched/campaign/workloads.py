@@ -81,7 +81,8 @@ class WorkloadSpec(Part):
     with its points, where a file is not found. `merge` makes one workload of several. Both are cut to a window, `from`
     and `to`, counted from the first submission of each file; `external` is the share of merged jobs that are so by
     chance. `walltimes` are as in `workload convert`: requested unless it says otherwise, and exact for drawn workloads.
-    `memory_unit` is that of logs, KB unless it says otherwise.
+    `memory_unit` is that of logs, KB unless it says otherwise. `seeds` are those of the campaign that it is tried with,
+    all unless it names some.
     """
 
     name: Name
@@ -95,12 +96,17 @@ class WorkloadSpec(Part):
     to_at: _Seconds | None = Field(default=None, alias="to")
     external: float | None = Field(default=None, ge=0, le=1)
     max_jobs: Positive | None = None
+    seeds: tuple[int, ...] = ()
     procs: Positive | None = None
     memory_unit: MemoryUnit | None = None
     moldable: Moldable | None = None
     deadlines: Deadlines | None = None
     files: Files | None = None
     urgent: Urgent | None = None
+
+    def has(self, seed: int) -> bool:
+        """Tell whether it is tried with a seed of the campaign."""
+        return not self.seeds or seed in self.seeds
 
     @property
     def sources(self) -> list[str]:

@@ -172,6 +172,10 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
         ({"tau_s": float("inf")}, "tau_s: Input should be a finite number"),
         ({"policy": [{"name": "easy"}, {"name": "easy"}]}, "policy easy: two have the same label and options on"),
         ({"seeds": [1, 1]}, "seeds: one is given twice"),
+        (
+            {"workload": [{"name": "w", "file": "w.json", "seeds": [0, 7]}]},
+            "workload w, seeds: 7 is no seed of the campaign",
+        ),
         ({"seeds": [-1]}, "seeds.0: Input should be greater than or equal to 0"),
         ({"repeats": 0}, "repeats: Input should be greater than 0"),
         ({"format": 2}, "format: Input should be 1"),
@@ -240,6 +244,15 @@ def test_seeds_that_nothing_depends_on_share_a_cell(tmp_path: Path) -> None:
     found = points(spec, tmp_path)
     addresses = {name: {c.address for p, c in found if p["workload"] == name} for name in ("w", "d")}
     assert {name: len(found) for name, found in addresses.items()} == {"w": 1, "d": 2}
+
+
+def test_a_workload_may_be_tried_with_some_seeds_only(tmp_path: Path) -> None:
+    drawn = {"generate": {"procs": 8, "jobs": 3}}
+    workloads = [{"name": "often", **drawn}, {"name": "once", **drawn, "seeds": [2]}]
+    spec = spec_of(content(seeds=[1, 2, 3], repeats=2, workload=workloads), "s")
+    found = [(point["workload"], point["seed"], point["repeat"]) for point, _ in points(spec, tmp_path)]
+    assert [place for place in found if place[0] == "once"] == [("once", 2, 0), ("once", 2, 1)]
+    assert len(found) == 6 + 2
 
 
 def test_repeats_draw_seeds_of_their_own(tmp_path: Path) -> None:
