@@ -42,7 +42,7 @@ class ReallocationOptions(Options):
         description="who is next: mct, the first submitted; minmin, the one with the earliest expected end among the "
         "oldest (see window)",
     )
-    period: float = Field(3600.0, gt=0, allow_inf_nan=False, description="seconds between two events")
+    period: float = Field(3600.0, ge=1, allow_inf_nan=False, description="seconds between two events")
     threshold: float = Field(
         60.0, ge=0, allow_inf_nan=False, description="seconds that a job must gain at least to move (regular)"
     )
@@ -107,17 +107,13 @@ class Reallocation(QueuePolicy):
             site = self._by_name.get(home)
             if site is None:
                 known = ", ".join(self._by_name)
-                self._refuse(
-                    job, ("is external, and there is no cluster {} to which it could go (only {})", home, known)
-                )
+                self._refuse(job, ("is external, and its cluster {} is not there, only {}", home, known))
             else:
                 self._newcomers.append((job, site))
             return
         can_scale = self._cluster.can_reshape(job)
         if moldable is not None and not can_scale:
-            text = (
-                "is moldable, but its profile {!r} is not known to be made of delays, so no other size can be planned"
-            )
+            text = "is moldable, but its profile {!r} is not known to be made of delays, so it can have no other size"
             self._refuse(job, (text, job.profile_name))
             return
         self._newcomers.append(GridJob(job, moldable, can_scale))
@@ -183,13 +179,10 @@ class Reallocation(QueuePolicy):
         largest = max(site.partition.n_possible for site in self.sites)
         if job.n_submitted <= largest:
             text = (
-                "no cluster can hold it: those with {} processors are faster than the slowest, and its profile {!r}, "
+                "no cluster can hold it: where there are {} processors they are faster than the slowest, and its times "
             )
-            return (
-                text + "which is not known to be made of delays, cannot be shortened",
-                job.n_submitted,
-                job.profile_name,
-            )
+            text += "cannot be scaled, as its profile {!r} is not known to be made of delays"
+            return (text, job.n_submitted, job.profile_name)
         return ("no cluster can hold it: it asks for {} processors, and the largest has {}", job.n_submitted, largest)
 
     def _submit(self, one: GridJob, place: Place, now: float, reason: Reason) -> Iterator[Decision]:
@@ -225,7 +218,7 @@ class Reallocation(QueuePolicy):
         options: ReallocationOptions = self.options
         if options.algorithm == "none" or self._event_at < math.inf or not self._waiting:
             return
-        event_at = round((math.floor(now / options.period + 1e-9) + 1) * options.period, 6)
+        event_at = _next_multiple(options.period, now)
         if self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values()):
             return  # everybody will have started by then, however long the others take
         self._event_at = event_at
@@ -296,3 +289,15 @@ class Reallocation(QueuePolicy):
         """Ask the scheduler in whose queue it is."""
         is_new = any(one.job is job if isinstance(one, GridJob) else one[0] is job for one in self._newcomers)
         return "it came just now" if is_new else super().why_waiting(job, now)
+
+
+def _next_multiple(period: float, now: float) -> float:
+    """Give the first multiple of a period after an instant, on the tick.
+
+    >>> _next_multiple(3600, 3599.999999), _next_multiple(3600, 3600.0), _next_multiple(10 / 3, 13.333333)
+    (3600, 7200, 16.666667)
+    """
+    nth = math.floor(now / period)
+    while round(nth * period, 6) <= now + HALF_TICK:
+        nth += 1
+    return round(nth * period, 6)

@@ -87,7 +87,9 @@ def test_broken_files_give_one_clear_message(write: Writer, text: str, suffix: s
 
 
 def test_unknown_names(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no policy 'esay'; installed: conservative, dbf, easy, fcfs, locality, redir"):
+    with pytest.raises(
+        InputError, match="no policy 'esay'; installed: conservative, dbf, easy, fcfs, locality, reallocation, redir"
+    ):
         registry.find("esay")
     with pytest.raises(InputError, match="there is no file"):
         registry.find(f"{tmp_path}/gone.py:X", trusted=True)

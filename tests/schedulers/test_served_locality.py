@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.free_links import written
 from support.located import DYNAMIC, Machine, Node, crowd, fates
 from support.patience import PATIENCE_OF_WORK_S
 from support.process import Peer, Server, run_cli
@@ -33,28 +33,6 @@ VARIANTS = [
     ("score=lea", "bigger_nodes=area", f"areas={AREAS}", "backfill=true"),
     ("score=lea", "faithful=true", "interval_s=5"),
 ]
-
-
-def written(workload: Workload, folder: Path) -> list[str]:
-    """Write workload and platform down, and give the arguments that name them."""
-    content = {"nb_res": MACHINE.n_procs, "jobs": workload.jobs, "profiles": workload.profiles}
-    (folder / "w.json").write_text(json.dumps(content))
-    hosts = []
-    for index, properties in enumerate(MACHINE.hosts):
-        props = "".join(f'<prop id="{name}" value="{value}"/>' for name, value in properties.items())
-        hosts.append(f'<host id="c{index:02}" speed="1Gf">{props}</host>')
-    master = '<host id="master" speed="1Gf"><prop id="role" value="master"/></host>'
-    names = ["master", *(f"c{index:02}" for index in range(MACHINE.n_procs))]
-    # Without routes Batsim's own messages take another step, and what happens in one instant is told in two.
-    routes = "".join(
-        f'<route src="{one}" dst="{other}"><link_ctn id="free"/></route>'
-        for one, other in itertools.combinations_with_replacement(names, 2)
-    )
-    link = '<link id="free" bandwidth="1e300Bps" latency="0s"/>'
-    zone = f'<zone id="main" routing="Full">{master}{"".join(hosts)}{link}{routes}</zone>'
-    text = "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
-    (folder / "platform.xml").write_text(f'{text}<platform version="4.1">{zone}</platform>\n')
-    return ["-p", str(folder / "platform.xml"), "-w", str(folder / "w.json"), "--enable-dynamic-jobs"]
 
 
 def given(options: tuple[str, ...]) -> list[str]:
@@ -98,7 +76,7 @@ def test_the_same_over_a_real_socket(options: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
 def test_the_same_jobs_beside_the_real_batsim(options: tuple[str, ...], seed: int, tmp_path: Path) -> None:
-    args = written(varied(seed, options, 60), tmp_path)
+    args = written(varied(seed, options, 60), MACHINE.hosts, tmp_path)
     with Server("--policy", "locality", *given(options)) as server:
         command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
         batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
@@ -113,7 +91,7 @@ def test_the_same_jobs_beside_the_real_batsim(options: tuple[str, ...], seed: in
 def test_a_run_is_explained_and_replayed(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=4, s=50, walltime=100, input_file="f", input_size_gb=4)
     jobs.job("b", n=8, s=50, walltime=100).job("c", n=4, s=5, at=3, walltime=20, input_file="f", input_size_gb=4)
-    args = [*written(jobs, tmp_path), "--policy", "locality", "-e", str(tmp_path / "run")]
+    args = [*written(jobs, MACHINE.hosts, tmp_path), "--policy", "locality", "-e", str(tmp_path / "run")]
     done = run_cli("simulate", *args, "--journal", str(tmp_path / "run.pbj"))
     assert (done.returncode, done.stderr) == (0, "")
     assert "node n0 has the best score; 8 s until its file is there" in explained(tmp_path, "a")
@@ -130,7 +108,7 @@ def explained(folder: Path, name: str) -> str:
 def test_options_by_the_command_line_of_the_simulation(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=4, s=50, walltime=100, input_file="f", input_size_gb=4)
     jobs.job("b", n=4, s=5, walltime=20, input_file="f", input_size_gb=4)
-    args = [*written(jobs, tmp_path), "--policy", "locality", "-e", str(tmp_path / "run")]
+    args = [*written(jobs, MACHINE.hosts, tmp_path), "--policy", "locality", "-e", str(tmp_path / "run")]
     for score, start in (("eft", 0.0), ("lea", 58.0)):
         assert run_cli("simulate", *args, "--sched-cfg", json.dumps({"score": score})).returncode == 0
         (found,) = (
