@@ -60,6 +60,9 @@ class ConservativeScheduler(LocalScheduler):
     """
 
     reserves = True
+    promises = True
+    #: Whether nothing moves places at one instant but what is counted (`_n_changes`, and the partition's own).
+    _is_steady: ClassVar[bool] = True
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
@@ -81,6 +84,7 @@ class ConservativeScheduler(LocalScheduler):
         #: Whether a planned start may come when nothing else happens, so that a call is needed.
         self._wakes = not self.compression
         self._called_at: set[float] = set()
+        self._settled_as: tuple[float, int] | None = None  # when, and as which version, the plan was last asked
 
     # --- what happened ---
 
@@ -113,6 +117,7 @@ class ConservativeScheduler(LocalScheduler):
         self._must_repair = True
 
     def _gain(self, n: int, start_at: float, end_at: float) -> None:
+        self._n_changes += 1
         self._profile.give(n, start_at, end_at)
         if self.compression:  # else nobody will look
             self._gains.add(start_at, end_at)
@@ -217,6 +222,7 @@ class ConservativeScheduler(LocalScheduler):
         return place
 
     def _note(self, job: Job, place: float) -> None:
+        self._n_changes += 1
         self._places[job.id] = place
         self._seen[job.id] = self._gains.n
         insort(self._by_place, (place, self._entries[job.id][1], job))
@@ -345,17 +351,26 @@ class ConservativeScheduler(LocalScheduler):
 
     # --- questions ---
 
-    def estimate(self, n: int, duration_s: float, now: float) -> float | None:
-        """Say when such a job would be placed if it came now. O(profile)."""
-        if n > self.partition.n_procs:
-            return None
-        self._settle(now)
-        start = self._profile.earliest(n, duration_s, now)
-        return None if start == math.inf else start
+    def _bring_up_to(self, now: float) -> None:
+        """Settle the plan before a question. O(1) if nothing has happened since the last one."""
+        if self._settled_as != (now, self._n_changes + self.partition.n_changes) or not self._is_steady:
+            self._settle(now)
+            self._settled_as = (now, self._n_changes + self.partition.n_changes)
+
+    def plan_version(self, now: float) -> int:
+        """Give a number that is another one whenever answers may be: whenever a place has moved, or room was gained."""
+        self._bring_up_to(now)
+        self._n_changes += not self._is_steady
+        return super().plan_version(now)
+
+    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+        """Find the place that such a job would get if it came now. O(profile), and no farther than `latest`."""
+        self._bring_up_to(now)
+        return self._profile.earliest(n, duration_s, now, latest)
 
     def planned_start(self, job: Job, now: float) -> float | None:
         """Give a waiting job's place in the plan. O(1) if the plan is up to date."""
-        self._settle(now)
+        self._bring_up_to(now)
         place = self._places.get(job.id, math.inf)
         return None if place == math.inf else max(place, now)
 

@@ -56,6 +56,9 @@ class DbfScheduler(ConservativeScheduler):
     else O(accepted * profile) for each round of promotions.
     """
 
+    promises = False  # jobs with deadlines step back, and regular ones are placed before them
+    _is_steady = False
+
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
         rules = options if isinstance(options, DbfOptions) else DbfOptions.model_validate({})
@@ -268,14 +271,13 @@ class DbfScheduler(ConservativeScheduler):
 
     # --- questions ---
 
-    def estimate(self, n: int, duration_s: float, now: float) -> float | None:
-        """Say when a regular job of this size would be placed if it came now. As costly as its arrival."""
-        start = super().estimate(n, duration_s, now)
-        if start is None or not self._accepted:
+    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+        """Find the place that a regular job of this size would get if it came now. As costly as its arrival."""
+        start = super()._estimated(n, duration_s, now, latest)
+        if start == math.inf or not self._accepted:
             return start
         draft = self._drafted(Newcomer(n, duration_s), now, self._accepted.lost())
-        at = self._with_provisional().earliest(n, duration_s, now) if draft is None else draft.newcomer_at
-        return None if at == math.inf else at
+        return self._with_provisional().earliest(n, duration_s, now) if draft is None else draft.newcomer_at
 
     def planned_start(self, job: Job, now: float) -> float | None:
         """Give a waiting job's place, final or provisional. O(1) if the plan is up to date."""

@@ -32,6 +32,9 @@ class SuspendingScheduler(ConservativeScheduler):
     message costs O(running * suspended) more, and a collision what repairing the plan costs.
     """
 
+    promises = False  # urgent jobs push others back
+    _is_steady = False
+
     def __init__(self, partition: Partition, options: UjfbOptions, cluster: Cluster) -> None:
         super().__init__(partition, options)
         self.swap_in_s = 0.0  # all swap-ins together

@@ -138,12 +138,14 @@ def test_the_demo_runs_on_what_make_demo_installs(tmp_path: Path) -> None:
     assert "the job that waited longest" in done.stdout
 
 
-WITH_EXAMPLES = [path for path in sorted((ROOT / "pybatsched").rglob("*.py")) if ">>> " in path.read_text()]
+MODULES = [*sorted((ROOT / "pybatsched").rglob("*.py")), *sorted((ROOT / "schedulers").glob("*.py"))]
+WITH_EXAMPLES = [path for path in MODULES if ">>> " in path.read_text()]
 
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.stem)
 def test_examples_in_docstrings(path: Path) -> None:
-    module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    module = importlib.import_module(re.sub(r"^schedulers\b", "pybatsched_schedulers", name))
     result = doctest.testmod(module)
     assert result.attempted
     assert not result.failed

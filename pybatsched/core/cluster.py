@@ -25,7 +25,8 @@ class Partition:
 
     `running` holds (expected end, submission order, job), soonest end first. `away` are processors that are
     unavailable or asleep; a running job may still hold some of them. `n_kills_pending` counts kills that have been
-    asked for and not answered: until then nobody plans here.
+    asked for and not answered: until then nobody plans here. `n_changes` counts whatever has changed `free`, `away` or
+    `running`: a job that started, was held, ended or was released, machines that went or returned.
     """
 
     def __init__(self, name: str, procs: IntervalSet) -> None:
@@ -36,6 +37,7 @@ class Partition:
         self.n_free = len(procs)
         self.away = EMPTY
         self.running: list[tuple[float, int, Job]] = []
+        self.n_changes = 0
         self.n_kills_pending = 0
         self.machines_settled = False
 
@@ -216,6 +218,7 @@ class Cluster:
         else:
             partition.n_free -= len(job.procs)
         insort(partition.running, (job.expected_end_at, job.seq, job))
+        partition.n_changes += 1
 
     def vacate(self, job: Job) -> None:
         """Give back what a job held, but for absent machines and those that other jobs share. O(k + log running)."""
@@ -232,6 +235,7 @@ class Cluster:
                 back = back - other.procs
         partition.free = partition.free | back
         partition.n_free += len(back)
+        partition.n_changes += 1
 
     def change_machines(
         self,
@@ -247,7 +251,11 @@ class Cluster:
         away = self.unavailable | self.asleep
         lost, won = away - self.away, self.away - away
         self.away = away
+        changed = lost | won
         for partition in self.partitions.values():
+            if changed.isdisjoint(partition.procs):
+                continue
+            partition.n_changes += 1
             partition.away = away & partition.procs
             free = partition.free - lost
             returned = won & partition.procs

@@ -76,6 +76,9 @@ class LocalScheduler(ABC):
     reserves: ClassVar[bool] = False
     #: Whether the rule may still reject a job that it has taken into its queue.
     rejects_later = False
+    #: Whether `planned_start` is a promise: no job starts later than it was ever told, as long as jobs end by their
+    #: estimates, machines stay, and nobody is put in front of the queue or gets processors past it.
+    promises: bool = False
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         options = options or QueueOptions.model_validate({})
@@ -85,6 +88,7 @@ class LocalScheduler(ABC):
         self._rank = _RANKS[options.order]
         self._entries: dict[str, tuple[float, int, Job]] = {}
         self._n_arrivals = 0
+        self._n_changes = 0  # of the queue and of the plan; see `plan_version`
         self._assumed: set[str] = set()  # jobs that plan with assume_walltime
 
     def span_s(self, job: Job) -> float:
@@ -119,11 +123,13 @@ class LocalScheduler(ABC):
         self._entries[job.id] = entry
         insort(self.queue, entry)
         job.queued_in = self.partition
+        self._n_changes += 1
 
     def withdraw(self, job: Job, now: float) -> None:  # noqa: ARG002
         """Take a waiting job out of the queue again, as it came. O(log queue)."""
         take_out(self.queue, self._entries.pop(job.id))
         job.queued_in = None
+        self._n_changes += 1
         if job.id in self._assumed:
             self._assumed.remove(job.id)
             job.estimate = None
@@ -160,16 +166,33 @@ class LocalScheduler(ABC):
     def _plan(self, now: float) -> Iterator[Decision]:
         """Start what may start now; the queue is not empty."""
 
-    def estimate(self, n: int, duration_s: float, now: float) -> float | None:
+    def estimate(self, n: int, duration_s: float, now: float, *, not_after: float = math.inf) -> float | None:
         """Say when a job of n processors would start if it came now, by present knowledge; None for never.
+
+        None as well if it would end after `not_after`: who has found a better place already need not wait for the rest
+        of a search. That it cannot end in time even if it starts now is seen without one.
+        """
+        if n > self.partition.n_procs or instant(now, duration_s) > not_after:
+            return None
+        latest = math.inf if not_after == math.inf else not_after - duration_s + TICK
+        start = self._estimated(n, duration_s, now, latest)
+        return None if start == math.inf or instant(start, duration_s) > not_after else start
+
+    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
+        """Give the start for `estimate`; infinity for never, and if one likes for what is later than `latest`.
 
         Places the queue one after the other on expected ends: O(queue * (queue + running)).
         """
-        if n > self.partition.n_procs:
-            return None
         profile, not_before = self._placed_queue(now, None)
-        start = self._expect(profile, n, duration_s, now, not_before)
-        return None if start == math.inf else start
+        return self._expect(profile, n, duration_s, now, not_before)
+
+    def plan_version(self, now: float) -> int:  # noqa: ARG002  a plan may have to be brought up to date
+        """Give a number that is another one whenever `estimate` and `planned_start` may have other answers. O(1).
+
+        As long as it is the same at the same instant, so are all answers; another instant may have others. Whoever
+        overrides these answers by more than the queue and the partition tell must count what else changes them.
+        """
+        return self._n_changes + self.partition.n_changes
 
     def planned_start(self, job: Job, now: float) -> float | None:
         """Say when a job of this queue would start by present knowledge; None for never. As costly as `estimate`."""
@@ -216,6 +239,7 @@ class LocalScheduler(ABC):
         del self._entries[job.id]
         take_out(self.queue, entry)
         job.queued_in = None
+        self._n_changes += 1
         if self._assumed:
             self._assumed.discard(job.id)
         return ExecuteJob(job.id, procs or self.partition.free.first(job.n_procs), reason=reason)

@@ -74,17 +74,25 @@ class Profile:
         """Give back n processors from start to end (infinity allowed). O(s)."""
         self._add(n, start_at, end_at)
 
-    def earliest(self, n: int, span_s: float, not_before: float) -> float:
-        """Find the first instant from which n processors stay free for the span; infinity if there is none. O(s)."""
+    def earliest(self, n: int, span_s: float, not_before: float, latest: float = math.inf) -> float:
+        """Find the first instant from which n processors stay free for the span; infinity if there is none. O(s).
+
+        Infinity as well if that is later than `latest`; no start beyond it is tried.
+        """
         times, free = self._times, self._free
         last = len(times)
         i = bisect_right(times, not_before) - 1
         i = max(i, 0)
         start = max(not_before, times[0])
+        stop = last
+        if latest != math.inf:
+            if start > latest:
+                return math.inf
+            stop = bisect_right(times, latest)
         while True:
             while free[i] < n:
                 i += 1
-                if i == last:
+                if i >= stop:
                     return math.inf
                 start = times[i]
             end = start + span_s - HALF_TICK

@@ -41,7 +41,10 @@ def test_earliest_is_the_earliest(n_procs: int, taken: list[Any], n: int, span: 
         table.add(-k, start, start + length)
     assert [profile.free_at(t) for t in range(HORIZON)] == table.free[:HORIZON]
     assert profile.most_free(not_before, not_before + span) == max(table.free[not_before : not_before + span])
-    assert profile.earliest(n, span, not_before) == table.earliest(n, span, not_before)
+    start = profile.earliest(n, span, not_before)
+    assert start == table.earliest(n, span, not_before)
+    for latest in (0, not_before - 1, not_before, start - 1, start - 0.5, start, start + 0.5, HORIZON):
+        assert profile.earliest(n, span, not_before, latest) == (start if start <= latest else math.inf)
 
 
 @given(st.lists(spans, max_size=15), st.integers(1, 4), st.integers(1, 15), st.integers(0, 30), st.integers(1, 40))

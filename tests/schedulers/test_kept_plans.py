@@ -1,0 +1,421 @@
+"""Plans that are kept from event to event: what they answer, when they say that it may change, what they promise."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.outages import outages
+from support.stage import Stage
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.cluster import Cluster, Partition
+from pybatsched.core.instants import instant
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.policy import Need
+from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policies.profile import Profile
+from pybatsched.policies.registry import local_scheduler
+from pybatsched.testing import Workload, run_policy
+from pybatsched_schedulers import fcfs
+from pybatsched_schedulers.conservative import ConservativeScheduler
+from pybatsched_schedulers.fcfs import FcfsScheduler
+from pybatsched_schedulers.queue_plan import QueuePlan
+
+N_PROCS = 6
+DYNAMIC = {"dynamic-jobs-enabled": True}
+
+
+@st.composite
+def workloads(draw: st.DrawFn, *, honest: bool = False) -> Workload:
+    """Draw jobs; unless they are honest, some take longer than estimated."""
+    jobs = Workload()
+    at = 0
+    for index in range(draw(st.integers(1, 14))):
+        at += draw(st.sampled_from([0, 0, 0, 1, 2, 5]))
+        run, n = draw(st.integers(1, 9)), draw(st.integers(1, N_PROCS))
+        off = draw(st.sampled_from([0, 0, 0, 1, 6] if honest else [-6, -1, 0, 0, 0, 1, 6]))
+        jobs.job(f"{index:02}", n=n, s=run, at=at, estimate=max(run + off, 1), walltime=run + 20)
+    return jobs
+
+
+class CuriousOptions(QueueOptions):
+    """What is drawn, and whether jobs go by their plan or leave it in every way there is."""
+
+    seed: int = 0
+    unruly: bool = True
+
+
+class Curious(LocalPolicy):
+    """Asks at every turn; unruly, it lets jobs leave the queue, come back in front, be killed or start otherwise."""
+
+    Options = CuriousOptions
+    needs = frozenset({Need.DYNAMIC_JOBS})
+    has_whims: ClassVar[bool] = False  # and does not start what it was told to
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.dice = random.Random(self.options.seed)
+        self.jobs = cluster.jobs
+        self.loose: list[Job] = []
+        self.told: dict[tuple[float, int], list[Any]] = {}
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        super().on_job_submitted(job, now)
+        self.ask(now)
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        super().on_job_ended(job, now)
+        self.ask(now)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        super().on_job_killed(job, now)
+        self.loose.append(job)
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
+        super().on_machines_changed(procs, now)
+        self.ask(now)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        dice, local, unruly = self.dice, self.local, self.options.unruly
+        loose, self.loose = self.loose, []
+        for job in loose:
+            local.submit(job, now, front=unruly and dice.random() < 0.3)
+            self.ask(now)
+        for job in local.waiting() if unruly else ():
+            if dice.random() < 0.15:
+                local.withdraw(job, now)
+                self.ask(now)
+                self.loose.append(job)
+        self.ask(now)
+        for decision in super().decide(now):
+            self.ask(now)
+            yield from self.varied(decision, now)
+            self.ask(now)
+        running = [job for _, _, job in local.partition.running if job.state is JobState.RUNNING]
+        if unruly and running and not local.partition.n_kills_pending and dice.random() < 0.05:
+            yield d.Requeue(dice.choice(running).id, work="all")
+        if self.loose:
+            yield d.CallMeLater(now + 1)
+
+    def varied(self, decision: d.Decision, now: float) -> Iterable[d.Decision]:
+        how = self.dice.random() if self.options.unruly else 1.0
+        if not isinstance(decision, d.ExecuteJob) or how > 0.25:
+            yield decision
+        elif how < 0.1:
+            yield d.StartAt(decision.job_id, decision.procs, now + self.dice.choice([0, 2.5]))
+        elif how < 0.2:
+            yield d.Replace(decision.job_id, decision.procs, extra_s=1.5)
+        elif self.has_whims:
+            self.loose.append(self.jobs[decision.job_id])
+        else:
+            yield decision
+
+    def ask(self, now: float) -> None:
+        """Ask all there is to ask, and compare it with what was told before, and with bounds."""
+        local = self.local
+        version = local.plan_version(now)
+        spans = (0.5, 4.0, 30.0, math.inf)
+        found: list[Any] = [local.estimate(n, s, now) for n in range(1, N_PROCS + 2) for s in spans]
+        found += [local.planned_start(job, now) for job in local.waiting()]
+        assert local.plan_version(now) == version, "questions change nothing"
+        assert self.told.setdefault((now, version), found) == found, "an old version has its old answers"
+        self.check_estimates(now)
+        n, span_s = self.dice.randint(1, N_PROCS), self.dice.choice(spans)
+        start = local.estimate(n, span_s, now)
+        end_at = math.inf if start is None else instant(start, span_s)
+        for bound in (now, now + span_s, end_at - 0.5, end_at, end_at + 0.5):
+            expected = start if end_at <= bound else None
+            assert local.estimate(n, span_s, now, not_after=bound) == expected
+
+    def check_estimates(self, now: float) -> None:
+        """Compare answers with those of an oracle, where there is one."""
+
+
+class CuriousFcfs(Curious):
+    """Beside the slow way: the queue placed anew, job by job, for each question."""
+
+    scheduler = FcfsScheduler
+    has_whims = True
+
+    def check_estimates(self, now: float) -> None:
+        local = self.local
+        for n in range(1, N_PROCS + 1):
+            for span_s in (0.5, 30.0, math.inf):
+                start = LocalScheduler._estimated(local, n, span_s, now, math.inf)
+                assert local.estimate(n, span_s, now) == (None if start == math.inf else start)
+        for job in [*local.waiting(), *self.loose]:
+            assert local.planned_start(job, now) == LocalScheduler.planned_start(local, job, now)
+
+
+class CuriousConservative(Curious):
+    scheduler = ConservativeScheduler
+
+
+ORDERS = st.sampled_from(["fcfs", "sjf", "widest"])
+
+
+@pytest.mark.parametrize("policy", [CuriousFcfs, CuriousConservative])
+@examples(120)
+@given(
+    jobs=workloads(),
+    order=ORDERS,
+    away=outages(N_PROCS, 3),
+    seed=st.integers(0, 10**6),
+    unruly=st.booleans(),
+)
+def test_answers_are_those_of_a_plan_made_anew(
+    policy: type[Curious], jobs: Workload, order: str, away: list[Any], seed: int, unruly: bool
+) -> None:
+    run = run_policy(policy, jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order, seed=seed, unruly=unruly)
+    assert not run.deadlocked
+
+
+@examples(60)
+@given(jobs=workloads(), order=ORDERS, away=outages(N_PROCS, 3))
+def test_questions_change_no_schedule(jobs: Workload, order: str, away: list[Any]) -> None:
+    asked = run_policy(CuriousFcfs, jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order, unruly=False)
+    plain = run_policy("fcfs", jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order)
+    assert asked.jobs == plain.jobs
+
+
+# --- what is kept -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def n_plans(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Give a list with the instant at which each plan of a queue was made."""
+    made: list[float] = []
+
+    class Counted(QueuePlan):
+        def __init__(self, now: float, *rest: Any, **more: Any) -> None:
+            made.append(now)
+            super().__init__(now, *rest, **more)
+
+    monkeypatch.setattr(fcfs, "QueuePlan", Counted)
+    return made
+
+
+class Polite(CuriousFcfs):
+    """Asks before and after all decisions, not while one is on its way."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        self.ask(now)
+        yield from LocalPolicy.decide(self, now)
+        self.ask(now)
+
+
+def eventful(off_s: float = 0.0) -> Workload:
+    """Make some jobs on time, but for the third one if it is to be off."""
+    jobs = Workload()
+    for name, at, n, run in (("a", 0, 4, 10), ("b", 1, 3, 5), ("c", 2, 6, 4.5), ("d", 3, 1, 7), ("e", 12, 2, 3)):
+        jobs.job(name, n=n, s=run, at=at, estimate=run + (off_s if name == "c" else 0), walltime=99)
+    return jobs
+
+
+@pytest.mark.parametrize(
+    ("off_s", "expected"),
+    [
+        (0.0, [0.0]),  # all go by the plan that was made at the first question
+        (3.0, [0.0, 19.5]),  # c ends earlier than planned
+        (-2.0, [0.0, 19.5]),  # c is late; nothing happens, and nobody asks, until it ends
+    ],
+)
+def test_a_plan_is_kept_as_long_as_all_goes_by_it(n_plans: list[float], off_s: float, expected: list[float]) -> None:
+    run = run_policy(Polite, eventful(off_s), N_PROCS, config=DYNAMIC)
+    assert [job.started_at for job in run.jobs.values()] == [0, 10, 15, 19.5, 19.5]
+    assert n_plans == expected
+
+
+def test_jobs_that_leave_and_come_cost_no_plan(n_plans: list[float]) -> None:
+    stage = Stage()
+    local = local_scheduler("fcfs", {}, stage.engine.cluster.partitions["all"])
+    jobs = [Job(f"w0!{k}", n, walltime=10.0, seq=k) for k, n in enumerate((4, 3, 1, 2, 4))]
+    for job in jobs:
+        local.submit(job, 0.0)
+
+    def places() -> list[float | None]:
+        return [local.planned_start(job, 0.0) for job in local.waiting()]
+
+    assert places() == [0.0, 10.0, 10.0, 20.0, 30.0]
+    local.withdraw(jobs[1], 0.0)
+    assert places() == [0.0, 10.0, 10.0, 20.0]
+    local.submit(jobs[1], 0.0)
+    assert places() == [0.0, 10.0, 10.0, 20.0, 30.0]
+    local.withdraw(jobs[0], 0.0)
+    local.submit(jobs[0], 0.0, front=True)
+    assert places() == [0.0, 10.0, 10.0, 20.0, 30.0]
+    assert [local.estimate(n, 5.0, 0.0) for n in range(1, 6)] == [30.0, 40.0, 40.0, 40.0, None]
+    for job in local.waiting():
+        local.withdraw(job, 0.0)
+    assert [local.estimate(n, 5.0, 3.0) for n in range(1, 6)] == [3.0, 3.0, 3.0, 3.0, None]
+    assert n_plans == [0.0]
+
+
+def test_without_questions_nothing_is_planned(n_plans: list[float]) -> None:
+    run_policy("fcfs", eventful(), N_PROCS)
+    assert n_plans == []
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
+def test_the_clock_goes_on_while_nothing_happens(name: str) -> None:
+    stage = Stage()
+    local = local_scheduler(name, {}, stage.engine.cluster.partitions["all"])
+    late, waiting = stage.run("late", "0-3", walltime=5), stage.submit("waiting", n=2, walltime=5)
+    for now, free_at in ((0.0, 5.0), (4.0, 5.0), (6.0, 6.000001), (7.5, 7.500001)):
+        assert local.estimate(4, 1.0, now) == free_at
+    stage.step(stage.completed(late), at=8.0)
+    local.ended(late, 8.0)
+    local.submit(waiting, 8.0)
+    for now in (8.0, 8.5, 9.25):  # it could start, and nobody says so
+        assert local.planned_start(waiting, now) == now
+        assert (local.estimate(2, 1.0, now), local.estimate(3, 1.0, now)) == (now, now + 5.0)
+
+
+# --- what is promised ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "promises"),
+    [
+        ("fcfs", {}, True),
+        ("fcfs", {"order": "sjf"}, False),
+        ("ujf", {}, False),
+        ("conservative", {}, True),
+        ("conservative", {"order": "sjf"}, True),
+        ("conservative", {"compression": False}, True),
+        ("easy", {}, False),
+        ("dbf", {}, False),
+    ],
+)
+def test_who_promises(name: str, options: dict[str, Any], promises: bool) -> None:
+    assert local_scheduler(name, options, Partition("all", IntervalSet.span(0, 4))).promises is promises
+
+
+class Promised(LocalPolicy):
+    """Notes every planned start that is told, and the estimate just before a job comes. Some jobs leave for good."""
+
+    Options = CuriousOptions
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.dice = random.Random(self.options.seed)
+        self.newcomers: list[Job] = []
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.newcomers.append(job)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        local = self.local
+        for job in self.newcomers:
+            estimated = local.estimate(job.n_procs, local.span_s(job), now)
+            assert self.submit_to(local, job, now)
+            assert local.planned_start(job, now) == estimated
+        self.newcomers.clear()
+        for job in local.waiting():
+            if self.dice.random() < 0.05:
+                local.withdraw(job, now)
+                yield d.RejectJob(job.id)
+                continue
+            start_at = local.planned_start(job, now)
+            assert start_at is not None
+            assert start_at <= self.promised.setdefault(job.id, start_at), "nobody is told a later start"
+            self.promised[job.id] = start_at
+        yield from super().decide(now)
+
+    promised: ClassVar[dict[str, float]] = {}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [
+        (FcfsScheduler, {}),
+        (ConservativeScheduler, {}),
+        (ConservativeScheduler, {"order": "sjf"}),
+        (ConservativeScheduler, {"order": "widest"}),
+    ],
+)
+@examples(100)
+@given(jobs=workloads(honest=True), seed=st.integers(0, 10**6))
+def test_nobody_starts_later_than_he_was_told(
+    scheduler: type[LocalScheduler], options: dict[str, Any], jobs: Workload, seed: int
+) -> None:
+    promised: dict[str, float] = {}
+    policy = type("PromisedPolicy", (Promised,), {"scheduler": scheduler, "promised": promised})
+    run = run_policy(policy, jobs, N_PROCS, seed=seed, **options)
+    assert not run.deadlocked
+    for job in run.jobs.values():
+        if job.started_at is not None:
+            assert job.started_at <= promised[job.id]
+
+
+# --- versions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
+def test_a_version_stays_while_nothing_happens(name: str) -> None:
+    stage = Stage()
+    local = local_scheduler(name, {}, stage.engine.cluster.partitions["all"])
+    first, second = (stage.submit(job_id, n=3, walltime=20) for job_id in "ab")
+    versions = [local.plan_version(0.0)]
+
+    def differs() -> bool:
+        versions.append(local.plan_version(stage.now))
+        local.estimate(2, 9.0, stage.now)
+        assert local.plan_version(stage.now) == versions[-1]
+        return versions[-1] > versions[-2]
+
+    assert not differs()
+    local.submit(first, 0.0)
+    assert differs()
+    stage.do(*local.plan(0.0))
+    assert differs()
+    local.submit(second, 0.0)
+    assert differs()
+    assert local.planned_start(second, 0.0) == 20.0
+    assert not differs()
+    local.withdraw(second, 0.0)
+    assert differs()
+    stage.step(e.Notify(e.MACHINES_UNAVAILABLE, IntervalSet.parse("3"), timestamp=1.0), at=1.0)
+    local.machines_changed(1.0)
+    assert differs()
+    stage.step(stage.completed(first), at=2.0)
+    local.ended(first, 2.0)
+    assert differs()
+
+
+def test_who_cannot_tell_has_a_new_version_each_time() -> None:
+    local = local_scheduler("dbf", {}, Partition("all", IntervalSet.span(0, 4)))
+    assert local.plan_version(0.0) < local.plan_version(0.0)
+
+
+def test_changes_in_another_partition_are_none_in_this_one() -> None:
+    cluster = Cluster(IntervalSet.span(0, 8))
+    low, high = (cluster.add_partition(str(i), IntervalSet.span(i, i + 4)) for i in (0, 4))
+    cluster.change_machines(gone=IntervalSet.parse("5"))
+    assert (low.n_changes, high.n_changes, high.n_free) == (0, 1, 3)
+    cluster.change_machines(gone=IntervalSet.parse("5"))
+    assert high.n_changes == 1
+    cluster.change_machines(back=IntervalSet.parse("1 5"))
+    assert (low.n_changes, high.n_changes, high.n_free) == (0, 2, 4)
+
+
+# --- bounds -------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_end_in_time_is_seen_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = local_scheduler("conservative", {}, Partition("all", IntervalSet.span(0, 4)))
+    local.submit(Job("w0!a", 4, walltime=10.0), 0.0)
+    assert local.estimate(1, 5.0, 0.0, not_after=15.0) == 10.0
+    assert local.estimate(1, 5.0, 0.0, not_after=14.999999) is None
+    monkeypatch.setattr(Profile, "earliest", None)
+    assert local.estimate(1, 5.0, 0.0, not_after=4.999999) is None
+    assert local.estimate(1, math.inf, 0.0, not_after=1e9) is None
