@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -61,8 +60,7 @@ class FcfsScheduler(LocalScheduler):
         kept, partition = self._kept, self.partition
         if kept is None:
             return
-        is_known = job.expected_end_at == now and kept.n_changes + 1 == partition.n_changes
-        if is_known and kept.end(now, partition.n_returned_by(job)):
+        if kept.n_changes + 1 == partition.n_changes and kept.end(now, partition.n_returned_by(job)):
             kept.n_changes += 1
         else:
             self._kept = None
@@ -97,8 +95,9 @@ class FcfsScheduler(LocalScheduler):
             soon = round(now + TICK, 6)
             ends = ((max(end_at, soon), partition.n_returned_by(job)) for end_at, _, job in partition.running)
             plan = self._kept = QueuePlan(now, partition.n_free, ends, partition.n_changes)
-        for _, _, job in itertools.islice(self.queue, len(plan.placed), None):
-            plan.place(job, self.span_s(job), now)
+        if len(plan.placed) < len(self.queue):
+            for _, _, job in self.queue[len(plan.placed) :]:
+                plan.place(job, self.span_s(job), now)
         return plan
 
     def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002

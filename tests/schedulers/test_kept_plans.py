@@ -265,6 +265,21 @@ def test_without_questions_nothing_is_planned(n_plans: list[float]) -> None:
     assert n_plans == []
 
 
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
+def test_the_clock_goes_on_while_nothing_happens(name: str) -> None:
+    stage = Stage()
+    local = local_scheduler(name, {}, stage.engine.cluster.partitions["all"])
+    late, waiting = stage.run("late", "0-3", walltime=5), stage.submit("waiting", n=2, walltime=5)
+    for now, free_at in ((0.0, 5.0), (4.0, 5.0), (6.0, 6.000001), (7.5, 7.500001)):
+        assert local.estimate(4, 1.0, now) == free_at
+    stage.step(stage.completed(late), at=8.0)
+    local.ended(late, 8.0)
+    local.submit(waiting, 8.0)
+    for now in (8.0, 8.5, 9.25):  # it could start, and nobody says so
+        assert local.planned_start(waiting, now) == now
+        assert (local.estimate(2, 1.0, now), local.estimate(3, 1.0, now)) == (now, now + 5.0)
+
+
 # --- what is promised ---------------------------------------------------------------------------------------------
 
 
