@@ -33,6 +33,8 @@ from pybatsched.workload.deadlines import every, with_deadlines
 from pybatsched.workload.generate import Recipe, generate
 from pybatsched.workload.injections import Urgent
 from pybatsched.workload.logs import LogOptions
+from pybatsched.workload.merge import Part, merged
+from pybatsched.workload.moldable import TYPES, with_types
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
@@ -110,6 +112,28 @@ def locality_rows(traces: Path) -> list[tuple[str, ...]]:
     ]
 
 
+def grid_rows(traces: Path) -> list[tuple[str, ...]]:
+    """Run the months of the study of reallocation, and all six at once."""
+    logs = {"hpc2n": "HPC2N-2002-2.2", "ctc": "CTC-SP2-1996-3.1", "sdsc": "SDSC-SP2-1998-4.2"}
+    files = {name: traces / f"{log}-cln.swf.gz" for name, log in logs.items()}
+    if not all(file.exists() for file in files.values()):
+        return []
+    platform, rows = names.find("grid-pwa").read(), []
+    for case, first, last in (("month 1", 0, 30), ("month 3", 60, 90), ("six months", 0, 182)):
+        window = Selection(from_at=first * DAY_S, to_at=last * DAY_S, clock="first")
+        options = swf.Options(Walltimes.parse("requested"))
+        parts = [Part(name, swf.to_workload(swf.read_swf(file), options, window)[0]) for name, file in files.items()]
+        jobs = with_types(merged(parts), TYPES, seed=1)
+        for algorithm, heuristic in (
+            ("regular", "mct"),
+            ("all_cancellation", "mct"),
+            ("regular", "minmin"),
+            ("all_cancellation", "minmin"),
+        ):
+            rows.append(row(case, jobs, platform, "reallocation", algorithm=algorithm, heuristic=heuristic))
+    return rows
+
+
 def main() -> None:
     """Run all cases that there are inputs for."""
     parser = argparse.ArgumentParser(description="How long deciding takes, message by message.")
@@ -145,6 +169,7 @@ def main() -> None:
     if not args.quick:
         rows += urgent_rows(Path(args.traces))
         rows += locality_rows(Path(args.traces))
+        rows += grid_rows(Path(args.traces))
     print("\n".join(aligned(rows, "llrrrrrrr")))
 
 

@@ -106,7 +106,6 @@ class ConservativeScheduler(LocalScheduler):
 
     def ended(self, job: Job, now: float) -> None:
         """Give back what the job had booked beyond now, and let the others look for better places."""
-        self._n_changes += 1
         self._must_compress = True  # even after an end on time: an earlier pass may have left room behind
         procs, end_at = self._booked.pop(job.id, (EMPTY, now))
         if end_at > now:
@@ -115,7 +114,6 @@ class ConservativeScheduler(LocalScheduler):
 
     def machines_changed(self, now: float) -> None:  # noqa: ARG002
         """Repair the plan: the machine is another one."""
-        self._n_changes += 1
         self._must_repair = True
 
     def _gain(self, n: int, start_at: float, end_at: float) -> None:

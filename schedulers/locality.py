@@ -13,10 +13,9 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pybatsched.core import events as e
-from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata
+from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata, fact_text
 from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.core.memory_classes import class_of, need_of
-from pybatsched.core.notes import fact_text
 from pybatsched.core.policy import Need, Policy
 from pybatsched.errors import InputError
 from pybatsched_schedulers.input_files import Arrival

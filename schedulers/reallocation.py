@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, Reason, RejectJob, Reshape, SetJobMetadata
+from pybatsched.core.decisions import (
+    CallMeLater,
+    Decision,
+    ExecuteJob,
+    Reason,
+    RejectJob,
+    Reshape,
+    SetJobMetadata,
+    fact_text,
+)
 from pybatsched.core.instants import HALF_TICK
-from pybatsched.core.notes import fact_text
 from pybatsched.core.policy import Need, Options
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies import registry

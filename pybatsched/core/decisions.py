@@ -83,6 +83,18 @@ class SetResourceState(Decision, frozen=True):
     state: str
 
 
+_PLAIN: Final = str.maketrans({";": ",", "=": "-", '"': "'", "\n": " ", "\r": " "})
+
+
+def fact_text(text: str) -> str:
+    """Write words so that they can be the value of a fact in a job's metadata.
+
+    >>> fact_text("a=b; c")
+    'a-b, c'
+    """
+    return text.translate(_PLAIN)
+
+
 class SetJobMetadata(Decision, frozen=True):
     """Write a note into the job's line of ``_jobs.csv``, instead of an earlier one; it must not contain double quotes.
 

@@ -2,19 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-_PLAIN: Final = str.maketrans({";": ",", "=": "-", '"': "'", "\n": " ", "\r": " "})
-
-
-def fact_text(text: str) -> str:
-    """Write words so that they can be the value of a fact.
-
-    >>> fact_text("a=b; c")
-    'a-b, c'
-    """
-    return text.translate(_PLAIN)
-
 
 class Notes:
     """The notes of all jobs that are alive, by the ids Batsim knows them by. All is O(1)."""

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.grid_crowds import VARIANTS, crowds, grids
-from support.gridded import DYNAMIC, Fate, Grid, facts, fates, rejections
+from support.gridded import DYNAMIC, Grid, facts, fates, rejections
 
 from pybatsched.core.decisions import CallMeLater, Decision, Reshape
 from pybatsched.core.jobs import JobState
@@ -192,7 +192,8 @@ def test_nobody_is_lost_when_machines_go_and_come(
     data: st.DataObject, grid: Grid, options: dict[str, Any], outages: list[tuple[float, str, int]]
 ) -> None:
     workload = data.draw(crowds(grid))
-    events, away = [], set()
+    events: list[tuple[float, str, str]] = []
+    away: set[int] = set()
     for at, kind, proc in sorted(outages):
         goes = kind == "event_machine_unavailable"
         if proc < grid.n_procs and (proc in away) != goes:
@@ -255,7 +256,3 @@ def test_searches_that_are_cut_short_find_the_same(
     ):
         found = search(sizes, beat)
         assert found == best if best[0] < beat or beat == math.inf else found[0] >= beat
-
-
-def test_a_fate_has_what_is_compared() -> None:
-    assert Fate._fields == ("started_at", "ended_at", "cluster", "n", "moves", "resubmitted")
