@@ -301,7 +301,10 @@ def test_who_promises(name: str, options: dict[str, Any], promises: bool) -> Non
 
 
 class Promised(LocalPolicy):
-    """Notes every planned start that is told, and the estimate just before a job comes. Some jobs leave for good."""
+    """Notes every planned start that is told, and the estimate just before a job comes.
+
+    Some jobs leave for good, others go to the end of the queue and are told another start.
+    """
 
     Options = CuriousOptions
 
@@ -315,6 +318,11 @@ class Promised(LocalPolicy):
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         local = self.local
+        for job in local.waiting():
+            if self.dice.random() < 0.1:
+                local.withdraw(job, now)
+                del self.promised[job.id]
+                self.newcomers.append(job)
         for job in self.newcomers:
             estimated = local.estimate(job.n_procs, local.span_s(job), now)
             assert self.submit_to(local, job, now)
