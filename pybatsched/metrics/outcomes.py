@@ -148,7 +148,7 @@ class JobRecord:
     @cached_property
     def wait_s(self) -> float:
         """All of its flow that is not its run time; for a job of one segment, from submission to start."""
-        return max(self.flow_s - self.runtime_s, 0.0)
+        return max(round(self.flow_s - self.runtime_s, 6), 0.0)  # on the tick of the files it is read from
 
     @property
     def queue_time_s(self) -> float:
