@@ -78,8 +78,11 @@ class Reallocation(QueuePolicy):
         self.locals = [site.local for site in self.sites]
         self._by_name = {site.name: site for site in self.sites}
         self._newcomers: list[GridJob | tuple[Job, Site]] = []
-        self._waiting: dict[str, GridJob] = {}  # grid jobs in queues, in the order of their submission
+        self._waiting: dict[str, GridJob] = {}  # grid jobs in queues
         self._external: dict[str, Site] = {}  # external jobs in queues
+        # On one cluster nobody can move: a call would only make the local scheduler think when nothing has happened.
+        algorithm = self.options.algorithm
+        self._has_events = algorithm == "all_cancellation" or (algorithm == "regular" and len(self.sites) > 1)
         self._event_at = math.inf  # the next event, if one was asked for
         self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
         self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "moves_max", "resubmitted_max"), 0)
@@ -131,13 +134,16 @@ class Reallocation(QueuePolicy):
 
     def on_notify(self, event: Notify, now: float) -> None:
         """When no machine can come back any more, look for other places for jobs that waited for it in vain."""
-        for one in list(self._waiting.values()):
+        homeless = []
+        for one in self._waiting.values():
             site = one.site
             assert site is not None
             if site.partition.machines_settled and site.local.refusal(one.job) is not None:
-                self._withdraw(one, now)
-                del self._waiting[one.job.id]
-                self._newcomers.append(one)
+                homeless.append(one)
+        for one in homeless:
+            self._withdraw(one, now)
+            del self._waiting[one.job.id]
+        self._newcomers[:0] = homeless  # they are older than those who come now
         super().on_notify(event, now)
 
     # --- decisions --------------------------------------------------------------------------------------------
@@ -172,15 +178,19 @@ class Reallocation(QueuePolicy):
         return f"moves={one.n_moves};resubmitted={one.n_resubmitted};cluster={fact_text(one.site.name)}"
 
     def _submit_first(self, one: GridJob, now: float) -> Iterator[Decision]:
-        """Submit a job that has come, or refuse it if no cluster can hold it."""
+        """Submit a job that has come or lost its cluster, or refuse it if no cluster can hold it."""
         place = self._best(one, now)
         if place is None:
             self._refuse(one.job, self._why_nowhere(one))
             return
-        site = self.sites[place.nth]
-        yield from self._submit(
-            one, place, now, ("cluster {} is where it ends first, at {:.12g}", site.name, place.end_at)
-        )
+        before, site = one.site, self.sites[place.nth]
+        reason: Reason = ("cluster {} is where it ends first, at {:.12g}", site.name, place.end_at)
+        if before is not None:
+            text = "cluster {}, where it waited, is now too small for it; cluster {} is where it ends first, at {:.12g}"
+            reason = (text, before.name, site.name, place.end_at)
+            if before is not site:
+                self._count_move(one)
+        yield from self._submit(one, place, now, reason)
 
     def _why_nowhere(self, one: GridJob) -> Reason:
         job = one.job
@@ -224,7 +234,7 @@ class Reallocation(QueuePolicy):
     def _ask_for_event(self, now: float) -> Iterator[Decision]:
         """Ask for a call at the next event, if a grid job is to wait until then. O(waiting) until one does."""
         options: ReallocationOptions = self.options
-        if options.algorithm == "none" or self._event_at < math.inf or not self._waiting:
+        if not self._has_events or self._event_at < math.inf or not self._waiting:
             return
         event_at = _next_multiple(options.period, now)
         if self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values()):
@@ -234,7 +244,7 @@ class Reallocation(QueuePolicy):
 
     def _reallocate(self, now: float) -> Iterator[Decision]:
         options: ReallocationOptions = self.options
-        jobs = list(self._waiting.values())
+        jobs = sorted(self._waiting.values(), key=lambda one: one.job.seq)  # some may have lost their cluster
         if options.algorithm == "regular":
             yield from self._regular(jobs, now)
         else:

@@ -199,4 +199,4 @@ def test_a_job_whose_cluster_is_gone_for_good_goes_elsewhere() -> None:
     workload.job("3", n=4, s=10, walltime=10, at=1)
     gone = [(20.0, "event_machine_unavailable", "0")]
     run = run_policy("reallocation", workload, 8, hosts=TWO.hosts, config=DYNAMIC, machine_events=gone)
-    assert fates(run, TWO)["3"] == Fate(500, 510, "c2", 4, 0, 1)
+    assert fates(run, TWO)["3"] == Fate(500, 510, "c2", 4, 1, 1)

@@ -43,7 +43,7 @@ def crowd(grid: Grid, seed: int, n_jobs: int, *, honest: bool = True, unscaled: 
     workload = Workload()
     names = sorted(grid.clusters)
     largest = max(n for n, _ in grid.clusters.values())
-    longest, unit = dice.choice([8, 40, 90]), dice.choice([1, 1, 1, 0.5, 0.25])
+    longest, unit = dice.choice([8, 40, 90]), dice.choice([1, 1, 1, 0.5, 1 / 3])
     slack_s = dice.choice([[0], [0, 0, 1, 7, 40], [0, 100], [1, 200], [0, 50, 1000]])
     gaps = dice.choice([[0, 0, 0, 1, 4, 10, 20], [0, 0, 2], [0, 5, 10]])
     n_external, n_moldable = dice.choice([0, 1, 5]), dice.choice([0, 3, 6])  # of six
@@ -69,10 +69,10 @@ def crowd(grid: Grid, seed: int, n_jobs: int, *, honest: bool = True, unscaled: 
             workload.jobs[-1]["profile"] = name = f"work{run_s}"
             workload.profiles[name] = {"type": "parallel_homogeneous", "cpu": run_s * 1e9, "com": 0}
         elif not dice.randrange(10):
-            part = workload.jobs[-1]["profile"]
-            workload.jobs[-1]["profile"] = name = f"twice{part}"
-            workload.profiles[f"half{part}"] = {"type": "delay", "delay": run_s / 2}
-            workload.profiles[name] = {"type": "composed", "repeat": 2, "seq": [f"half{part}"]}
+            workload.jobs[-1]["profile"] = name = f"parts{run_s}"
+            parts = {f"{name}a": round(run_s / 3, 6), f"{name}b": round(run_s - round(run_s / 3, 6), 6)}
+            workload.profiles |= {part: {"type": "delay", "delay": delay} for part, delay in parts.items()}
+            workload.profiles[name] = {"type": "composed", "repeat": 1, "seq": list(parts)}
     return workload
 
 

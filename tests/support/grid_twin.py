@@ -278,10 +278,12 @@ class GridTwin(Policy):
                 yield ExecuteJob(one.job.id, site.partition.free.first(one.n))
 
     def calls(self, now: float) -> Iterator[Decision]:
-        places = [place for site in self.sites for place in site.places.values() if now < place < math.inf]
-        if places and not all(site.compression or site.is_fcfs for site in self.sites):
-            yield CallMeLater(min(places))
-        if self.options.algorithm == "none" or self.event_at is not None:
+        for site in self.sites:
+            places = [place for place in site.places.values() if now < place < math.inf]
+            if places and not site.compression:
+                yield CallMeLater(min(places))
+        alone = self.options.algorithm == "regular" and len(self.sites) == 1  # nobody can move
+        if self.options.algorithm == "none" or alone or self.event_at is not None:
             return
         nth = 0
         while round(nth * self.options.period, 6) <= now:
