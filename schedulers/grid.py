@@ -135,7 +135,8 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
                 raise InputError(f"host {_host(cluster, proc)}, property speed: expected a number above 0, got 0")
             if found.setdefault(name, speed) != speed:
                 text = f"host {_host(cluster, proc)}, property speed: {_told(speed)}"
-                raise InputError(f"{text}, where cluster {name} has {_told(found[name])}; expected one speed for all")
+                whole = f"cluster {name}" if cluster.groups("cluster") else "its cluster (all hosts: none names one)"
+                raise InputError(f"{text}, but {_told(found[name])} in the rest of {whole}; expected one speed")
     known = {name: speed for name, speed in found.items() if speed is not None}
     if known and len(known) < len(found):
         name = next(name for name in found if name not in known)
@@ -159,13 +160,13 @@ def read_moldable(fields: Mapping[str, Any]) -> Moldable | None:
     if given is None:
         return None
     if not isinstance(given, Mapping):
-        text = f'field moldable: expected {{"fraction": F, "limit": N}}, got {str(given)[:60]!r}'
+        text = f'field moldable: expected {{"fraction": F, "limit": N}}, got {_got(given)}'
         raise ValueError(text)  # noqa: TRY004  as of any other bad field
     fraction, limit = given.get("fraction"), given.get("limit")
     if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
-        raise ValueError(f"field moldable.fraction: expected a number from 0 to 1, got {str(fraction)[:60]}")
+        raise ValueError(f"field moldable.fraction: expected a number from 0 to 1, got {_got(fraction)}")
     if type(limit) is not int or limit < 1:
-        raise ValueError(f"field moldable.limit: expected a whole number from 1, got {str(limit)[:60]}")
+        raise ValueError(f"field moldable.limit: expected a whole number from 1, got {_got(limit)}")
     return Moldable(float(fraction), limit)
 
 
@@ -173,11 +174,14 @@ def read_home(fields: Mapping[str, Any]) -> str | None:
     """Read the cluster that an external job goes to; None for a grid job. Raises ValueError that names the field."""
     external, home = fields.get("external", False), fields.get("cluster")
     if not isinstance(external, bool):
-        text = f"field external: expected true or false, got {str(external)[:60]!r}"
+        text = f"field external: expected true or false, got {_got(external)}"
         raise ValueError(text)  # noqa: TRY004
     if not external:
         return None
     if not isinstance(home, str) or not home:
-        got = "it has none" if home is None else f"got {str(home)[:60]!r}"
-        raise ValueError(f"field cluster: expected the name of the cluster that an external job goes to; {got}")
+        raise ValueError(f"field cluster: expected the cluster that this external job goes to, got {_got(home)}")
     return home
+
+
+def _got(value: Any) -> str:
+    return "nothing" if value is None else repr(value)[:60]

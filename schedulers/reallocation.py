@@ -96,9 +96,10 @@ class Reallocation(QueuePolicy):
         except InputError as error:
             raise InputError(f"policy reallocation, option local: {error}") from None
         if not local.promises:
+            given = " with these local_options" if options.local_options else ""
             raise InputError(
-                f"policy reallocation, option local: {options.local} with these options promises no job a start, so "
-                "that nobody can tell where a job would end first; expected one that does, as conservative or fcfs"
+                f"policy reallocation, option local: {options.local}{given} does not keep to the starts it plans, so "
+                "nobody can tell where a job would end first; expected conservative, or fcfs in the order of arrival"
             )
         return local
 

@@ -1,202 +1,316 @@
-"""What reallocation says of platforms, options and jobs that it cannot use, and what it does with odd ones."""
+"""What reallocation says to platforms, options and jobs that it cannot use, word by word; and odd ones that it can."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
-from support.gridded import DYNAMIC, Fate, Grid, fates, rejections
+from support.gridded import DYNAMIC, Fate, Grid, fates
 
+from pybatsched.core.decisions import Decision, RejectJob, reason_text
 from pybatsched.errors import InputError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
+from pybatsched_schedulers.reallocation import Reallocation
 
-TWO = Grid({"c1": (4, None), "c2": (4, None)})
-FAST = Grid({"slow": (4, 1.0), "fast": (4, 2.0)})
+TWO = Grid({"c1": (4, None), "c2": (2, None)})
+SLOW_AND_FAST = Grid({"c1": (2, 1), "c2": (4, 2)})
+LOCAL = "policy reallocation, option local: "
+NO_PROMISE = (
+    "does not keep to the starts it plans, so nobody can tell where a job would end first; "
+    "expected conservative, or fcfs in the order of arrival"
+)
 
 
-def job(**fields: Any) -> Workload:
-    return Workload().job("a", **{"n": 2, "s": 10, "walltime": 20} | fields)
+class Telling(Reallocation):
+    """Reallocation that keeps the reasons of its rejections."""
+
+    def on_begin(self, cluster: Any) -> None:
+        super().on_begin(cluster)
+        self.reasons: dict[str, str] = {}
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        for decision in super().decide(now):
+            if isinstance(decision, RejectJob):
+                self.reasons[decision.job_id.removeprefix("w0!")] = reason_text(decision.reason)
+            yield decision
 
 
-def reasons(workload: Workload, grid: Grid, **options: Any) -> dict[str, str]:
-    """Run it, and give the reasons of rejections by job."""
-    session = Session(plan_for("reallocation", **options), checked=True)
-    fake = FakeBatsim(workload, grid.n_procs, config=DYNAMIC, hosts=grid.hosts).run(session.handle)
-    found = {
-        reason[0].format(*reason[1:]) if isinstance(reason, tuple) else reason
-        for _, reason in session.engine.rejections.values()
-    }
-    return dict.fromkeys(rejections(fake), "; ".join(sorted(found)))
+def rejected(workload: Workload, grid: Grid = TWO, **options: Any) -> dict[str, str]:
+    """Tell why jobs are rejected."""
+    session = Session(plan_for(Telling, **options), checked=True)
+    run = FakeBatsim(workload, grid.n_procs, config=DYNAMIC, hosts=grid.hosts).run(session.handle)
+    assert not run.deadlocked
+    policy = session.engine.policy
+    assert isinstance(policy, Telling)
+    assert fates(run, grid).keys() | policy.reasons.keys() == {job["id"] for job in workload.jobs}
+    return policy.reasons
+
+
+# --- platforms ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("hosts", "said"),
+    ("hosts", "text"),
     [
         (
-            [{"cluster": "a", "speed": "1"}, {"cluster": "a", "speed": "2"}],
-            "host node1, property speed: 2, where cluster a has 1; expected one speed for all",
+            [{"cluster": "a", "speed": "1"}, {"cluster": "a", "speed": "2.5e9"}],
+            "host node1, property speed: 2500000000, but 1 in the rest of cluster a; expected one speed",
         ),
         (
-            [{"cluster": "a", "speed": "1"}, {"cluster": "a"}],
-            "host node1, property speed: none, where cluster a has 1; expected one speed for all",
+            [{"cluster": "a", "speed": "1"}, {"cluster": "b", "speed": "2"}, {"cluster": "a"}],
+            "host node2, property speed: none, but 1 in the rest of cluster a; expected one speed",
         ),
         (
-            [{"cluster": "a", "speed": "1"}, {"cluster": "b"}],
+            [{"cluster": "a"}, {"cluster": "a", "speed": "2"}],
+            "host node1, property speed: 2, but none in the rest of cluster a; expected one speed",
+        ),
+        (
+            [{"speed": "1"}, {"speed": "2"}],
+            (
+                "host node1, property speed: 2, but 1 in the rest of its cluster (all hosts: none names one); "
+                "expected one speed"
+            ),
+        ),
+        (
+            [{"cluster": "a", "speed": "2"}, {"cluster": "b"}, {"cluster": "b"}],
             "host node1, of cluster b, has no property speed; cluster a has one",
         ),
-        ([{"cluster": "a", "speed": "0"}] * 2, "host node0, property speed: expected a number above 0, got 0"),
-        ([{"cluster": "a", "speed": "-1"}] * 2, "host node0, property speed: expected a number from 0, got '-1'"),
-        ([{"cluster": "a", "speed": "nan"}] * 2, "host node0, property speed: expected a number from 0, got 'nan'"),
-        ([{"cluster": "a", "speed": "fast"}] * 2, "host node0, property speed: expected a number from 0, got 'fast'"),
         ([{"cluster": "a"}, {}], "host node1 has no property cluster; others have one"),
+        ([{}, {"cluster": "a"}], "host node0 has no property cluster; others have one"),
+        (
+            [{"cluster": "a", "speed": "0"}],
+            "host node0, property speed: expected a number above 0, got 0",
+        ),
+        *(
+            (
+                [{"cluster": "a", "speed": "1"}, {"cluster": "b", "speed": speed}],
+                f"host node1, property speed: expected a number from 0, got {speed!r}",
+            )
+            for speed in ("fast", "", "-1", "nan", "inf")
+        ),
     ],
 )
-def test_platforms_that_do_not_tell_their_clusters(hosts: list[dict[str, str]], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        run_policy("reallocation", job(), 2, hosts=hosts, config=DYNAMIC)
-    assert str(caught.value) == said
+def test_platforms_that_are_no_grid(hosts: Sequence[Mapping[str, str]], text: str) -> None:
+    with pytest.raises(InputError) as error:
+        run_policy("reallocation", Workload(), len(hosts), hosts=hosts, config=DYNAMIC)
+    assert str(error.value) == text
 
 
-def test_without_clusters_there_is_one() -> None:
-    run = run_policy("reallocation", job(), 2, config=DYNAMIC)
-    assert "cluster=all" in run.jobs["w0!a"].metadata
+@pytest.mark.parametrize("hosts", [[], [{}, {}], [{"speed": "3"}, {"speed": "3"}]])
+def test_a_platform_that_names_no_clusters_is_one(hosts: Sequence[Mapping[str, str]]) -> None:
+    jobs = Workload().job("1", n=2, s=5, walltime=9).job("2", n=1, s=5, walltime=9, external=True, cluster="all")
+    run = run_policy("reallocation", jobs, 2, hosts=hosts, config=DYNAMIC)
+    assert [(job.started_at, job.metadata) for job in run.jobs.values()] == [
+        (0.0, "moves=0;resubmitted=0;cluster=all"),
+        (5.0, "cluster=all"),
+    ]
 
 
-@pytest.mark.parametrize("local", ["easy", "dbf"])
-def test_a_local_scheduler_that_promises_nothing_is_refused(local: str) -> None:
-    said = f"policy reallocation, option local: {local} with these options promises no job a start"
-    with pytest.raises(InputError, match=said):
-        TWO.run(job(), local=local)
+def test_clusters_are_in_the_order_of_their_first_hosts_and_need_not_be_in_a_row() -> None:
+    hosts = [{"cluster": name} for name in "baba"]
+    jobs = Workload().job("1", n=1, s=5, walltime=9).job("2", n=2, s=5, walltime=9)
+    run = run_policy("reallocation", jobs, 4, hosts=hosts, config=DYNAMIC)
+    assert [(str(job.procs), job.metadata.split(";")[-1]) for job in run.jobs.values()] == [
+        ("0", "cluster=b"),
+        ("1 3", "cluster=a"),
+    ]
 
 
-def test_fcfs_in_another_order_promises_nothing() -> None:
-    with pytest.raises(InputError, match="option local: fcfs with these options promises no job a start"):
-        TWO.run(job(), local="fcfs", local_options={"order": "sjf"})
+# --- options ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("options", "text"),
     [
-        ({"moldable": 3}, 'job w0!a, field moldable: expected {"fraction": F, "limit": N}, got \'3\''),
-        ({"moldable": {}}, "job w0!a, field moldable.fraction: expected a number from 0 to 1, got None"),
+        ({"local": "easy"}, f"{LOCAL}easy {NO_PROMISE}"),
+        ({"local": "dbf"}, f"{LOCAL}dbf {NO_PROMISE}"),
         (
-            {"moldable": {"fraction": 1.5, "limit": 4}},
-            "job w0!a, field moldable.fraction: expected a number from 0 to 1, got 1.5",
+            {"local": "fcfs", "local_options": {"order": "sjf"}},
+            f"{LOCAL}fcfs with these local_options {NO_PROMISE}",
         ),
         (
-            {"moldable": {"fraction": True, "limit": 4}},
-            "job w0!a, field moldable.fraction: expected a number from 0 to 1, got True",
+            {"local": "redirection"},
+            f"{LOCAL}policy 'redirection' is no policy with one queue; expected one such as fcfs or easy",
         ),
         (
-            {"moldable": {"fraction": 0.5, "limit": 0}},
-            "job w0!a, field moldable.limit: expected a whole number from 1, got 0",
-        ),
-        (
-            {"moldable": {"fraction": 0.5, "limit": 2.0}},
-            "job w0!a, field moldable.limit: expected a whole number from 1, got 2.0",
-        ),
-        ({"external": "yes"}, "job w0!a, field external: expected true or false, got 'yes'"),
-        (
-            {"external": True},
-            "job w0!a, field cluster: expected the name of the cluster that an external job goes to; it has none",
-        ),
-        (
-            {"external": True, "cluster": 7},
-            "job w0!a, field cluster: expected the name of the cluster that an external job goes to; got '7'",
+            {"local_options": {"foo": 1}},
+            (
+                f"{LOCAL}policy conservative has no option 'foo' (from its options); "
+                "it knows: order, assume_walltime, compression"
+            ),
         ),
     ],
 )
-def test_fields_that_are_none_name_the_job(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        TWO.run(job(**fields))
-    assert said in str(caught.value)
+def test_local_schedulers_that_cannot_be_one(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError) as error:
+        TWO.run(Workload(), **options)
+    assert str(error.value) == text
+
+
+# --- fields of jobs -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("workload", "said"),
+    ("fields", "text"),
     [
-        (job(n=5), "no cluster can hold it: it asks for 5 processors, and the largest has 4"),
-        (job(n=9), "no cluster can hold it: it asks for 9 processors, and the largest has 4"),
-        (job(n=5, external=True, cluster="slow"), "can never fit: asks for 5 processors, partition slow has 4"),
-        (job(external=True, cluster="c9"), "is external, and its cluster c9 is not there, only slow, fast"),
+        ({"external": True}, "field cluster: expected the cluster that this external job goes to, got nothing"),
         (
-            Workload().job("a", n=2, s=10),
-            "has neither walltime nor estimate, so no time can be reserved for it (see assume_walltime)",
+            {"external": True, "cluster": ""},
+            "field cluster: expected the cluster that this external job goes to, got ''",
+        ),
+        (
+            {"external": True, "cluster": 1},
+            "field cluster: expected the cluster that this external job goes to, got 1",
+        ),
+        ({"external": "yes"}, "field external: expected true or false, got 'yes'"),
+        ({"external": 1, "cluster": "c1"}, "field external: expected true or false, got 1"),
+        ({"external": None}, "field external: expected true or false, got nothing"),
+        *(
+            ({"moldable": given}, f'field moldable: expected {{"fraction": F, "limit": N}}, got {given!r}')
+            for given in (0.9, "t1", [0.9, 96], True)
+        ),
+        *(
+            (
+                {"moldable": {"fraction": given, "limit": 4}},
+                f"field moldable.fraction: expected a number from 0 to 1, got {given!r}",
+            )
+            for given in (1.01, -0.5, 90, "0.9", True, [])
+        ),
+        *(
+            (
+                {"moldable": {"fraction": 0.9, "limit": given}},
+                f"field moldable.limit: expected a whole number from 1, got {given!r}",
+            )
+            for given in (0, -1, 4.0, "4", True)
+        ),
+        ({"moldable": {}}, "field moldable.fraction: expected a number from 0 to 1, got nothing"),
+        ({"moldable": {"fraction": 1}}, "field moldable.limit: expected a whole number from 1, got nothing"),
+        # An external job is not sized, but what it says must make sense all the same.
+        (
+            {"external": True, "cluster": "c1", "moldable": "much"},
+            'field moldable: expected {"fraction": F, "limit": N}, got \'much\'',
         ),
     ],
 )
-def test_jobs_that_no_cluster_can_run_are_rejected(workload: Workload, said: str) -> None:
-    assert reasons(workload, FAST) == {"a": said}
+def test_fields_that_are_none(fields: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError) as error:
+        TWO.run(Workload().job("7", n=1, s=5, walltime=9, **fields))
+    assert str(error.value) == f"job w0!7, {text}"
 
 
-def computing(**fields: Any) -> Workload:
-    """A job that computes, so that its times cannot be others."""
-    workload = job(**fields)
-    workload.profiles = {"w": {"type": "parallel_homogeneous", "cpu": 1e10, "com": 0}}
-    workload.jobs[0]["profile"] = "w"
-    return workload
+# --- rejections ---------------------------------------------------------------------------------------------------
 
 
-def test_a_job_that_computes_has_one_size() -> None:
-    said = "is moldable, but its profile 'w' is not known to be made of delays, so it can have no other size"
-    assert reasons(computing(moldable={"fraction": 0.5, "limit": 4}), FAST) == {"a": said}
+def test_too_large_for_every_cluster() -> None:
+    jobs = Workload().job("1", n=5, s=5, walltime=9).job("2", n=60, s=5, walltime=9).job("3", n=4, s=5, walltime=9)
+    text = "no cluster can hold it: it asks for {} processors, and the largest has 4"
+    assert rejected(jobs) == {"1": text.format(5), "2": text.format(60)}
 
 
-def test_a_job_that_computes_runs_on_the_slowest_cluster() -> None:
-    assert fates(FAST.run(computing()), FAST)["a"].cluster == "slow"
-    small = Grid({"slow": (1, 1.0), "fast": (4, 2.0)})
-    said = (
-        "no cluster can hold it: where there are 2 processors they are faster than the slowest, and its times "
-        "cannot be scaled, as its profile 'w' is not known to be made of delays"
-    )
-    assert reasons(computing(), small) == {"a": said}
+def test_no_processors() -> None:
+    jobs = Workload().job("1", n=0, s=5, walltime=9)
+    jobs.job("2", n=0, s=5, walltime=9, moldable={"fraction": 1, "limit": 4})
+    jobs.job("3", n=0, s=5, walltime=9, external=True, cluster="c1")
+    assert rejected(jobs) == dict.fromkeys("123", "asks for 0 processors")
 
 
-def test_a_job_without_walltime_is_planned_as_assumed() -> None:
-    """It is planned for as long everywhere, so the first cluster is as good as the fast one."""
-    workload = Workload().job("a", n=2, s=10)
-    assert fates(FAST.run(workload, local_options={"assume_walltime": 60}), FAST)["a"] == Fate(0, 10, "slow", 2)
+def test_external_jobs_that_cannot_go_where_they_want() -> None:
+    jobs = Workload().job("1", n=1, s=5, walltime=9, external=True, cluster="c3")
+    jobs.job("2", n=3, s=5, walltime=9, external=True, cluster="c2")
+    jobs.job("3", n=3, s=5, walltime=9, external=True, cluster="c1")
+    jobs.job("4", n=3, s=5, walltime=9, external=False, cluster="c3")  # not external: cluster is where it came from
+    assert rejected(jobs) == {
+        "1": "is external, and its cluster c3 is not there, only c1, c2",
+        "2": "can never fit: asks for 3 processors, partition c2 has 2",
+    }
 
 
-def test_a_job_without_walltime_may_be_endless_in_strict_order() -> None:
-    workload = Workload().job("a", n=2, s=10, moldable={"fraction": 0.5, "limit": 3})
-    assert fates(FAST.run(workload, local="fcfs"), FAST)["a"] == Fate(0, 13.333333, "slow", 1)
+def working(jobs: Workload, name: str) -> Workload:
+    """Let a job be made of work instead of delays."""
+    jobs.profiles["work"] = {"type": "parallel_homogeneous", "cpu": 5e9, "com": 0}
+    next(job for job in jobs.jobs if job["id"] == name)["profile"] = "work"
+    return jobs
 
 
-def test_a_limit_may_be_below_the_submitted_size() -> None:
-    workload = job(n=4, s=10, walltime=10, moldable={"fraction": 1, "limit": 2})
-    assert fates(TWO.run(workload), TWO)["a"] == Fate(0, 20, "c1", 2)
+def test_moldable_with_a_profile_that_is_not_made_of_delays() -> None:
+    jobs = Workload().job("1", n=1, s=5, walltime=9, moldable={"fraction": 1, "limit": 4})
+    text = "is moldable, but its profile 'work' is not known to be made of delays, so it can have no other size"
+    assert rejected(working(jobs, "1")) == {"1": text}
 
 
-def test_a_moldable_job_may_be_submitted_larger_than_the_platform() -> None:
-    workload = job(n=16, s=10, walltime=10, moldable={"fraction": 1, "limit": 64})
-    assert fates(TWO.run(workload), TWO)["a"] == Fate(0, 40, "c1", 4)
+def test_work_that_cannot_be_shortened_runs_on_the_slowest_clusters_only() -> None:
+    jobs = Workload().job("1", n=2, s=5, walltime=9).job("2", n=2, s=5, walltime=9)
+    found = fates(SLOW_AND_FAST.run(working(jobs, "1")), SLOW_AND_FAST)
+    assert found["1"] == Fate(0.0, 5.0, "c1", 2)
+    assert found["2"] == Fate(0.0, 2.5, "c2", 2)
+    jobs = Workload().job("1", n=3, s=5, walltime=9)
+    assert rejected(working(jobs, "1"), SLOW_AND_FAST) == {
+        "1": "no cluster can hold it: where there are 3 processors they are faster than the slowest, and its times "
+        "cannot be scaled, as its profile 'work' is not known to be made of delays"
+    }
 
 
-def test_a_sequential_job_stays_so() -> None:
-    assert fates(FAST.run(job(n=1)), FAST)["a"] == Fate(0, 5, "fast", 1)
+NO_TIME = "has neither walltime nor estimate, so no time can be reserved for it (see assume_walltime)"
 
 
-def test_an_external_job_has_its_logged_times() -> None:
-    assert fates(FAST.run(job(external=True, cluster="fast")), FAST)["a"] == Fate(0, 10, "fast", 2)
+@pytest.mark.parametrize("fields", [{}, {"moldable": {"fraction": 0.5, "limit": 3}}])
+def test_no_walltime(fields: dict[str, Any]) -> None:
+    """Under conservative there must be a time to reserve; fcfs can do without, and waits."""
+    jobs = Workload().job("1", n=2, s=50, **fields).job("2", n=2, s=50, external=True, cluster="c2")
+    jobs.job("3", n=4, s=5, walltime=9, at=1)
+    assert rejected(jobs) == {"1": NO_TIME, "2": NO_TIME}
+    for options in ({"local": "fcfs"}, {"local_options": {"assume_walltime": 60}}):
+        assert rejected(jobs, **options) == {}
+    found = fates(TWO.run(jobs, local_options={"assume_walltime": 60}), TWO)
+    assert (found["1"].started_at, found["2"]) == (0.0, Fate(0.0, 50.0, "c2", 2))
 
 
-def test_an_end_in_the_instant_of_an_event_is_known_to_it() -> None:
-    """At 3600 both clusters are free; b, which was to begin on the slow one then, ends earlier on the fast one."""
-    workload = Workload()
-    workload.job("1", n=4, s=3600, walltime=3600, external=True, cluster="slow")
-    workload.job("2", n=4, s=3600, walltime=9000, external=True, cluster="fast")
-    workload.job("3", n=4, s=600, walltime=600, at=10)
-    assert fates(FAST.run(workload), FAST)["3"] == Fate(3600, 3900, "fast", 4, 1, 1)
-    assert fates(FAST.run(workload, algorithm="none"), FAST)["3"] == Fate(3600, 4200, "slow", 4)
+# --- odd jobs that can be used ------------------------------------------------------------------------------------
 
 
-def test_a_job_whose_cluster_is_gone_for_good_goes_elsewhere() -> None:
-    workload = Workload()
-    workload.job("1", n=4, s=50, walltime=50, external=True, cluster="c1")
-    workload.job("2", n=4, s=500, walltime=500, external=True, cluster="c2")
-    workload.job("3", n=4, s=10, walltime=10, at=1)
-    gone = [(20.0, "event_machine_unavailable", "0")]
-    run = run_policy("reallocation", workload, 8, hosts=TWO.hosts, config=DYNAMIC, machine_events=gone)
-    assert fates(run, TWO)["3"] == Fate(500, 510, "c2", 4, 1, 1)
+def test_a_limit_below_the_submitted_size() -> None:
+    jobs = Workload().job("1", n=4, s=60, walltime=120, moldable={"fraction": 1.0, "limit": 2})
+    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, 120.0, "c1", 2)
+
+
+def test_a_sequential_job_stays_one() -> None:
+    jobs = Workload().job("1", n=1, s=60, walltime=60, moldable={"fraction": 1.0, "limit": 1})
+    jobs.job("2", n=1, s=60, walltime=60)
+    found = fates(TWO.run(jobs), TWO)
+    assert found == {"1": Fate(0.0, 60.0, "c1", 1), "2": Fate(0.0, 60.0, "c1", 1)}
+
+
+def test_a_job_that_gains_nothing_by_processors_has_the_fewest() -> None:
+    jobs = Workload().job("1", n=3, s=60, walltime=60, moldable={"fraction": 0, "limit": 4})
+    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, 60.0, "c1", 1)
+    assert fates(TWO.run(jobs, sizing="exhaustive"), TWO)["1"] == Fate(0.0, 60.0, "c1", 1)
+
+
+def test_a_moldable_job_may_be_larger_than_the_platform() -> None:
+    jobs = Workload().job("1", n=64, s=3, walltime=6, moldable={"fraction": 1, "limit": 100})
+    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, 48.0, "c1", 4)
+
+
+def test_a_moldable_job_on_a_faster_cluster() -> None:
+    jobs = Workload().job("1", n=2, s=40, walltime=60, moldable={"fraction": 0.5, "limit": 100})
+    # On four processors it needs 0.625 / 0.75 of the time, and half of that where they are twice as fast.
+    assert fates(SLOW_AND_FAST.run(jobs), SLOW_AND_FAST)["1"] == Fate(0.0, 16.666667, "c2", 4)
+
+
+@pytest.mark.parametrize("given", [None, {"fraction": 0.5, "limit": 10**30}])
+def test_a_moldable_that_says_nothing_or_sets_no_limit(given: Any) -> None:
+    jobs = Workload().job("1", n=2, s=60, walltime=60, moldable=given)
+    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, *((60.0, "c1", 2) if given is None else (50.0, "c1", 4)))
+
+
+@pytest.mark.parametrize("local", ["conservative", "fcfs"])
+@pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
+def test_ends_in_the_instant_of_an_event(algorithm: str, local: str) -> None:
+    """Who could start in this very instant may still move: c2 is free since 10, and twice as fast for job 3."""
+    grid = Grid({"c1": (4, 1), "c2": (4, 2)})
+    jobs = Workload().job("1", n=4, s=3600, walltime=3600, external=True, cluster="c1")
+    jobs.job("2", n=4, s=10, walltime=9000, external=True, cluster="c2").job("3", n=4, s=600, walltime=600, at=1)
+    found = fates(grid.run(jobs, algorithm=algorithm, local=local), grid)
+    assert found["3"] == Fate(3600.0, 3900.0, "c2", 4, 1, 1)
