@@ -128,7 +128,8 @@ def test_runs_end_by_themselves(data: st.DataObject, grid: Grid, options: dict[s
 def run_of(workload: Workload, job: dict[str, Any]) -> float:
     """Give the run time of a job that is made of delays, as submitted."""
     profile = workload.profiles[job["profile"]]
-    return round(sum(workload.profiles[part]["delay"] for part in profile.get("seq", [job["profile"]])), 6)
+    once_s = sum(workload.profiles[part]["delay"] for part in profile.get("seq", [job["profile"]]))
+    return float(round(profile.get("repeat", 1) * once_s, 6))
 
 
 @examples(60)
