@@ -25,6 +25,7 @@ class ExternalScheduler:
     def __init__(self, endpoint: str, timeout_s: float = 0.0) -> None:
         self.endpoint = endpoint
         self.n_messages = 0
+        self._asked_at = 0.0
         self._timeout_s = timeout_s
 
     def __enter__(self) -> Self:
@@ -64,15 +65,15 @@ class ExternalScheduler:
 
     def _send(self, now: float, events: Sequence[e.Event]) -> None:
         self.n_messages += 1
+        self._asked_at = time.monotonic()  # before it may be heard
         self._socket.send(v4.encode_events(Message(now, tuple(events))))
 
     def _receive(self) -> bytes:
-        asked_at = time.monotonic()
         while True:
             try:
                 parts = self._socket.recv_multipart()
             except zmq.Again:
-                self._look_around(time.monotonic() - asked_at)
+                self._look_around(time.monotonic() - self._asked_at)
                 continue
             if len(parts) != 1:
                 raise RemoteProtocolError(f"a reply in {len(parts)} parts; expected one")

@@ -265,7 +265,8 @@ def test_the_page_of_the_locality_study_shows_what_it_is_about() -> None:
 def test_the_locality_study_has_every_number_of_the_programs_output() -> None:
     """Ten rows of eight: the five without backfilling are to be met, the five with it cannot be."""
     claims = studies.read_study("locality").claims
-    exact, lost = ([one for one in claims if one.status == status] for status in ("exact", "not reproducible"))
+    numbers = [one for one in claims if one.published is not None]
+    exact, lost = ([one for one in numbers if one.status == status] for status in ("exact", "not reproducible"))
     assert len(exact) == len(lost) == 5 * 8
     for one in exact:
         assert one.tolerance == (1e-5 if "_mean" in one.measured else 0)
