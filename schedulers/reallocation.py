@@ -199,8 +199,8 @@ class Reallocation(QueuePolicy):
         if job.n_submitted <= largest:
             text = (
                 "no cluster can hold it: where there are {} processors they are faster than the slowest, and its times "
+                "cannot be scaled, as its profile {!r} is not known to be made of delays"
             )
-            text += "cannot be scaled, as its profile {!r} is not known to be made of delays"
             return (text, job.n_submitted, job.profile_name)
         return ("no cluster can hold it: it asks for {} processors, and the largest has {}", job.n_submitted, largest)
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.grid_crowds import VARIANTS, crowds, grids
 from support.grid_twin import by_all, by_halves
-from support.gridded import DYNAMIC, Fate, Grid, facts, fates, rejections
+from support.gridded import Fate, Grid, fates, rejections
+from support.located import DYNAMIC, facts
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import CallMeLater, Decision, Reason

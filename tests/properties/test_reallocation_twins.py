@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.grid_crowds import VARIANTS, crowds, grids
 from support.grid_twin import GridTwin
-from support.gridded import DYNAMIC, Grid, fates, rejections
+from support.gridded import Grid, fates, rejections
+from support.located import DYNAMIC
 
 from pybatsched.core.policy import Policy
 from pybatsched.session.session import Session

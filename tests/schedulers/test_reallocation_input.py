@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
-from support.gridded import DYNAMIC, Fate, Grid, fates
+from support.gridded import Fate, Grid, fates
+from support.located import DYNAMIC
 
 from pybatsched.core.decisions import Decision, RejectJob, reason_text
 from pybatsched.errors import InputError

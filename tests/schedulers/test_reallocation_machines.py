@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gridded import DYNAMIC, Fate, Grid, facts, fates, rejections
+from support.gridded import Fate, Grid, fates, rejections
+from support.located import DYNAMIC, facts
 
 from pybatsched.core import events as e
 from pybatsched.testing import FakeBatsim, Workload, run_policy

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.free_links import written
 from support.located import DYNAMIC, Machine, Node, crowd, fates
-from support.patience import PATIENCE_OF_WORK_S
 from support.process import Peer, Server, run_cli
-from support.simulated import rows, same_jobs
+from support.simulated import beside_batsim, rows, same_jobs
 
-from pybatsched.cli import main
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.session.session import Session
@@ -77,15 +74,9 @@ def test_the_same_over_a_real_socket(options: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("options", VARIANTS, ids=" ".join)
 def test_the_same_jobs_beside_the_real_batsim(options: tuple[str, ...], seed: int, tmp_path: Path) -> None:
     args = written(varied(seed, options, 60), MACHINE.hosts, tmp_path)
-    with Server("--policy", "locality", *given(options)) as server:
-        command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
-        batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
-        assert server.finish() == 0
-    assert batsim.returncode == 0
-    mine = str(tmp_path / "mine")
-    assert main(["simulate", *args, "--policy", "locality", *given(options), "-e", mine, "--quiet"]) == 0
-    same_jobs(Path(f"{mine}_jobs.csv"), tmp_path / "theirs_jobs.csv")
-    assert any("kind=replace;extra_s=" in row["metadata"] for row in rows(tmp_path / "theirs_jobs.csv"))
+    mine, theirs = beside_batsim(args, "locality", given(options), tmp_path)
+    same_jobs(mine, theirs)
+    assert any("kind=replace;extra_s=" in row["metadata"] for row in rows(theirs))
 
 
 def test_a_run_is_explained_and_replayed(tmp_path: Path) -> None:

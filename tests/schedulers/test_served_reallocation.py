@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.free_links import written
 from support.grid_crowds import crowd
-from support.gridded import DYNAMIC, Grid, fates
-from support.patience import PATIENCE_OF_WORK_S
+from support.gridded import Grid, fates
+from support.located import DYNAMIC
 from support.process import Peer, Server, run_cli
-from support.simulated import rows, same_but_for_halves
+from support.simulated import beside_batsim, rows, same_but_for_halves
 
-from pybatsched.cli import main
 from pybatsched.testing import FakeBatsim, Workload
 
 GRID = Grid({"c1": (4, 1.0), "c2": (6, 1.2), "c3": (2, 2.0)})
@@ -51,15 +49,9 @@ def test_a_grid_over_a_real_socket(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("options", VARIANTS, ids=NAMES)
 def test_a_grid_beside_the_real_batsim(options: dict[str, Any], seed: int, tmp_path: Path) -> None:
     args = written(crowd(GRID, seed, 60, unscaled=False), GRID.hosts, tmp_path)
-    with Server("--policy", "reallocation", *given(options)) as server:
-        command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(tmp_path / "theirs"), "-q"]
-        batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
-        assert server.finish() == 0
-    assert batsim.returncode == 0
-    mine = str(tmp_path / "mine")
-    assert main(["simulate", *args, "--policy", "reallocation", *given(options), "-e", mine, "--quiet"]) == 0
-    same_but_for_halves(Path(f"{mine}_jobs.csv"), tmp_path / "theirs_jobs.csv")
-    assert any("kind=replace" in row["metadata"] for row in rows(tmp_path / "theirs_jobs.csv"))
+    mine, theirs = beside_batsim(args, "reallocation", given(options), tmp_path)
+    same_but_for_halves(mine, theirs)
+    assert any("kind=replace" in row["metadata"] for row in rows(theirs))
 
 
 def test_moves_are_explained_with_both_ends_and_replayed(tmp_path: Path) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from pybatsched.testing import FakeBatsim, FakeJob, Workload, run_policy
-
-DYNAMIC: Final = {"dynamic-jobs-enabled": True}
+from pybatsched.testing import FakeBatsim, Workload, run_policy
+from support.located import DYNAMIC, facts
 
 
 class Fate(NamedTuple):
@@ -47,11 +46,6 @@ class Grid(NamedTuple):
     def run(self, workload: Workload, **options: Any) -> FakeBatsim:
         """Run reallocation on this grid, through the codec."""
         return run_policy("reallocation", workload, self.n_procs, hosts=self.hosts, config=DYNAMIC, **options)
-
-
-def facts(job: FakeJob) -> Mapping[str, str]:
-    """Read the facts in a job's metadata."""
-    return dict(part.split("=", 1) for part in job.metadata.split(";") if part)
 
 
 def fates(run: FakeBatsim, grid: Grid) -> dict[str, Fate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from pybatsched.protocol import Message, v4
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.simulation import Simulation
+from support.patience import PATIENCE_OF_WORK_S
+from support.process import Server
 from support.recordings import Recording
 
 FILES = ("out_jobs.csv", "out_schedule.csv", "out_machine_states.csv", "out_pstate_changes.csv")
@@ -90,6 +93,17 @@ def embed(directory: Path, args: list[str], policy: str, prefix: Path) -> Path:
     finally:
         os.chdir(before)
     return prefix.with_name(f"{prefix.name}_jobs.csv")
+
+
+def beside_batsim(args: list[str], policy: str, options: list[str], folder: Path) -> tuple[Path, Path]:
+    """Run a policy on the embedded simulator and on the real Batsim, and give both ``_jobs.csv``."""
+    with Server("--policy", policy, *options) as server:
+        command = ["batsim", *args, "-s", server.wait_ready(), "-e", str(folder / "theirs"), "-q"]
+        batsim = subprocess.run(command, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=False)
+        assert server.finish() == 0
+    assert batsim.returncode == 0
+    assert main(["simulate", *args, "--policy", policy, *options, "-e", str(folder / "mine"), "--quiet"]) == 0
+    return folder / "mine_jobs.csv", folder / "theirs_jobs.csv"
 
 
 def same_jobs(mine: Path, theirs: Path) -> None:
