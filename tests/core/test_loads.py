@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.pushy import Loader
-from support.stage import DynamicPuppet, Stage, start
+from support.stage import DynamicPuppet, Stage, registered, start
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
@@ -29,14 +29,6 @@ def stage() -> Stage:
 
 def replace(job: Job, procs: str, **how: Any) -> d.Replace:
     return d.Replace(job.id, IntervalSet.parse(procs), **how)
-
-
-def registered(reply: Any) -> tuple[Any, Any, str]:
-    """Give the one profile, the one job and its note that a reply registers."""
-    (profile,) = (x.profile for x in reply.decisions if isinstance(x, d.RegisterProfile))
-    (job,) = (x for x in reply.decisions if isinstance(x, d.RegisterJob))
-    (note,) = (x.metadata for x in reply.decisions if isinstance(x, d.SetJobMetadata) and x.job_id == job.job_id)
-    return profile, job.job, note
 
 
 def test_a_load_in_one_reply(stage: Stage) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.pushy import Molder
-from support.stage import DynamicPuppet, Stage, kinds, start
+from support.stage import DynamicPuppet, Stage, kinds, registered, start
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
@@ -30,14 +30,6 @@ def times(job: Job) -> tuple[Any, ...]:
     """Give what whoever plans sees of a job, and its run time."""
     assert job.profile is not None
     return job.n_procs, job.profile.get("delay"), job.walltime, job.estimate
-
-
-def registered(reply: Any) -> tuple[Any, Any, str]:
-    """Give the one profile, the one job and its note that a reply registers."""
-    (profile,) = (x.profile for x in reply.decisions if isinstance(x, d.RegisterProfile))
-    (job,) = (x for x in reply.decisions if isinstance(x, d.RegisterJob))
-    (note,) = (x.metadata for x in reply.decisions if isinstance(x, d.SetJobMetadata) and x.job_id == job.job_id)
-    return profile, job.job, note
 
 
 # --- what is sent -------------------------------------------------------------------------------------------------

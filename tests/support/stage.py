@@ -157,3 +157,11 @@ def start(job: Job | str, procs: str, **more: Any) -> d.ExecuteJob:
 
 def kinds(reply: Reply) -> list[str]:
     return [type(decision).__name__ for decision in reply.decisions]
+
+
+def registered(reply: Any) -> tuple[Any, Any, str]:
+    """Give the one profile, the one job and its note that a reply registers."""
+    (profile,) = (x.profile for x in reply.decisions if isinstance(x, d.RegisterProfile))
+    (job,) = (x for x in reply.decisions if isinstance(x, d.RegisterJob))
+    (note,) = (x.metadata for x in reply.decisions if isinstance(x, d.SetJobMetadata) and x.job_id == job.job_id)
+    return profile, job.job, note
