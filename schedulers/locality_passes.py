@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.errors import InputError
 from pybatsched_schedulers.node_board import Board
-from pybatsched_schedulers.node_scores import FCFS, Draft, Offer, Waiter
+from pybatsched_schedulers.node_scores import FCFS, Draft, Offer, Waiter, Weights
 
 if TYPE_CHECKING:
     from pybatsched.core.decisions import Reason
@@ -174,16 +174,20 @@ class Planner:
         busy.update(self._place_history(drafts, now))
         if self._options.bigger_nodes == "idle":
             queue.sort(key=lambda one: -one.memory_class)
+        open_drafts = {memory for memory, draft in drafts.items() if not draft.is_full}
         for one in queue:
+            if not open_drafts:
+                break
             if one.node is not None:
                 continue
-            if all(draft.is_full for draft in drafts.values()):
-                break
             found = self._choose(one, drafts, some_idle=len(busy) < len(self._nodes))
             if found is None:
                 continue
             node, offer = found
-            self._put(drafts[node.memory_gb], one, offer)
+            draft = drafts[node.memory_gb]
+            self._put(draft, one, offer)
+            if draft.is_full:
+                open_drafts.discard(node.memory_gb)
             if one.at <= now:
                 busy.add(node.index)
 
@@ -234,25 +238,28 @@ class Planner:
     def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
         """Find a node for a job among those it may use."""
         weights = self._rule.weights(some_idle=some_idle)
-
-        def best(memory: float, *, only_now: bool = False) -> tuple[Node, Offer] | None:
-            draft = drafts[memory]
-            if draft.is_full:
-                return None
-            offer = draft.best(one, weights, only_now=only_now or not draft.n_idle)
-            return None if offer is None else (draft.nodes[offer.nth], offer)
-
-        own = best(one.memory_class)
+        own = self._best(drafts[one.memory_class], one, weights)
         if self._options.bigger_nodes == "never" or len(drafts) == 1:
             return own
         bigger = [memory for memory in self._nodes.classes if memory > one.memory_class]
         if self._areas is not None:
             found = [own] if own is not None else []
-            if bigger and self._areas.admits(one, bigger[0]) and (other := best(bigger[0])) is not None:
-                found.append(other)
+            if bigger and self._areas.admits(one, bigger[0]):
+                other = self._best(drafts[bigger[0]], one, weights)
+                if other is not None:
+                    found.append(other)
             return min(found, key=lambda pair: (pair[1].score, pair[0].index), default=None)
-        if best(one.memory_class, only_now=True) is None:
+        if self._best(drafts[one.memory_class], one, weights, only_now=True) is None:
             for memory in bigger:
-                if (other := best(memory, only_now=True)) is not None:
+                if (other := self._best(drafts[memory], one, weights, only_now=True)) is not None:
                     return other
         return own
+
+    def _best(
+        self, draft: Draft, one: Waiter, weights: Weights, *, only_now: bool = False
+    ) -> tuple[Node, Offer] | None:
+        """Find the best node of one class. Who comes when no core is idle can only start now, or not at all."""
+        if draft.is_full:
+            return None
+        offer = draft.best(one, weights, only_now=only_now or not draft.n_idle)
+        return None if offer is None else (draft.nodes[offer.nth], offer)

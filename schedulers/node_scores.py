@@ -23,7 +23,7 @@ from pybatsched_schedulers.node_board import EVER, Row, nth_time
 
 if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
-    from pybatsched_schedulers.node_board import Board
+    from pybatsched_schedulers.node_board import Board, Unneeded
     from pybatsched_schedulers.nodes import Node
 
 
@@ -90,6 +90,7 @@ class Draft:
         self._cores = board.cores.copy()
         self._stays = board.stays.copy()  # a node's own copy is made when it is changed
         self._planned: dict[str, set[int]] = {}  # nodes to which files will come
+        self._changed: set[int] = set()  # nodes that are no longer as the board has them
         self._times: dict[int, Row] = {}
         self._worn: dict[int, Row] = {}
         self._evict_weight = 0.0
@@ -314,10 +315,9 @@ class Draft:
     def _times_of(self, n: int) -> Row:
         row = self._times.get(n)
         if row is None:
-            row = Row(self._board.times(n))
-            for index in self._changed():
+            row = self._times[n] = self._board.times(n).copy()
+            for index in self._changed:
                 row.put(index, nth_time(self._cores[index], n))
-            self._times[n] = row
         return row
 
     def _worn_of(self, n: int, weight: float) -> Row:
@@ -326,24 +326,22 @@ class Draft:
             self._worn.clear()
         row = self._worn.get(n)
         if row is None:
-            row, times = Row(self._board.worn(n, weight)), self._times_of(n).values
-            for index in self._changed():
-                row.put(index, self._worn_at(index, n, times[index]))
+            row, times = self._board.worn(n, weight).copy(), self._times_of(n).values
+            for index in self._changed:
+                row.put(index, self._worn_at(index, n, times[index], self._board.unneeded(self._stays[index])))
             self._worn[n] = row
         return row
 
-    def _worn_at(self, index: int, n: int, at: float) -> float:
-        return self._board.worn_at(index, n, at, self._stays[index], self._evict_weight)
-
-    def _changed(self) -> list[int]:
-        """Give the nodes on which somebody has been placed. O(nodes)."""
-        board = self._board.cores
-        return [index for index, cores in enumerate(self._cores) if cores is not board[index]]
+    def _worn_at(self, index: int, n: int, at: float, unneeded: Unneeded) -> float:
+        return self._board.worn_at(index, n, at, unneeded, self._evict_weight)
 
     def _renew(self, index: int) -> None:
         """Bring the rows up to date for a node that has changed."""
+        self._changed.add(index)
         cores = self._cores[index]
         for n, row in self._times.items():
             row.put(index, nth_time(cores, n))
-        for n, row in self._worn.items():
-            row.put(index, self._worn_at(index, n, self._times[n].values[index]))
+        if self._worn:
+            unneeded = self._board.unneeded(self._stays[index])
+            for n, row in self._worn.items():
+                row.put(index, self._worn_at(index, n, self._times[n].values[index], unneeded))

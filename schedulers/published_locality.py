@@ -19,6 +19,7 @@ from pybatsched_schedulers.node_scores import EFT, FCFS, Draft, Offer, Waiter, W
 if TYPE_CHECKING:
     from pybatsched.core.decisions import Reason
     from pybatsched_schedulers.locality_options import Rule
+    from pybatsched_schedulers.node_board import Unneeded
     from pybatsched_schedulers.nodes import Nodes
 
 
@@ -29,6 +30,7 @@ class PublishedDraft(Draft):
         """`cores` are available times that an earlier plan has left, if they are to be used instead of real ones."""
         super().__init__(board, now, crowded=False)
         self._cores = [[max(at, now) for at in times] for times in (self._cores if cores is None else cores)]
+        self._changed = set(range(len(board.nodes)))
         self.n_idle = sum(at <= now for times in self._cores for at in times)
 
     @property
@@ -83,8 +85,8 @@ class PublishedDraft(Draft):
     def _note(self, stays: list[Stay], stay: Stay) -> None:
         stays.append(stay)
 
-    def _worn_at(self, index: int, n: int, at: float) -> float:
-        return at if at == math.inf else int(super()._worn_at(index, n, at))
+    def _worn_at(self, index: int, n: int, at: float, unneeded: Unneeded) -> float:
+        return at if at == math.inf else int(super()._worn_at(index, n, at, unneeded))
 
 
 class PublishedProgram:
