@@ -163,7 +163,6 @@ def _generate(args: argparse.Namespace) -> int:
     if args.output == "-":
         sys.stdout.write(text)
     else:
-        _make_folder(Path(args.output).parent)
         write_text(args.output, [text])
     return 0
 
@@ -175,17 +174,9 @@ def _generate_all(args: argparse.Namespace) -> int:
     if args.output == "-":
         raise InputError("generate all: expected a directory as --output")
     folder = Path(args.output)
-    _make_folder(folder)
     for name in names.shipped():
         write_text(folder / f"{name}.xml", [platform_xml(*names.machine_of(name))])
     return 0
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--output: cannot make the directory {folder}: {error.strerror}") from None
 
 
 def _version(text: str) -> str:

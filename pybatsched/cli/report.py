@@ -70,10 +70,6 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
         wholeness.introduce(standings)
         told = [_stories(path, run) for path, run in zip(args.journal, runs, strict=False)]
         text = of_runs(runs, told, args.tau)
-    try:
-        Path(args.output).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--output {args.output}: cannot make the directory: {error.strerror}") from None
     write_text(args.output, [text])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
     wholeness.check(standings, partial=args.partial)

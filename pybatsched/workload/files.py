@@ -53,10 +53,11 @@ def read_bytes(path: str | Path) -> bytes:
 def write_text(path: str | Path, pieces: Iterable[str]) -> None:
     """Write a file piece by piece, compressed if its name ends in .gz; the same text gives the same bytes.
 
-    A file that is there already is replaced only when the new one is complete.
+    A file that is there already is replaced only when the new one is complete; directories are made.
     """
     target = Path(path)
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists() and not target.is_file():
             _write(target, pieces)  # a pipe or a device: nothing to replace
             return

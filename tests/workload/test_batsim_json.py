@@ -291,8 +291,10 @@ def test_a_job_a_line_and_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     workload = Workload([], {}, 1)
-    with pytest.raises(InputError, match="cannot be written: No such file or directory"):
-        batsim_json.write(workload, tmp_path / "no" / "w.json")
+    batsim_json.write(workload, tmp_path / "out" / "deep" / "w.json")  # directories are made
+    assert batsim_json.read(tmp_path / "out" / "deep" / "w.json").n_procs == 1
+    with pytest.raises(InputError, match=r"w\.json/no/w\.json: cannot be written: Not a directory"):
+        batsim_json.write(workload, tmp_path / "out" / "deep" / "w.json" / "no" / "w.json")
     with pytest.raises(InputError, match="cannot be written: it is a directory"):
         batsim_json.write(workload, tmp_path)
 
