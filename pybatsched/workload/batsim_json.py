@@ -16,6 +16,8 @@ from pybatsched.workload.model import Workload
 
 #: A string, which may hold anything, or one of the things looked for outside of strings.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\}|-?(?:NaN|Infinity)|-?[0-9][0-9.eE+-]*', re.DOTALL)
+#: The escape of one half of a pair of surrogates; both halves together are a character, one alone is none.
+_HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 _OWN_MEMBERS: Final = ("nb_res", "jobs", "profiles")
 
@@ -92,7 +94,7 @@ class _Refused(Exception):  # noqa: N818  travels from the JSON scanner to our o
 
 
 class _Parser:
-    """JSON with what Python's own reader lets pass: keys given twice, NaN, Infinity and numbers beyond all bounds.
+    """JSON without what Python's own reader lets pass: keys given twice, NaN, numbers beyond bounds, half characters.
 
     The reader tells its hooks no positions. They are found afterwards, in the rare case that there is an error: the
     hooks count what they are given, and the text is scanned up to that count.
@@ -113,9 +115,10 @@ class _Parser:
         if not self.text.strip():
             raise InputError(f"{self.source}: expected a JSON object, found an empty file")
         try:
-            return json.loads(
+            content = json.loads(
                 self.text, object_pairs_hook=self._pairs, parse_constant=self._constant, parse_float=self._number
             )
+            self._check_texts()
         except json.JSONDecodeError as error:
             raise InputError(f"{self.source}: line {error.lineno}:{error.colno}: broken JSON: {error.msg}") from None
         except RecursionError:
@@ -126,6 +129,17 @@ class _Parser:
             raise InputError(
                 f"{self.source}: expected numbers a computer can hold, found one of thousands of digits"
             ) from None
+        return content
+
+    def _check_texts(self) -> None:
+        """Refuse halves of characters, which no file and no message can hold, and Batsim does not read."""
+        if _HALF_PAIR.search(self.text) is None:
+            return
+        for token in _TOKEN.finditer(self.text):
+            if _HALF_PAIR.search(token[0]) is not None and not _is_text(text := json.loads(token[0])):
+                raise _Refused(
+                    f"{self._line(token.start())}: expected whole characters, found half a pair in {shown(text)}"
+                )
 
     def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         self.n_objects += 1
@@ -166,3 +180,11 @@ class _Parser:
     def _line(self, position: int) -> str:
         line = self.text.count("\n", 0, position) + 1
         return f"line {line}:{position - self.text.rfind(chr(10), 0, position)}"
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -227,8 +227,13 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
         ('{"nb_res": 1e999}', "line 1:12: expected a number that a computer can hold, found 1e999"),
         ('{"nb_res": ' + "9" * 5000 + "}", "found one of thousands of digits"),
         ("[" * 200_000, "too many levels of brackets"),
+        (
+            '{"a": "\\ud83d\\ude00",\n"b": "x\\uD83d"}',
+            'line 2:6: expected whole characters, found half a pair in "x\\ud83d"',
+        ),
+        ('{"\\ude00\\ud83d": 1}', "line 1:2: expected whole characters, found half a pair in"),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_broken_text_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     assert told in refusal(tmp_path, text)
