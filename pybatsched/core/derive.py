@@ -171,13 +171,31 @@ class How(NamedTuple):
     by: str = ""
 
 
+def id_in_note(job_id: str) -> str:
+    """Write a job's id so that it can stand in a note, whose parts are between semicolons.
+
+    >>> id_in_note("w0!12"), id_in_note("w0!a;b 50%")
+    ('w0!12', 'w0!a%3Bb 50%25')
+    """
+    return job_id.replace("%", "%25").replace(";", "%3B")
+
+
+def id_from_note(text: str) -> str:
+    """Read a job's id from a note.
+
+    >>> id_from_note(id_in_note("w0!a;b%3B"))
+    'w0!a;b%3B'
+    """
+    return text.replace("%3B", ";").replace("%25", "%")
+
+
 def lineage(job: Job, segment: int, how: How) -> str:
     """Write the note by which ``_jobs.csv`` can be put together again (`pybatsched.metrics.outcomes` reads it)."""
-    note = f"parent={job.id};segment={segment};kind={how.kind}"
+    note = f"parent={id_in_note(job.id)};segment={segment};kind={how.kind}"
     if how.is_rest:
         note += ";work=rest"
     if how.by:
-        note += f";by={how.by}"
+        note += f";by={id_in_note(how.by)}"
     return f"{note};extra_s={how.extra_s:.12g}" if how.extra_s else note
 
 

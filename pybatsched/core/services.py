@@ -100,7 +100,9 @@ class Services:
         if pending.killed_at is None:
             if pending.spare_id is not None:
                 reason = ("{} had ended by itself", job.id)
-                self._desk.send(d.SetJobMetadata(pending.spare_id, f"unused_spare_of={job.id}", reason=reason))
+                self._desk.send(
+                    d.SetJobMetadata(pending.spare_id, f"unused_spare_of={derive.id_in_note(job.id)}", reason=reason)
+                )
                 self._desk.send(d.RejectJob(pending.spare_id, reason=reason))
                 del self._origins[pending.spare_id]
             return None
@@ -231,7 +233,7 @@ class Services:
         grows_s = 0.0 if decision.within_walltime else extra_s
         terms = own._replace(profile=profile, walltime=_more(walltime, grows_s), estimate=_more(estimate, grows_s))
         self._notes.hand_on(job.wire_id, wire_id)
-        note = self._notes.add_fact(job.wire_id, f"replaced_by={wire_id};kind=replace")
+        note = self._notes.add_fact(job.wire_id, f"replaced_by={derive.id_in_note(wire_id)};kind=replace")
         self._desk.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
         self._desk.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
         how = self._origin_of_replaced(job, extra_s, is_same_work=duration_s is None)

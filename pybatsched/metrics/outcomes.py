@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from pybatsched.core.derive import id_from_note
 from pybatsched.core.events import COMPLETED_KILLED, NOTHING, REJECTED
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import deadline_of
@@ -207,7 +208,8 @@ def lineage_of(metadata: str) -> Lineage | None:
         segment, extra_s = int(said.get("segment", "1")), float(said.get("extra_s", "0"))
     except ValueError:
         segment, extra_s = 1, 0.0
-    return Lineage(said["parent"], segment, said.get("work") == "rest", extra_s, said.get("by", ""))
+    parent, by = id_from_note(said["parent"]), id_from_note(said.get("by", ""))
+    return Lineage(parent, segment, said.get("work") == "rest", extra_s, by)
 
 
 def facts_of(metadata: str) -> Mapping[str, float]:

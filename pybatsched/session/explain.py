@@ -12,6 +12,7 @@ from typing import Any
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
+from pybatsched.core.derive import id_from_note, id_in_note
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from pybatsched.core.terms import Shape
@@ -106,7 +107,7 @@ class Story:
 
     def _is_next(self, wire_id: str, metadata: str) -> bool:
         """Tell whether a note makes an id the job's next segment; later ones only say more of it."""
-        return f"parent={self.job_id};" in metadata and wire_id not in self.wire_ids
+        return f"parent={id_in_note(self.job_id)};" in metadata and wire_id not in self.wire_ids
 
     def _decision(self, decision: d.Decision) -> str | None:
         match decision:
@@ -185,7 +186,7 @@ def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
             why = exchange.reasons[index] if index < len(exchange.reasons) else ""
             for wire_id, what in _told(decision):
                 if what.startswith("parent="):
-                    own_ids[wire_id] = what.partition(";")[0].removeprefix("parent=")
+                    own_ids[wire_id] = id_from_note(what.partition(";")[0].removeprefix("parent="))
                     continue
                 lines = found.setdefault(own_ids.get(wire_id, wire_id), [])
                 lines.append((decision.timestamp or message.now, f"{what}: {why}" if why else what))

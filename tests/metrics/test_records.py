@@ -256,6 +256,8 @@ def test_jobs_are_chosen_by_their_fields() -> None:
 
 # --- files ---
 
+DELAY = {"type": "delay", "delay": 60}
+
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> str:
@@ -274,6 +276,22 @@ def test_a_run_is_read_back_with_its_lineage(prefix: str) -> None:
     waits = measured(found.records, "wait_s")
     assert waits is not None
     assert waits.mean == pytest.approx(summary["figures"]["mean_wait_s"])
+
+
+def test_semicolons_in_ids_do_not_break_a_lineage(tmp_path: Path) -> None:
+    job = {"subtime": 0, "res": 2, "profile": "p", "walltime": 90, "moldable": {"fraction": 1, "limit": 8}}
+    ids = ["a;b=7", "50%3B", "c;parent=d", "d"]
+    content = {"nb_res": 8, "jobs": [{"id": each, **job} for each in ids], "profiles": {"p": DELAY}}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ("--procs", "8", "-w", "w.json", "--policy", "reallocation", "-e", "run", "--journal", "run.pbj")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    records = read_run(str(tmp_path / "run")).records
+    assert {record.id: (record.state, record.runtime_s) for record in records} == {
+        f"w0!{each}": ("COMPLETED_SUCCESSFULLY", 15.0) for each in ids
+    }
+    assert {tuple(record.facts) for record in records} == {("moves", "resubmitted")}
+    told = run_cli("explain", "run.pbj", "w0!a;b=7", cwd=tmp_path)
+    assert "ended: COMPLETED_SUCCESSFULLY" in told.stdout
 
 
 def test_fields_come_from_the_workload(prefix: str, tmp_path: Path) -> None:
