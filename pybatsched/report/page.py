@@ -39,7 +39,7 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
   font-size: 0.85em; white-space: pre-wrap; max-width: 320px; pointer-events: none; z-index: 5; }
 .gantt-legend { display: flex; flex-wrap: wrap; gap: 0.3em 1.6em; margin-left: 64px; font-size: 0.85em; }
 .gantt-legend canvas { vertical-align: -3px; margin-right: 0.5em; }
-.row { display: flex; flex-wrap: wrap; }
+.row { display: flex; flex-wrap: wrap; } .row > .wide { width: min-content; min-width: min(500px, 100%); }
 .broken { border: 2px solid #b00020; border-radius: 4px; background: #fdecee; color: #7a0016; padding: 0.6em 1em;
   font-weight: bold; } .broken small { display: block; font-weight: normal; }
 """

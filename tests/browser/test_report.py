@@ -365,6 +365,21 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
     assert drawn[9][2:4] == [["fcfs"], 1]
 
 
+def test_a_heading_stays_above_its_own_chart(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    """The one beside it would be read as its end."""
+    figures = {"n_jobs": 1, **dict.fromkeys(table.SHOWN, 2.0)}
+    rows = [campaigns.Row("w", "no reallocation at all of any job", figures), campaigns.Row("w", "mct", figures)]
+    campaigns.keep(tmp_path / "long", rows, ["w"])
+    assert run_cli("report", str(tmp_path / "long"), "--output", str(tmp_path / "c.html")).returncode == 0
+    load(browser, tmp_path / "c.html")
+    frames = browser.execute_script(
+        "return [...document.querySelectorAll('.row > .wide')].map((frame) => [frame.clientWidth, "
+        "Math.max(...[...frame.children].slice(1).map((own) => own.firstElementChild.offsetWidth))])"
+    )
+    assert len(frames) == 8
+    assert all(width <= of_chart for width, of_chart in frames), frames
+
+
 def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
     browser: webdriver.Chrome, tmp_path: Path
 ) -> None:
