@@ -49,7 +49,11 @@ class LocalityOptions(Options):
         False, description="let jobs start on cores that are reserved for later, if their walltime ends by then"
     )
     interval_s: float = Field(
-        30.0, ge=0, allow_inf_nan=False, description="seconds between two passes at least; 0: a pass every message"
+        30.0,
+        ge=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="seconds between two passes at least; 0: a pass every message",
     )
     persistence: bool = Field(False, description="nodes keep files that nobody uses while their memory holds them")
     bandwidth: float | None = Field(

@@ -168,6 +168,8 @@ class Nodes(Sequence[Node]):
         memories: dict[str, float] = {}
         for name, procs in groups.items():
             memory = _number_of(cluster, name, procs, "memory_gb")
+            if memory == 0:
+                raise InputError(f"node {name}, property memory_gb: expected more than 0 GB")
             memories[name] = math.inf if memory is None else memory
         partitions = {}
         for memory in sorted(set(memories.values())):

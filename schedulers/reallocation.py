@@ -50,7 +50,7 @@ class ReallocationOptions(Options):
         description="who is next: mct, the first submitted; minmin, the one with the earliest expected end among the "
         "oldest (see window)",
     )
-    period: float = Field(3600.0, ge=1, allow_inf_nan=False, description="seconds between two events")
+    period: float = Field(3600.0, ge=1, le=1e9, allow_inf_nan=False, description="seconds between two events")
     threshold: float = Field(
         60.0, ge=0, allow_inf_nan=False, description="seconds that a job must gain at least to move (regular)"
     )

@@ -52,6 +52,7 @@ def outcome(workload: Workload, **options: Any) -> tuple[str, str]:
             "host node3 has no property node; locality must know which cores share a node",
         ),
         ([{"node": "n", "fs_bw_gbps": "0"}] * 6, "node n, property fs_bw_gbps: expected more than 0 GB/s"),
+        ([{"node": "n", "memory_gb": "0"}] * 6, "node n, property memory_gb: expected more than 0 GB"),
         ([{"node": "n", "fs_bw_gbps": "x"}] * 6, "host node0, property fs_bw_gbps: expected a number from 0, got 'x'"),
         ([{"node": "n", "memory_gb": "-1"}] * 6, "host node0, property memory_gb: expected a number from 0, got '-1'"),
     ],
@@ -138,6 +139,10 @@ def test_bad_jobs(fields: dict[str, Any], said: str, faithful: bool) -> None:
         ({"score": "leb"}, "option score (from -o): Input should be 'fcfs', 'eft', 'lea', 'leo' or 'lem', got 'leb'"),
         ({"x1": -1}, "option x1 (from -o): Input should be greater than or equal to 0, got -1"),
         ({"interval_s": -1}, "option interval_s (from -o): Input should be greater than or equal to 0, got -1"),
+        (
+            {"interval_s": 1e300},
+            "option interval_s (from -o): Input should be less than or equal to 1000000000, got 1e+300",
+        ),
         ({"bandwidth": 0}, "option bandwidth (from -o): Input should be greater than 0, got 0"),
         ({"assume_walltime": 0}, "option assume_walltime (from -o): Input should be greater than 0, got 0"),
     ],

@@ -150,6 +150,16 @@ def test_local_schedulers_that_cannot_be_one(options: dict[str, Any], text: str)
     assert str(error.value) == text
 
 
+@pytest.mark.parametrize(
+    ("period", "expected"), [(0.5, "greater than or equal to 1"), (1e300, "less than or equal to 1000000000")]
+)
+def test_periods_that_are_none(period: float, expected: str) -> None:
+    with pytest.raises(InputError) as error:
+        TWO.run(Workload(), period=period)
+    assert str(error.value).startswith("policy reallocation: option period (from ")
+    assert f"Input should be {expected}, got {period}" in str(error.value)
+
+
 # --- fields of jobs -----------------------------------------------------------------------------------------------
 
 
