@@ -8,7 +8,7 @@ FOREIGN := build/foreign
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit batsim wheel platforms bench clean
+.PHONY: demo test lint types unit batsim wheel platforms bench instructions clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -50,6 +50,10 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/exchanges.py
 	$(BIN)/python benchmarks/simulations.py
 	$(BIN)/python benchmarks/decisions.py
+
+# Instructions per job and per exchange under valgrind, beside those kept in benchmarks/instructions.json.
+instructions: $(VENV)/ready
+	$(BIN)/python benchmarks/instructions.py
 
 # One environment in two stages: what the demo needs, and all that checks and tests need. The second contains the first.
 # Each is installed anew whenever the project's own description or the pins have changed.

@@ -1,0 +1,230 @@
+"""Machine instructions per job and per exchange, under valgrind: a measure that a busy machine cannot change.
+
+    python benchmarks/instructions.py [--write] [SECTION ...]
+
+Each section is run with few and with many jobs, and the difference is divided by the jobs (or exchanges) between them,
+so that start-up counts nowhere. The figures are compared with those kept in instructions.json for this very build of
+Python: a section that needs over 3 % more is a failure, and exit code 1 tells it. ``--write`` keeps what was counted,
+to be committed with the change that made it so. A Python that the file does not know is counted, and nothing compared.
+
+One process imports everything and prepares the inputs; each count is a fork of it, which inherits the instructions so
+far: these cancel out, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.engine import Engine
+from pybatsched.platform.model import uniform
+from pybatsched.policies import registry
+from pybatsched.protocol import Message, v4
+from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.run import run_policy, with_needs
+from pybatsched.simulator.simulation import Simulation
+from pybatsched.workload import Workload, batsim_json, load
+from pybatsched.workload.deadlines import every, with_deadlines
+from pybatsched.workload.generate import Recipe, generate
+
+FEW, MANY = 200, 700
+#: By how much a section may grow: repeated counts differ by less than a third of it.
+TOLERANCE: Final = 0.03
+KEPT: Final = Path(__file__).with_suffix(".json")
+
+Task = Callable[[], None]
+Section = tuple[Task, Task, int]  # with few and with many jobs, and how many units lie between them
+
+
+def this_python() -> str:
+    """Name the interpreter as far as it decides on counts."""
+    options = sysconfig.get_config_var("CONFIG_ARGS") or ""
+    optimised = "optimised" if "--enable-optimizations" in options else "not optimised"
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{version}, {platform.machine()}, {platform.python_compiler()}, {optimised}"
+
+
+# --- what is counted --------------------------------------------------------------------------------------------
+
+
+def sections(scratch: Path) -> dict[str, Section]:
+    """Prepare everything that is counted."""
+    drawn = {n: generate(Recipe("lublin", 256, seed=1, n_jobs=n, load=0.9)) for n in (FEW, MANY)}
+    urged = {
+        n: with_deadlines(jobs, every(len(jobs.jobs), 3, 2), least_s=86_400.0, factor=2.0) for n, jobs in drawn.items()
+    }
+    found: dict[str, Section] = {}
+    for policy, jobs, n_procs in (
+        ("easy", drawn, 256),
+        ("conservative", drawn, 256),
+        ("redirection", drawn, 302),
+        ("dbf", urged, 256),
+    ):
+        few, many = (_simulation(jobs[n], n_procs, policy, scratch / f"{policy}-{n}") for n in (FEW, MANY))
+        found[policy] = (few, many, MANY - FEW)
+    few_messages, many_messages = (_conversation(drawn[n], 256) for n in (FEW, MANY))
+    found["codec"] = (_codec(few_messages), _codec(many_messages), len(many_messages) - len(few_messages))
+    files = {n: scratch / f"{n}.json" for n in (FEW, MANY)}
+    for n, file in files.items():
+        batsim_json.write(drawn[n], file)
+    found["loading"] = (lambda: _ignore(load(files[FEW])), lambda: _ignore(load(files[MANY])), MANY - FEW)
+    return found
+
+
+def _ignore(_value: object) -> None:
+    """Take a value that nobody needs."""
+
+
+def _simulation(workload: Workload, n_procs: int, policy: str, prefix: Path) -> Task:
+    """Simulate a workload, output files included."""
+    plan = registry.PolicyPlan(registry.find(policy))
+    scenario = Scenario(uniform(n_procs), {"w0": workload}, with_needs(Options(), plan))
+    return lambda: _ignore(run_policy(scenario, plan, Outputs(str(prefix))))
+
+
+Exchange = tuple[bytes, Message[d.Decision]]
+
+
+def _conversation(workload: Workload, n_procs: int) -> list[Exchange]:
+    """Give all that Batsim and EASY say to each other: the requests as bytes, the replies as they are encoded."""
+    engine = Engine(registry.PolicyPlan(registry.find("easy")).make, "easy")
+    said: list[Exchange] = []
+
+    def step(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        request = v4.encode_events(Message(now, tuple(events)))
+        at, decisions = engine.step(now, events)
+        said.append((request, Message(at, tuple(decisions))))
+        return at, decisions
+
+    scenario = Scenario(uniform(n_procs), {"w0": workload}, Options())
+    with tempfile.TemporaryDirectory() as scratch:
+        Simulation(scenario, step, Outputs(f"{scratch}/run")).run()
+    return said
+
+
+def _codec(said: list[Exchange]) -> Task:
+    """Read requests and write replies."""
+
+    def task() -> None:
+        for request, reply in said:
+            v4.decode_events(request)
+            v4.encode_decisions(reply)
+
+    return task
+
+
+# --- counting ---------------------------------------------------------------------------------------------------
+
+
+def count_here(wanted: Sequence[str], scratch: Path) -> None:
+    """Run all sections, each size in a fork, and print which process was which. For the process under valgrind."""
+    prepared = sections(scratch)
+    gc.collect()
+    gc.freeze()  # else a collection more or less, over all that was prepared, is a per cent of a small section
+    for name in wanted or prepared:
+        few, many, n_units = prepared[name]
+        pids = [_forked(task) for task in (few, many)]
+        print(json.dumps([name, *pids, n_units]), flush=True)
+
+
+def _forked(task: Task) -> int:
+    pid = os.fork()
+    if not pid:
+        try:
+            task()
+        except BaseException:  # noqa: BLE001  whatever it is: the parent tells it
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise SystemExit("a section did not come to its end")
+    return pid
+
+
+def counted(wanted: Sequence[str]) -> dict[str, int]:
+    """Count the instructions per unit of each section."""
+    with tempfile.TemporaryDirectory() as scratch:
+        command = ["valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={scratch}/%p"]
+        command += ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64"]  # of no effect, but it warns without
+        command += [sys.executable, __file__, "--count-here", scratch, *wanted]
+        # The order of sets of strings must not differ from run to run.
+        environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+        found = {}
+        for name, few, many, n_units in map(json.loads, said.splitlines()):
+            found[name] = (_total(f"{scratch}/{many}") - _total(f"{scratch}/{few}")) // n_units
+        return found
+
+
+def _total(file: str) -> int:
+    """Read the instructions of a process from what cachegrind has written about it."""
+    last = Path(file).read_text().splitlines()[-1]
+    word, _, number = last.partition(" ")
+    if word != "summary:":
+        raise SystemExit(f"{file}: expected a summary at its end, as cachegrind writes it, got {last[:60]!r}")
+    return int(number)
+
+
+# --- comparing --------------------------------------------------------------------------------------------------
+
+
+def compared(now: Mapping[str, int], kept: Mapping[str, int]) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Give the table, and the sections that need more than they may."""
+    rows: list[tuple[str, ...]] = []
+    worse = []
+    for name, n in now.items():
+        before = kept.get(name)
+        change = "new" if before is None else f"{100 * (n / before - 1):+.1f} %"
+        if before is not None and n > before * (1 + TOLERANCE):
+            worse.append(name)
+            change += "  TOO MANY"
+        rows.append((name, f"{n:,}", "" if before is None else f"{before:,}", change))
+    return rows, worse
+
+
+def main() -> None:
+    """Count, compare and tell."""
+    parser = argparse.ArgumentParser(description="Instructions per job and per exchange, under valgrind.")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="which ones (all)")
+    parser.add_argument("--write", action="store_true", help=f"keep the figures in {KEPT.name}")
+    parser.add_argument("--count-here", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.count_here is not None:
+        count_here(args.sections, args.count_here)
+        return
+    if shutil.which("valgrind") is None:
+        raise SystemExit("valgrind is not installed (Debian: apt-get install valgrind); nothing was counted")
+    everywhere: dict[str, dict[str, int]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    python = this_python()
+    now, kept = counted(args.sections), everywhere.get(python, {})
+    rows, worse = compared(now, kept)
+    print(python)
+    for name, n, before, change in [("section", "instructions", "kept", ""), *rows]:
+        print(f"  {name:<14}{n:>14}{before:>14}  {change}".rstrip())
+    if args.write:
+        everywhere[python] = kept | now
+        KEPT.write_text(json.dumps(dict(sorted(everywhere.items())), indent=2) + "\n")
+        return
+    if not kept:
+        print(f"{KEPT.name} has no figures of this Python: nothing was compared")
+    if worse:
+        raise SystemExit(f"over {100 * TOLERANCE:.0f} % more instructions than kept: {', '.join(worse)}")
+
+
+if __name__ == "__main__":
+    main()
