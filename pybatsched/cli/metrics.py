@@ -102,8 +102,7 @@ def _left_out(run: Run) -> dict[str, Mapping[str, Any]]:
 def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:
     """Give rows of numbers by name: of jobs that count, and of the whole machine."""
     jobs = run.evaluated
-    if base is not None or args.by:
-        check_measure(args.measure, jobs)
+    check_measure(args.measure, jobs)
     if base is not None:
         return {name: paired(base.evaluated, jobs, name, args.tau).as_dict() for name in ("flow_s", args.measure)}
     if args.by:
