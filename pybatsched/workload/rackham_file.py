@@ -153,7 +153,7 @@ def _words(text: str) -> dict[str, str]:
             raise _BadLineError("expected no fields but those of the format", shown(field_name[:40]))
         if field_name in found:
             raise _BadLineError(f"field {field_name}: expected once", "it twice")
-        if not value:
+        if not value or (value.endswith(":") and value[:-1] in FIELDS):  # or the name of the next field
             raise _BadLineError(f"field {field_name}: expected a value", "nothing")
         found[field_name] = value
     for field_name in FIELDS:

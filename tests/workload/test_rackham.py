@@ -126,6 +126,8 @@ HUGE = "9" * 5000
         ('{"id": 1}', 'expected no fields but those of the format, found "\\"id\\""'),
         ("{ }", "field id: expected on every line, found nothing"),
         ("{ id: }", "field id: expected a value, found nothing"),
+        (rackham_line(subtime=""), "field subtime: expected a value, found nothing"),
+        (rackham_line(user=""), "field user: expected a value, found nothing"),
         ("{ id: 1 2 3 }", 'expected the name of a field with a colon, found "2"'),
         ("{ id: 0 memory: 128 bandwidth: 0.1 core: 20 }", 'expected no fields but those of the format, found "memory"'),
         (rackham_line().replace("cores: 2 ", ""), "field cores: expected on every line, found nothing"),
