@@ -208,7 +208,8 @@ class Locality(Policy):
             yield SetJobMetadata(job.id, _facts(one, node, found), reason="what became of its input file")
         node.start(job, one.n_cores, now, until, one.file)
         extra_s = found.load_s + found.wait_s
-        reason: Reason = ("node {} has the best score; {:g} s until its file is there", node.name, extra_s)
+        why = "is where it ran when the simulation began" if one.goes_on else "has the best score"
+        reason: Reason = ("node {} {}; {:g} s until its file is there", node.name, why, extra_s)
         on = node.free_cores().first(one.n_cores)
         yield Replace(job.id, on, extra_s=extra_s, within_walltime=True, reason=reason)
 

@@ -93,6 +93,10 @@ class LocalityOptions(Options):
         for name, area in (self.areas or {}).items():
             if not _is_memory(name) or not (math.isfinite(area) and area >= 0):
                 raise ValueError(f"areas: expected areas from 0 by classes of memory in GB, got {name!r:.40}: {area!r}")
+        by_memory: dict[float, str] = {}
+        for name in self.areas or ():
+            if (other := by_memory.setdefault(float(name), name)) != name:
+                raise ValueError(f"areas: expected one for each memory, got {other!r:.40} and {name!r:.40}")
         return self
 
     def rule(self) -> Rule:

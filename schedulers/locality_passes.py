@@ -205,6 +205,7 @@ class Planner:
             if offer is None:
                 continue
             self._put(draft, one, offer)
+            one.goes_on = True
             if offer.at <= now:
                 yield node.index
         self._history.clear()

@@ -55,10 +55,11 @@ class Waiter:
     history: tuple[int, float] | None = None  # the node on which it ran when the simulation begins, and since when
     node: Node | None = None
     at: float = math.inf
+    goes_on: bool = False  # it has that place because it ran there, whatever the scores
 
     def forget_place(self) -> None:
         """Wait without a place."""
-        self.node, self.at = None, math.inf
+        self.node, self.at, self.goes_on = None, math.inf, False
 
 
 class Offer(NamedTuple):

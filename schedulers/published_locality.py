@@ -204,6 +204,7 @@ class PublishedProgram:
             offer = draft.offer(one.history[0] % len(self._nodes), one, self._rule.weights(some_idle=True))
             if offer is not None:
                 draft.place(one, offer)
+                one.goes_on = True
             self._waiting[one.job.id] = one
         self._cores = draft.cores
         self._look_ahead()

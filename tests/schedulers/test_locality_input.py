@@ -133,6 +133,10 @@ def test_bad_jobs(fields: dict[str, Any], said: str, faithful: bool) -> None:
             "areas: expected areas from 0 by classes of memory in GB, got '-16': 1.0",
         ),
         (
+            {"bigger_nodes": "area", "areas": {"16": 1, "32": 2, "16.0": 3}},
+            "areas: expected one for each memory, got '16' and '16.0'",
+        ),
+        (
             {"bigger_nodes": "area", "areas": 5},
             "option areas (from -o): Input should be a valid dictionary, got 5",
         ),

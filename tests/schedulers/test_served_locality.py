@@ -92,6 +92,19 @@ def test_a_run_is_explained_and_replayed(tmp_path: Path) -> None:
     assert row["metadata"].endswith("extra_s=8;load_s=8;load_wait_s=0;reused=0;input=file f on node n0")
 
 
+@pytest.mark.parametrize("faithful", ["false", "true"])
+def test_history_is_told_from_scores(faithful: str, tmp_path: Path) -> None:
+    """b waits for the node on which it ran; with c comes a pass that takes it for any other, unless it is faithful."""
+    jobs = Workload().job("a", n=4, s=40, walltime=50, history_node=0, history_start=-9)
+    jobs.job("b", n=4, s=5, walltime=20, history_node=0).job("c", n=4, s=5, at=30, walltime=20)
+    args = [*written(jobs, MACHINE.hosts, tmp_path), "--policy", "locality", "-o", f"faithful={faithful}"]
+    done = run_cli("simulate", *args, "-e", str(tmp_path / "run"), "--journal", str(tmp_path / "run.pbj"))
+    assert (done.returncode, done.stderr) == (0, "")
+    goes_on = "node n0 is where it ran when the simulation began; 0 s until its file is there"
+    assert goes_on in explained(tmp_path, "a")
+    assert (goes_on if faithful == "true" else "node n1 has the best score") in explained(tmp_path, "b")
+
+
 def explained(folder: Path, name: str) -> str:
     return run_cli("explain", str(folder / "run.pbj"), f"w0!{name}").stdout
 
