@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pydantic import Field
 
 from pybatsched.core.decisions import CallMeLater, Decision, Reason
-from pybatsched.core.instants import TICK, instant
+from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
 from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler, QueueOptions
@@ -320,7 +320,9 @@ class ConservativeScheduler(LocalScheduler):
         lead to the next one. The end of that job is news enough. But a newcomer may be placed behind somebody it ranks
         before, and go first when the plan is next repaired: so after an arrival any place is good enough for one call.
         """
-        soon = now + 1.5 * TICK
+        soon, running = now + 1.5 * TICK, self.partition.running
+        if not self._is_provisional and not (running and running[0][0] <= soon):
+            soon = now + HALF_TICK  # nobody is expected to end with the next tick, and so to be the news
         places = self._firm(soon) if self._is_provisional and not self._has_welcomed else self._upcoming(soon)
         self._has_welcomed = False
         place, job = next(places, (math.inf, None))
