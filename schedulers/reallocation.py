@@ -19,8 +19,10 @@ from pybatsched.core.decisions import (
     ExecuteJob,
     Reason,
     RejectJob,
+    Replace,
     Reshape,
     SetJobMetadata,
+    StartAt,
     fact_text,
 )
 from pybatsched.core.instants import HALF_TICK
@@ -34,6 +36,7 @@ from pybatsched_schedulers.sizing import MinMin, Place, Sizing, best_place
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.events import Notify
+    from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
 
 
@@ -79,7 +82,8 @@ class Reallocation(QueuePolicy):
         self._by_name = {site.name: site for site in self.sites}
         self._newcomers: list[GridJob | tuple[Job, Site]] = []
         self._waiting: dict[str, GridJob] = {}  # grid jobs in queues
-        self._external: dict[str, Site] = {}  # external jobs in queues
+        self._held: dict[str, GridJob] = {}  # grid jobs that local schedulers keep processors for, until they end
+        self._external: dict[str, Site] = {}  # external jobs that are not over
         # On one cluster nobody can move: a call would only make the local scheduler think when nothing has happened.
         algorithm = self.options.algorithm
         self._has_events = algorithm == "all_cancellation" or (algorithm == "regular" and len(self.sites) > 1)
@@ -147,6 +151,18 @@ class Reallocation(QueuePolicy):
         self._newcomers[:0] = homeless  # they are older than those who come now
         super().on_notify(event, now)
 
+    def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
+        """Let a job wait again that had processors kept for it and lost them."""
+        super().on_job_released(job, procs, now)
+        if (one := self._held.pop(job.id, None)) is not None:
+            self._waiting[job.id] = one
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Tell the scheduler on whose cluster it ran, and forget it."""
+        super().on_job_ended(job, now)
+        self._held.pop(job.id, None)
+        self._external.pop(job.id, None)
+
     # --- decisions --------------------------------------------------------------------------------------------
 
     def decide(self, now: float) -> Iterator[Decision]:
@@ -165,16 +181,19 @@ class Reallocation(QueuePolicy):
                 self._figures["n_events"] += 1
                 yield from self._reallocate(now)
         for decision in super().decide(now):
-            if isinstance(decision, ExecuteJob):
-                yield SetJobMetadata(decision.job_id, self._left(decision.job_id), reason="where it goes")
+            if isinstance(decision, ExecuteJob | StartAt | Replace):  # whatever takes a job out of its queue
+                facts = self._leave(decision.job_id, is_held=isinstance(decision, StartAt))
+                yield SetJobMetadata(decision.job_id, facts, reason="where it goes")
             yield decision
         yield from self._ask_for_event(now)
 
-    def _left(self, job_id: str) -> str:
-        """Forget a job that starts. Gives what became of it until then."""
+    def _leave(self, job_id: str, *, is_held: bool) -> str:
+        """Let a job go that leaves its queue to start now or later. Gives what became of it until then."""
         one = self._waiting.pop(job_id, None)
         if one is None:
-            return f"cluster={fact_text(self._external.pop(job_id).name)}"
+            return f"cluster={fact_text(self._external[job_id].name)}"
+        if is_held:
+            self._held[job_id] = one
         assert one.site is not None
         return f"moves={one.n_moves};resubmitted={one.n_resubmitted};cluster={fact_text(one.site.name)}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support import holding
 from support.gridded import Fate, Grid, fates, rejections
 from support.located import DYNAMIC, facts
 
@@ -65,3 +66,30 @@ def test_who_lost_his_cluster_is_still_older_than_those_who_came_after_him() -> 
     found = fates(run(jobs, grid, heuristic="minmin", window=1, period=50), grid)
     assert found["4"] == Fate(50.0, 60.0, "c3", 4, 2, 2)
     assert found["5"] == Fate(100.0, 2100.0, "c3", 3, 1, 1)
+
+
+# --- local schedulers that keep processors for jobs ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["none", "regular", "all_cancellation"])
+def test_a_held_job_waits_no_more(algorithm: str) -> None:
+    """1 and 2 rest until 50, and no event moves them; 3 waits for 1, then rests as well."""
+    jobs = Workload().job("1", n=4, s=100, walltime=100).job("2", n=4, s=200, walltime=200, external=True, cluster="c2")
+    jobs.job("3", n=4, s=10, walltime=10)
+    found = TWO.run(jobs, algorithm=algorithm, local=holding.NAME, period=20)
+    assert fates(found, TWO) == {
+        "1": Fate(50.0, 150.0, "c1", 4),
+        "2": Fate(50.0, 250.0, "c2", 4),
+        "3": Fate(200.0, 210.0, "c1", 4, 0, 7 if algorithm == "all_cancellation" else 0),
+    }
+
+
+def test_a_held_job_that_loses_its_machines_waits_again_and_may_move() -> None:
+    """At 20 job 1 loses c1 for now; at 40, the next event, it goes to c2, where it rests until 90."""
+    jobs = Workload().job("1", n=4, s=100, walltime=100).job("2", n=1, s=5, walltime=5, external=True, cluster="c1")
+    away = [(20.0, e.MACHINES_UNAVAILABLE, "0"), (500.0, e.MACHINES_AVAILABLE, "0")]
+    options = {"local": holding.NAME, "period": 40}
+    found = run_policy(
+        "reallocation", jobs, TWO.n_procs, hosts=TWO.hosts, config=DYNAMIC, machine_events=away, **options
+    )
+    assert fates(found, TWO)["1"] == Fate(90.0, 190.0, "c2", 4, 1, 1)

@@ -1,0 +1,28 @@
+"""A policy in a file of its own whose local scheduler keeps processors for jobs before it starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pybatsched.core.decisions import Decision, ExecuteJob, StartAt
+from pybatsched_schedulers.fcfs import Fcfs, FcfsScheduler
+
+#: How long processors rest before each job.
+REST_S: Final = 50
+NAME: Final = f"{__file__}:Holding"
+
+
+class HoldingScheduler(FcfsScheduler):
+    """First come, first served, after a rest."""
+
+    def _plan(self, now: float) -> Iterator[Decision]:
+        for decision in super()._plan(now):
+            assert isinstance(decision, ExecuteJob)
+            yield StartAt(decision.job_id, decision.procs, now + REST_S, reason=decision.reason)
+
+
+class Holding(Fcfs):
+    """First come, first served, after a rest."""
+
+    scheduler = HoldingScheduler
