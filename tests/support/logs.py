@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pybatsched.workload.report import Report
 from pybatsched.workload.swf import SwfTrace, read_swf
 from support.places import TRACES
 
@@ -83,3 +84,18 @@ def rackham_file(path: Path, *lines: str, name: str = "rackham.txt") -> Path:
     file = path / name
     file.write_text("".join(f"{text}\n" for text in lines))
     return file
+
+
+#: One job of each class: time 0 is 1000.
+ONE_OF_EACH = (
+    rackham_line(7, 5, 500, 9000, 20, user="eve", data=3, size="128.000000", kind=-1, started=1500, node=12),
+    rackham_line(8, 900, 300, 400, 4, data=4, size="25.600000", kind=-2, started=950, node=338),
+    rackham_line(9, 1000, 60, 600, 1, data=5, size="6.400000", kind=0, started=1001, node=9),
+    rackham_line(10, 1000, 60.5, 600, 1, user="bob", data=6, size="6.400000", kind=1, started=1001, node=9),
+    rackham_line(11, 1200, 700, 600, 3, data=7, size="19.200000", kind=2, started=1300, node=9),
+)
+
+
+def counts(report: Report) -> dict[str, tuple[int, list[int | str]]]:
+    """Give how often each rule of a conversion was used, and on which lines first."""
+    return {rule: (tally.count, tally.places) for rule, tally in report.tallies.items()}

@@ -165,3 +165,9 @@ def registered(reply: Any) -> tuple[Any, Any, str]:
     (job,) = (x for x in reply.decisions if isinstance(x, d.RegisterJob))
     (note,) = (x.metadata for x in reply.decisions if isinstance(x, d.SetJobMetadata) and x.job_id == job.job_id)
     return profile, job.job, note
+
+
+def times(job: Job) -> tuple[Any, ...]:
+    """Give what whoever plans sees of a job, and its run time."""
+    assert job.profile is not None
+    return job.n_procs, job.profile.get("delay"), job.walltime, job.estimate

@@ -8,22 +8,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.logs import line, log, trace
+from support.logs import counts, line, log, trace
 
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, load
 from pybatsched.workload.logs import LOOSE, MOVED, NO_RUN_TIME, NO_SUBMISSION, RAISED, RENUMBERED
 from pybatsched.workload.logs import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
-from pybatsched.workload.report import Report
 from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_MANY, TOO_SMALL, Selection
 from pybatsched.workload.swf import NO_SIZE, OTHER_SIZE, PART, MemoryUnit, Options, read_swf, to_workload
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
 
 EXACT = Walltimes("exact")
-
-
-def counts(report: Report) -> dict[str, tuple[int, list[int | str]]]:
-    return {rule: (tally.count, tally.places) for rule, tally in report.tallies.items()}
 
 
 def test_a_whole_job(tmp_path: Path) -> None:
