@@ -23,9 +23,10 @@ from pybatsched.core.decisions import Reason
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
+from pybatsched.core.plugin import Plugin
 from pybatsched.core.policy import Need, Policy
 from pybatsched.core.rules import Referee, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, told
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError
 
 if TYPE_CHECKING:
     from pybatsched.core.holds import Holds
@@ -79,6 +80,7 @@ class Engine:
         self.policy: Policy
         self._make_policy = make_policy
         self._checked = checked
+        self._plugin: Plugin
         self._referee: Referee
         self._actions: Actions
         self._services: Services
@@ -170,7 +172,7 @@ class Engine:
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
-            raise self._raised("busy_until", error) from error
+            raise self._plugin.raised("busy_until", error) from error
         latest = self._actions.latest_stamp
         if not math.isfinite(reply_now) or latest > reply_now:
             raise PolicyError(
@@ -190,6 +192,7 @@ class Engine:
         self.cluster = Cluster.from_begins(event)
         self.cluster.jobs = MappingProxyType(self.jobs.alive)
         self.policy = self._make_policy(event)
+        self._plugin = Plugin(self.policy, self.policy_name)
         if not all(isinstance(need, Need) for need in self.policy.needs):
             raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.Need")
         missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
@@ -203,13 +206,13 @@ class Engine:
         self._holds = self._actions.holds
         self._static_jobs_done = event.workloads is not None and not event.workloads
         self.began = True
-        self._tell("on_begin", self.cluster)
+        self._plugin.tell("on_begin", self.cluster)
         if not self.cluster.partitions:
             self.cluster.add_partition("all", self.cluster.procs)
 
     def _on_ends(self, event: e.SimulationEnds) -> None:  # noqa: ARG002
         self.ended = True
-        self._tell("on_end", self.now)
+        self._plugin.tell("on_end", self.now)
 
     def _on_submitted(self, event: e.JobSubmitted) -> None:
         job_id = event.job_id
@@ -224,7 +227,7 @@ class Engine:
             reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)
             self._actions.carry_out(d.RejectJob(job_id, reason=reason))
         else:
-            self._tell("on_job_submitted", job, self.now)
+            self._plugin.tell("on_job_submitted", job, self.now)
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         job = self.jobs.by_wire_id.get(event.job_id)
@@ -243,7 +246,7 @@ class Engine:
             self._services.stopped(job, event.timestamp)  # JOB_KILLED, which follows, ends the matter
             return
         self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
-        self._tell("on_job_ended", job, self.now)
+        self._plugin.tell("on_job_ended", job, self.now)
 
     def _on_killed(self, event: e.JobKilled) -> None:
         progress = event.job_progress or {}
@@ -257,7 +260,7 @@ class Engine:
                 continue
             if ended.state is not JobState.WAITING:
                 self._actions.end_job(ended, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp)
-            self._tell("on_job_killed", ended, self.now)
+            self._plugin.tell("on_job_killed", ended, self.now)
 
     def _on_notify(self, event: e.Notify) -> None:
         if event.kind in _MACHINE_NEWS:
@@ -272,40 +275,32 @@ class Engine:
             if event.kind == e.MACHINES_UNAVAILABLE:
                 self.cluster.change_machines(gone=procs)
                 for job, held_on in self._holds.lose(procs):
-                    self._tell("on_job_released", job, held_on, self.now)
+                    self._plugin.tell("on_job_released", job, held_on, self.now)
             else:
                 self.cluster.change_machines(back=procs)
-            self._tell("on_machines_changed", procs, self.now)
+            self._plugin.tell("on_machines_changed", procs, self.now)
             return
         if event.kind == e.NO_MORE_STATIC_JOBS:
             self._static_jobs_done = True
         elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
             for partition in self.cluster.partitions.values():
                 partition.machines_settled = not self.cluster.asleep
-        self._tell("on_notify", event, self.now)
+        self._plugin.tell("on_notify", event, self.now)
 
     def _on_resource_state(self, event: e.ResourceStateChanged) -> None:
         back = event.procs & self.cluster.asleep
         awake = IntervalSet(i for i in back if event.state not in self.cluster.sleep_pstates(i))
         self.cluster.change_machines(awake=awake)
-        self._tell("on_machines_changed", event.procs, self.now)
+        self._plugin.tell("on_machines_changed", event.procs, self.now)
 
     def _on_call(self, event: e.RequestedCall) -> None:  # noqa: ARG002
         self._actions.n_calls_pending = max(self._actions.n_calls_pending - 1, 0)
-        self._tell("on_call", self.now)
+        self._plugin.tell("on_call", self.now)
 
     def _pass_on(self, hook: str, event: e.Event) -> None:
-        self._tell(hook, event, self.now)
+        self._plugin.tell(hook, event, self.now)
 
     # --- the policy -------------------------------------------------------------------------------------------
-
-    def _tell(self, hook: str, *args: Any) -> None:
-        try:
-            getattr(self.policy, hook)(*args)
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self._raised(hook, error) from error
 
     def _ask(self) -> None:
         self._referee.now = self.now
@@ -317,7 +312,7 @@ class Engine:
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
-            raise self._raised("decide", error) from error
+            raise self._plugin.raised("decide", error) from error
         while True:
             try:
                 decision = next(asked)
@@ -326,7 +321,7 @@ class Engine:
             except NOT_THE_PLUGINS:
                 raise
             except BaseException as error:
-                raise self._raised("decide", error) from error
+                raise self._plugin.raised("decide", error) from error
             self._referee.check(decision)
             self._actions.carry_out(decision)
             if type(decision) not in _IDLE:
@@ -346,9 +341,6 @@ class Engine:
         text = f"asked to be called {n:,} times in a row, from {since} to {self.now}, and nothing else happened"
         return Violation("calls itself", text)
 
-    def _raised(self, hook: str, error: BaseException) -> PolicyError:
-        return PolicyError(f"{hook} raised {told(error)}", policy=self.policy_name, rule="no exception")
-
     def _finish_registration(self) -> None:
         """Say when nothing can be registered any more, else Batsim would wait for ever."""
         actions = self._actions
@@ -363,44 +355,17 @@ class Engine:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What the policy wants people to know when the run is over."""
-        return self._words("remarks")
+        return self._plugin.words("remarks") if self.began else ()
 
     @property
     def broken_promises(self) -> tuple[str, ...]:
         """What the policy promised and did not keep."""
-        return self._words("broken_promises")
+        return self._plugin.words("broken_promises") if self.began else ()
 
     @property
     def figures(self) -> dict[str, float]:
         """The policy's own numbers of the run; refused if they are none."""
-        if not self.began:
-            return {}
-        try:
-            found = dict(self.policy.figures())
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self._raised("figures", error) from error
-        for name, value in found.items():
-            is_number = type(value) in {int, float} and math.isfinite(value)
-            if not (is_number and type(name) is str and name.isidentifier()):
-                raise PolicyError(
-                    f"figures gave {str(name)!r:.60}: {value!r:.60}; expected finite numbers by names of letters, "
-                    "digits and underscores",
-                    policy=self.policy_name,
-                    rule="figures are numbers",
-                )
-        return found
-
-    def _words(self, hook: str) -> tuple[str, ...]:
-        if not self.began:
-            return ()
-        try:
-            return tuple(map(str, getattr(self.policy, hook)()))
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self._raised(hook, error) from error
+        return self._plugin.figures() if self.began else {}
 
     @property
     def rejections(self) -> Mapping[str, tuple[int, Reason]]:
