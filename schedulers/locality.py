@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
 
 
-#: No number of a job is greater: bytes, seconds.
+#: No number of a job is greater: GB, seconds.
 MOST: Final = 1e15
 
 

@@ -132,7 +132,6 @@ class Nodes(Sequence[Node]):
         #: The first node for which nobody says how fast it loads.
         self.without_bandwidth = next((node for node in nodes if node.bandwidth is None), None)
         self.by_class = {memory: [node for node in nodes if node.memory_gb == memory] for memory in self.classes}
-
         self._most_cores = {memory: max(node.n_cores for node in group) for memory, group in self.by_class.items()}
 
     def __len__(self) -> int:

@@ -50,9 +50,8 @@ class QueuePlan:
         self.placed: list[Place] = []
         self._n_placed = 0  # all their processors
         given_back = [(end_at, n) for end_at, n in ends if end_at < math.inf]
-        self._times = [
-            end_at for end_at, _ in given_back
-        ]  # when how many are given back, by those that run or are placed
+        # When how many are given back, by those that run or are placed.
+        self._times = [end_at for end_at, _ in given_back]
         self._counts = [n for _, n in given_back]
         self._n_passed = 0  # so many of these instants lie before the last start, or at it; and
         self._n_returned = 0  # so many processors were given back at them

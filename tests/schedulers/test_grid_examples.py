@@ -56,6 +56,24 @@ def test_the_exhaustive_search_finds_it() -> None:
     assert exhaustive(published_example()) == (105.0, 4)
 
 
+class Listed:
+    """Sizes whose ends are given."""
+
+    def __init__(self, *ends: float) -> None:
+        self.n_most, self.ends = len(ends), ends
+
+    def soonest(self, n: int) -> float:
+        return 0.0
+
+    def end_at(self, n: int, not_after: float) -> float:
+        return self.ends[n - 1] if self.ends[n - 1] <= not_after else math.inf
+
+
+def test_of_equal_ends_the_lower_half_goes_on() -> None:
+    assert binary(Listed(10, 8, 12, 6, 10)) == (8, 2)
+    assert binary(Listed(11, 8, 12, 6, 10)) == (6, 4)
+
+
 @pytest.mark.parametrize("n_taken", [0, 1, 649])
 def test_a_search_for_650_processors_asks_eleven_or_twelve_times(n_taken: int) -> None:
     profile = Profile(0.0, 650)

@@ -72,6 +72,14 @@ def test_leo_stays_eft_for_the_nodes_after_one_where_it_could_start() -> None:
     assert played(jobs, swapped, score="leo")["j"] == Fate(30, 99, 2, 64, 0, False)
 
 
+def test_what_is_left_of_a_load_is_counted_from_now() -> None:
+    """At 62, when node 1 is free, 2 of 64 s would be left; from now on it is 34, and 62 + 34 is more than 30 + 64."""
+    machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.0625)))
+    jobs = Workload().job("b", n=4, s=99, walltime=62, input_file="f", input_size_gb=4, history_node=1)
+    jobs.job("j", n=4, s=5, walltime=200, at=30, input_file="f", input_size_gb=4)
+    assert played(jobs, machine, score="eft")["j"] == Fate(30, 99, 0, 64, 0, False)
+
+
 def test_lem_counts_a_job_placed_on_an_idle_node_at_once() -> None:
     """A ended early, so its node is idle. With x on it all nodes run, and y is to wait for its file until x ends."""
     jobs = Workload().job("a", n=1, s=2, walltime=100, history_node=0)

@@ -38,6 +38,12 @@ def test_a_rigid_job_goes_to_another_cluster(algorithm: str) -> None:
     assert found["5"] == Fate(200.0, 205.0, "c2", 4)
 
 
+def test_who_lost_his_cluster_goes_before_those_who_come_in_that_instant() -> None:
+    jobs = example().job("6", n=4, s=7, walltime=7, at=20)
+    found = fates(run(jobs), TWO)
+    assert (found["3"].started_at, found["6"].started_at) == (205.0, 215.0)
+
+
 def test_a_moldable_one_may_become_smaller_where_it_is() -> None:
     jobs = example()
     jobs.jobs[2]["moldable"] = {"fraction": 1.0, "limit": 4}

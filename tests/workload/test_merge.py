@@ -229,6 +229,13 @@ def test_names_that_cannot_be_told_apart_are_refused() -> None:
         merged([Part("a", a), Part("a", b)])
 
 
+def test_dice_are_not_the_same_for_each_log() -> None:
+    jobs = workload(*({"subtime": at} for at in range(40)))
+    whole = merged([Part("a", jobs), Part("b", jobs)], 0.5, seed=1)
+    drawn = {name: [job.get("external") for job in whole.jobs if job["cluster"] == name] for name in "ab"}
+    assert drawn["a"] != drawn["b"]
+
+
 def test_who_is_external_already_stays_so_unless_dice_are_thrown() -> None:
     a = workload({"external": True, "cluster": "old"}, {"external": False})
     assert told(merged([Part("a", a)]), "external", "cluster") == [(True, "a"), (False, "a")]
