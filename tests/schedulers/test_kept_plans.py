@@ -263,3 +263,16 @@ def test_the_clock_goes_on_while_nothing_happens(name: str) -> None:
     for now in (8.0, 8.5, 9.25):  # it could start, and nobody says so
         assert local.planned_start(waiting, now) == now
         assert (local.estimate(2, 1.0, now), local.estimate(3, 1.0, now)) == (now, now + 5.0)
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy", "conservative"])
+def test_a_late_job_may_end_in_the_instant_of_a_question(name: str) -> None:
+    stage = Stage()
+    local = local_scheduler(name, {}, stage.engine.cluster.partitions["all"])
+    late, waiting = stage.run("late", "0-3", walltime=5), stage.submit("waiting", n=2, walltime=5)
+    local.submit(waiting, 0.0)
+    stage.step(at=6.0)
+    assert local.planned_start(waiting, 6.0) == 6.000001
+    stage.step(stage.completed(late), at=6.0)
+    local.ended(late, 6.0)
+    assert local.planned_start(waiting, 6.0) == 6.0
