@@ -8,7 +8,7 @@ FOREIGN := build/foreign
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit batsim wheel platforms bench instructions clean
+.PHONY: demo test lint types unit batsim wheel platforms bench instructions fast clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -41,6 +41,12 @@ wheel: $(VENV)/ready
 	$(PYTHON) -m venv build/fresh
 	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
 	cd build && fresh/bin/pybatsched --version && fresh/bin/pybatsched policies
+
+# The compiled build, beside the usual one.
+fast: pyproject.toml
+	test -x build/fast/bin/python || $(PYTHON) -m venv build/fast
+	PYBATSCHED_COMPILE=1 $(subst $(BIN),build/fast/bin,$(PIP_INSTALL)) --force-reinstall '.[report]'
+	cd build && fast/bin/pybatsched --version
 
 # The platform files of all machines, written anew from pybatsched/machines.
 platforms: $(VENV)/ready

@@ -238,33 +238,26 @@ class ConservativeScheduler(LocalScheduler):
         """Move waiting jobs forward, one at a time in queue order."""
         if not self._gains.any_since(self._n_seen_by_all):
             return
+        places, seen, gains = self._places, self._seen, self._gains
         for _, arrival, job in self.queue:
-            place = self._places.get(job.id)
+            place = places.get(job.id)
             if place is None:
                 continue
-            better = self._better(job, place, now)
+            # It had the best there was when it was last looked at: only room gained since then can be better.
+            gained = gains.hull_since(seen[job.id])
+            seen[job.id] = gains.n
+            if gained[0] >= place:
+                continue
+            n, span_s = job.n_procs, self.span_s(job)
+            better = self._profile.sooner(n, span_s, place, now, gained)
             if better < place:
-                end_at = instant(place, self.span_s(job))
-                self._profile.give(job.n_procs, place, end_at)
-                self._gains.add(place, end_at)
+                end_at = instant(place, span_s)
+                self._profile.give(n, place, end_at)
+                gains.add(place, end_at)
                 self._forget(job, arrival)
                 self._note(job, self._take(job, better))
-        self._n_seen_by_all = min(self._seen.values(), default=self._gains.n)
-        self._gains.forget(self._n_seen_by_all)
-
-    def _better(self, job: Job, place: float, now: float) -> float:
-        """Find a better place for a job, or give its own.
-
-        It had the best there was when it was last looked at, so a better one must touch room that was gained since
-        then, that is wide enough for it, and that lies before its own place: behind that it was the job's already.
-        """
-        first, last = self._gains.hull_since(self._seen[job.id])
-        self._seen[job.id] = self._gains.n
-        n, profile = job.n_procs, self._profile
-        if first >= place or last <= now or profile.most_free(first, min(last, place)) < n:
-            return place
-        span_s = self.span_s(job)
-        return profile.better(n, span_s, place, max(now, profile.step_at(first - span_s)), last)
+        self._n_seen_by_all = min(seen.values(), default=gains.n)
+        gains.forget(self._n_seen_by_all)
 
     def _repair(self, now: float) -> None:
         """Make the plan fit what really runs. O(queue log queue), and O(profile) for each who loses his place."""

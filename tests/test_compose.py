@@ -121,7 +121,10 @@ def test_no_batsim_ever_comes() -> None:
 def test_the_image_runs_as_nobody_special_and_copies_what_it_needs() -> None:
     lines = (ROOT / "docker" / "Dockerfile").read_text().splitlines()
     assert "USER scheduler" in lines
-    assert any(re.fullmatch(r"ARG PYTHON_IMAGE=python:\d+\.\d+\.\d+-slim-\w+", line) for line in lines)
+    [used] = [
+        found[1] for line in lines if (found := re.fullmatch(r"ARG PYTHON_IMAGE=(python:\d+\.\d+\.\d+-slim-\w+)", line))
+    ]
+    assert f"ARG BUILD_IMAGE={used.replace('-slim', '')}" in lines, "what is built must fit where it runs"
     copied = [word for line in lines if line.startswith("COPY") and "--from" not in line for word in line.split()[1:-1]]
     assert all((ROOT / path).exists() for path in copied)
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]

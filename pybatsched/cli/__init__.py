@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Final
 
 from pybatsched import __version__
@@ -74,6 +75,11 @@ exit codes:
 """
 
 
+def _build() -> str:
+    """Tell what was installed: with the parts that are written in C, or without."""
+    return "compiled" if find_spec("pybatsched.policies._profile") is not None else "pure Python"
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Make the parser of all commands. Without a command, options mean `serve`."""
     parser = argparse.ArgumentParser(
@@ -82,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"pybatsched {__version__}")
+    parser.add_argument("--version", action="version", version=f"pybatsched {__version__} ({_build()})")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, module in _COMMANDS.items():
         summary = (module.__doc__ or "").strip().splitlines()[0]

@@ -4,6 +4,8 @@ A step function: `_free[i]` processors are free from `_times[i]` until `_times[i
 instants are on Batsim's tick (`pybatsched.core.instants`), so that equal times are equal numbers.
 
 s is the number of steps below: at most two per running or reserved job.
+
+`Profile` is `PlainProfile`, or where it was built its twin in C (`_profile.c`): the same answers, and faster.
 """
 
 from __future__ import annotations
@@ -11,11 +13,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from pybatsched.core.instants import HALF_TICK
 
 
-class Profile:
+class PlainProfile:
     """How many processors are free from now on.
 
     >>> profile = Profile(0.0, 4)
@@ -30,9 +33,9 @@ class Profile:
         self._times = [now]
         self._free = [n_free]
 
-    def copy(self) -> Profile:
+    def copy(self) -> PlainProfile:
         """Give a copy that lives on its own. O(s), quickly."""
-        other = Profile(0.0, 0)
+        other = PlainProfile(0.0, 0)
         other._times, other._free = self._times.copy(), self._free.copy()
         return other
 
@@ -132,6 +135,17 @@ class Profile:
             start = times[i]
         return place
 
+    def sooner(self, n: int, span_s: float, place: float, now: float, gained: tuple[float, float]) -> float:
+        """Find the first start that is better than a job's own place after some time was gained, else that place. O(s).
+
+        The job had the best place there was, so a better one must touch the time at which more is free since then; that
+        must be wide enough for it, and lie before its own place: behind that it was the job's already.
+        """
+        first, last = gained
+        if first >= place or last <= now or self.most_free(first, min(last, place)) < n:
+            return place
+        return self.better(n, span_s, place, max(now, self.step_at(first - span_s)), last)
+
     def most_free(self, start_at: float, end_at: float) -> int:
         """Give the largest number free at some instant of [start, end). O(s), quickly."""
         i = bisect_right(self._times, start_at) - 1
@@ -187,3 +201,12 @@ class Profile:
             del times[j], free[j]
         if i and free[i] == free[i - 1]:
             del times[i], free[i]
+
+
+if TYPE_CHECKING:
+    Profile = PlainProfile
+else:
+    try:
+        from pybatsched.policies._profile import Profile
+    except ImportError:  # not built
+        Profile = PlainProfile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from pybatsched import __version__, cli
 
 
 def test_version_and_help() -> None:
-    assert run_cli("--version").stdout == f"pybatsched {__version__}\n"
+    build = "pure Python" if find_spec("pybatsched.policies._profile") is None else "compiled"
+    assert run_cli("--version").stdout == f"pybatsched {__version__} ({build})\n"
     shown = run_cli("--help")
     assert shown.returncode == 0
     for text in ("pybatsched --policy easy", "exit codes:", "explain", "replay", "policies", "serve"):
