@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -204,7 +204,7 @@ class Draft:
         """Tell whether a file is on a node at an instant; a persistent node is expected to keep it."""
         return stay.begin <= at and (self._persistent or at <= stay.end)
 
-    def _holders(self, file: str) -> Iterable[int]:
+    def _holders(self, file: str) -> Collection[int]:
         """Give the nodes that hold a file, or will."""
         present, planned = self._board.holders.get(file, ()), self._planned.get(file)
         return planned.union(present) if planned else present

@@ -8,7 +8,7 @@ not from the start of the job. docs/policies.md tells all of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from pybatsched.core.instants import HALF_TICK
@@ -40,25 +40,15 @@ class PublishedDraft(Draft):
 
     def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:  # noqa: ARG002
         """Find the node with the least score. From the first one on where it could start at once, LEO is EFT."""
-        times, load_s = self._times_of(one.n_cores).values, self.nodes[0].load_s(one.size_gb)
+        rows = self._times_of(one.n_cores)
+        times = rows.values
+        soonest, first = rows.least()
         if weights == FCFS:
-            at, index = self._times_of(one.n_cores).least()
-            return None if at == math.inf else Offer(at, index, at)
-        row = self._worn_of(one.n_cores, weights.evict).values if weights.evict else times
+            return None if soonest == math.inf else Offer(soonest, first, soonest)
         # The rows know nothing of files that are there, nor of nodes that load at different speeds.
         singly = self._holders(one.file) if self._board.has_one_bandwidth else range(len(self.nodes))
-        eager_from = times.index(self.now) if weights.is_eager and self.now in times else None
-        if eager_from is not None:
-            row = row[:eager_from] + [at + (EFT.load - weights.load) * load_s for at in times[eager_from:]]
-        else:
-            row = row.copy()
-        for index in singly:
-            row[index] = math.inf
-        best = None
-        least = min(row)
-        if least < math.inf:
-            index = row.index(least)
-            best = Offer(least + weights.load * load_s, index, times[index])
+        eager_from = first if weights.is_eager and soonest == self.now else None
+        best = self._best_by_rows_but(singly, one, weights, eager_from)
         for index in singly:
             at = times[index]
             if at < math.inf and (best is None or at <= best.score):  # no score is less than its EAT
@@ -66,6 +56,27 @@ class PublishedDraft(Draft):
                 offer = Offer(self.score(index, one, at, own), index, at)
                 best = offer if best is None or offer < best else best
         return best
+
+    def _best_by_rows_but(
+        self, singly: Collection[int], one: Waiter, weights: Weights, eager_from: int | None
+    ) -> Offer | None:
+        """Find the best node by the rows but for some. O(log nodes), or O(nodes) if one of these would be it."""
+        rows, load_s = self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
+        times = rows.values
+        scores = self._worn_of(one.n_cores, weights.evict) if weights.evict else rows
+        if eager_from is not None and eager_from not in singly:
+            return Offer(self.now + load_s, eager_from, self.now)  # those before it begin later, and count LOAD more
+        least, index = scores.least()
+        if eager_from is None and index not in singly:
+            return Offer(least + weights.load * load_s, index, times[index]) if least < math.inf else None
+        left = scores.values.copy()
+        if eager_from is not None:
+            left[eager_from:] = [at + (EFT.load - weights.load) * load_s for at in times[eager_from:]]
+        for nth in singly:
+            left[nth] = math.inf
+        least = min(left)
+        index = left.index(least)
+        return Offer(least + weights.load * load_s, index, times[index]) if least < math.inf else None
 
     def score(self, index: int, one: Waiter, at: float, weights: Weights) -> float:
         """Give the score, a whole number."""
