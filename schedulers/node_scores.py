@@ -94,6 +94,7 @@ class Draft:
         self._changed: set[int] = set()  # nodes that are no longer as the board has them
         self._times: dict[int, Row] = {}
         self._worn: dict[int, Row] = {}
+        self._unneeded: dict[int, Unneeded] = {}
         self._evict_weight = 0.0
         self._holes: dict[int, list[float]] | None = {} if backfill else None
         self.n_idle = sum(bisect_right(cores, now) for cores in self._cores)
@@ -329,9 +330,16 @@ class Draft:
         if row is None:
             row, times = self._board.worn(n, weight).copy(), self._times_of(n).values
             for index in self._changed:
-                row.put(index, self._worn_at(index, n, times[index], self._board.unneeded(self._stays[index])))
+                row.put(index, self._worn_at(index, n, times[index], self._unneeded_on(index)))
             self._worn[n] = row
         return row
+
+    def _unneeded_on(self, index: int) -> Unneeded:
+        """Tell when the files of a node are needed no longer. O(1) until somebody is placed there."""
+        found = self._unneeded.get(index)
+        if found is None:
+            found = self._unneeded[index] = self._board.unneeded(self._stays[index])
+        return found
 
     def _worn_at(self, index: int, n: int, at: float, unneeded: Unneeded) -> float:
         return self._board.worn_at(index, n, at, unneeded, self._evict_weight)
@@ -342,7 +350,8 @@ class Draft:
         cores = self._cores[index]
         for n, row in self._times.items():
             row.put(index, nth_time(cores, n))
+        self._unneeded.pop(index, None)
         if self._worn:
-            unneeded = self._board.unneeded(self._stays[index])
+            unneeded = self._unneeded_on(index)
             for n, row in self._worn.items():
                 row.put(index, self._worn_at(index, n, self._times[n].values[index], unneeded))
