@@ -7,46 +7,31 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
 from pybatsched import __version__
-from pybatsched.cli import (
-    campaign,
-    compare,
-    explain,
-    metrics,
-    platform,
-    plot,
-    policies,
-    replay,
-    report,
-    reproduce,
-    run,
-    serve,
-    simulate,
-    traces,
-    workload,
-)
 from pybatsched.errors import Interrupted, PybatschedError
 
-_COMMANDS: Final = {
-    "serve": serve,
-    "simulate": simulate,
-    "run": run,
-    "workload": workload,
-    "platform": platform,
-    "campaign": campaign,
-    "reproduce": reproduce,
-    "traces": traces,
-    "metrics": metrics,
-    "report": report,
-    "plot": plot,
-    "compare": compare,
-    "policies": policies,
-    "replay": replay,
-    "explain": explain,
-}
+#: The commands, each a module of this package, in the order of the help.
+_COMMANDS: Final = (
+    "serve",
+    "simulate",
+    "run",
+    "workload",
+    "platform",
+    "campaign",
+    "reproduce",
+    "traces",
+    "metrics",
+    "report",
+    "plot",
+    "compare",
+    "policies",
+    "replay",
+    "explain",
+)
 
 _DESCRIPTION: Final = """\
 A scheduler for the Batsim simulator, and a simulator of its own. Start it and point Batsim (3.1 to 4.2) at the same
@@ -80,8 +65,8 @@ def _build() -> str:
     return "compiled" if find_spec("pybatsched.policies._profile") is not None else "pure Python"
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Make the parser of all commands. Without a command, options mean `serve`."""
+def build_parser(commands: Sequence[str] = _COMMANDS) -> argparse.ArgumentParser:
+    """Make the parser of these commands, whose modules are imported: most of a second for all of them."""
     parser = argparse.ArgumentParser(
         prog="pybatsched",
         description=_DESCRIPTION,
@@ -89,10 +74,11 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"pybatsched {__version__} ({_build()})")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, module in _COMMANDS.items():
+    choices = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in commands:
+        module = import_module(f"pybatsched.cli.{name}")
         summary = (module.__doc__ or "").strip().splitlines()[0]
-        sub = commands.add_parser(
+        sub = choices.add_parser(
             name,
             help=summary,
             description=summary,
@@ -104,8 +90,16 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _named_in(args: Sequence[str]) -> Sequence[str]:
+    """Give the commands that a command line needs: its own, none for the version, or all, to tell which there are."""
+    first = args[0] if args else ""
+    if first in _COMMANDS:
+        return (first,)
+    return () if first == "--version" else _COMMANDS
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code."""
+    """Run the command line and give the exit code. Without a command, options mean `serve`."""
     args = list(sys.argv[1:] if argv is None else argv)
     if args and args[0].startswith("-") and args[0] not in {"-h", "--help", "--version"}:
         args.insert(0, "serve")  # `pybatsched --policy easy` is the main job
@@ -113,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args[:1] == ["run"] and "--" in args:
         at = args.index("--")
         args, for_batsim = args[:at], args[at + 1 :]
-    options = build_parser().parse_args(args)
+    options = build_parser(_named_in(args)).parse_args(args)
     options.for_batsim = for_batsim
     try:
         return int(options.run(options))

@@ -15,6 +15,26 @@ from support.recordings import recording
 from pybatsched import __version__, cli
 
 
+def test_the_version_is_told_without_loading_any_command() -> None:
+    """It is what a container's health check asks for, again and again."""
+    script = (
+        "import sys; from pybatsched import cli\n"
+        "try: cli.main(['--version'])\n"
+        "except SystemExit: print(sorted(name for name in sys.modules if name.startswith('pybatsched.cli')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert done.stdout.splitlines()[1:] == ["['pybatsched.cli']"]
+
+
+def test_every_command_is_known_by_itself_as_among_all() -> None:
+    whole = cli.build_parser().format_help()
+    for name in cli._COMMANDS:
+        assert f"    {name}" in [line[: 4 + len(name)] for line in whole.splitlines()]
+        assert run_cli(name, "--help").stdout.startswith(f"usage: pybatsched {name} ")
+
+
 def test_version_and_help() -> None:
     build = "pure Python" if find_spec("pybatsched.policies._profile") is None else "compiled"
     assert run_cli("--version").stdout == f"pybatsched {__version__} ({build})\n"
