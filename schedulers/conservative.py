@@ -243,7 +243,7 @@ class ConservativeScheduler(LocalScheduler):
             place = places.get(job.id)
             if place is None:
                 continue
-            # It had the best there was when it was last looked at: only room gained since then can be better.
+            # It had the best there was when it was last looked at: only room gained since then, before it, is of use.
             gained = gains.hull_since(seen[job.id])
             seen[job.id] = gains.n
             if gained[0] >= place:

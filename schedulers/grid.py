@@ -116,7 +116,7 @@ def read_sites(cluster: Cluster, make_local: Callable[[Partition], LocalSchedule
         for procs in groups.values():
             lonely = lonely - procs
         if lonely:
-            raise InputError(f"host {_host(cluster, lonely.lowest)} has no property cluster; others have one")
+            raise InputError(f"host {cluster.host_of(lonely.lowest)} has no property cluster; others have one")
     else:
         groups = {ONLY_SITE: cluster.procs}
     speeds = _read_speeds(cluster, groups)
@@ -132,26 +132,21 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
         for proc in procs:
             speed = cluster.number_of(proc, "speed")
             if speed == 0:
-                raise InputError(f"host {_host(cluster, proc)}, property speed: expected a number above 0, got 0")
+                raise InputError(f"host {cluster.host_of(proc)}, property speed: expected a number above 0, got 0")
             if found.setdefault(name, speed) != speed:
-                text = f"host {_host(cluster, proc)}, property speed: {_told(speed)}"
+                text = f"host {cluster.host_of(proc)}, property speed: {_told(speed)}"
                 whole = f"cluster {name}" if cluster.groups("cluster") else "its cluster (all hosts: none names one)"
                 raise InputError(f"{text}, but {_told(found[name])} in the rest of {whole}; expected one speed")
     known = {name: speed for name, speed in found.items() if speed is not None}
     if known and len(known) < len(found):
         name = next(name for name in found if name not in known)
-        text = f"host {_host(cluster, groups[name].lowest)}, of cluster {name}, has no property speed"
+        text = f"host {cluster.host_of(groups[name].lowest)}, of cluster {name}, has no property speed"
         raise InputError(f"{text}; cluster {next(iter(known))} has one")
     return known or dict.fromkeys(groups, 1.0)
 
 
 def _told(speed: float | None) -> str:
     return "none" if speed is None else f"{speed:.12g}"
-
-
-def _host(cluster: Cluster, proc: int) -> str:
-    resource = cluster.resources.get(proc)
-    return str(proc) if resource is None or not resource.name else resource.name
 
 
 def read_moldable(fields: Mapping[str, Any]) -> Moldable | None:

@@ -161,8 +161,7 @@ class Nodes(Sequence[Node]):
         groups = cluster.groups("node")
         for proc in cluster.procs:
             if cluster.property_of(proc, "node") is None:
-                resource = cluster.resources.get(proc)
-                host = resource.name if resource is not None and resource.name else proc
+                host = cluster.host_of(proc)
                 raise InputError(f"host {host} has no property node; locality must know which cores share a node")
         memories: dict[str, float] = {}
         for name, procs in groups.items():

@@ -166,8 +166,7 @@ class HostMemory:
             self._groups = cluster.groups("vh")
             bare = next((proc for proc in cluster.procs if cluster.property_of(proc, "vh") is None), None)
             if bare is not None:
-                resource = cluster.resources.get(bare)
-                host = bare if resource is None or resource.name is None else resource.name
+                host = cluster.host_of(bare)
                 raise InputError(f"policy ujfb: vh_memory_gb needs hosts with a property vh; host {host} has none")
 
     def fits(self, jobs: Iterable[tuple[Job, IntervalSet]]) -> bool:

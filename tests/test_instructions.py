@@ -1,24 +1,17 @@
 """The gate on instructions: what it lets pass, and what it names."""
 
-import importlib.util
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-FILE = Path(__file__).parents[1] / "benchmarks" / "instructions.py"
+from support.places import ROOT, module_of
 
 
 @pytest.fixture(scope="module")
 def gate() -> Any:
-    spec = importlib.util.spec_from_file_location("instructions", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of("instructions", ROOT / "benchmarks" / "instructions.py")
 
 
 def test_three_per_cent_more_pass_and_one_more_instruction_does_not(gate: Any) -> None:

@@ -8,11 +8,11 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Final
 
 from pybatsched import __version__
 from pybatsched.errors import Interrupted, PybatschedError
+from pybatsched.policies.profile import PlainProfile, Profile
 
 #: The commands, each a module of this package, in the order of the help.
 _COMMANDS: Final = (
@@ -61,8 +61,8 @@ exit codes:
 
 
 def _build() -> str:
-    """Tell what was installed: with the parts that are written in C, or without."""
-    return "compiled" if find_spec("pybatsched.policies._profile") is not None else "pure Python"
+    """Tell what is at work: the parts that are written in C, or the plain ones."""
+    return "pure Python" if Profile is PlainProfile else "compiled"
 
 
 def build_parser(commands: Sequence[str] = _COMMANDS) -> argparse.ArgumentParser:

@@ -129,6 +129,11 @@ class Cluster:
             profiles=event.profiles,
         )
 
+    def host_of(self, proc: int) -> str:
+        """Give the name of a processor's host, for people; its number where Batsim tells none. O(1)."""
+        resource = self.resources.get(proc)
+        return str(proc) if resource is None or not resource.name else resource.name
+
     def property_of(self, proc: int, name: str) -> str | None:
         """Give a property of a host, its own or that of the zones around it; None if there is none. O(1)."""
         resource = self.resources.get(proc)
@@ -147,8 +152,7 @@ class Cluster:
         except ValueError:
             value = math.nan
         if not 0 <= value < math.inf:
-            host = self.resources[proc].name or proc
-            raise InputError(f"host {host}, property {name}: expected a number from 0, got {text[:60]!r}")
+            raise InputError(f"host {self.host_of(proc)}, property {name}: expected a number from 0, got {text[:60]!r}")
         return value
 
     def groups(self, name: str) -> dict[str, IntervalSet]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
 from pybatsched import __version__, cli
+from pybatsched.policies.profile import PlainProfile, Profile
 
 
 def test_the_version_is_told_without_loading_any_command() -> None:
@@ -36,7 +36,7 @@ def test_every_command_is_known_by_itself_as_among_all() -> None:
 
 
 def test_version_and_help() -> None:
-    build = "pure Python" if find_spec("pybatsched.policies._profile") is None else "compiled"
+    build = "pure Python" if Profile is PlainProfile else "compiled"
     assert run_cli("--version").stdout == f"pybatsched {__version__} ({build})\n"
     shown = run_cli("--help")
     assert shown.returncode == 0

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.pushy import Loader
-from support.stage import DynamicPuppet, Stage, registered, start
+from support.stage import DynamicPuppet, Stage, outcomes, registered, start
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.errors import PolicyError
-from pybatsched.metrics.outcomes import Outcome, joined
+from pybatsched.metrics.outcomes import joined
 from pybatsched.testing import Workload, run_policy
 
 DYNAMIC = {"dynamic-jobs-enabled": True}
@@ -230,22 +230,6 @@ def test_what_was_said_long_before_is_said_of_what_runs_and_not_of_what_follows_
 
 
 # --- what metrics make of it --------------------------------------------------------------------------------------
-
-
-def outcomes(run: Any) -> list[Outcome]:
-    return [
-        Outcome(
-            job.id,
-            job.final_state,
-            job.fields["subtime"],
-            job.started_at or 0.0,
-            (job.ended_at or 0.0) - (job.started_at or 0.0),
-            len(job.procs),
-            job.metadata,
-            job.procs,
-        )
-        for job in run.jobs.values()
-    ]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.pushy import Molder
-from support.stage import DynamicPuppet, Stage, kinds, registered, start, times
+from support.stage import DynamicPuppet, Stage, kinds, outcomes, registered, start, times
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
@@ -17,7 +17,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import PolicyError
 from pybatsched.metrics.outcomes import Outcome, facts_of, joined, lineage_of
-from pybatsched.testing import FakeBatsim, Workload, run_policy
+from pybatsched.testing import Workload, run_policy
 
 
 @pytest.fixture
@@ -310,19 +310,3 @@ def test_every_job_does_its_work_whatever_its_shapes(
 def extra_of(outcome: Outcome) -> float:
     lineage = lineage_of(outcome.metadata)
     return 0.0 if lineage is None else lineage.extra_s
-
-
-def outcomes(run: FakeBatsim) -> list[Outcome]:
-    return [
-        Outcome(
-            job.id,
-            job.final_state,
-            job.fields["subtime"],
-            job.started_at or 0.0,
-            (job.ended_at or 0.0) - (job.started_at or 0.0),
-            len(job.procs),
-            job.metadata,
-            job.procs,
-        )
-        for job in run.jobs.values()
-    ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +16,13 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.located import DYNAMIC
 from support.patience import PATIENCE_S
+from support.places import ROOT, module_of
 
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.policies import local
 from pybatsched.policies.profile import PlainProfile
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers import conservative, ujfb
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +49,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
         timeout=PATIENCE_S,
     )
     [file] = (place / "pybatsched" / "policies").glob("_profile.*")
-    spec = importlib.util.spec_from_file_location("pybatsched.policies._profile", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of("pybatsched.policies._profile", file)
 
 
 # --- operation by operation ---

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "conformance" / "recordings"
@@ -12,3 +14,13 @@ PUSHY = ROOT / "tests" / "support" / "pushy.py"
 WAITING = ROOT / "tests" / "support" / "waiting.py"
 GOLDEN = Path(os.environ.get("PYBATSCHED_GOLDEN", ROOT.parent / "shared" / "golden"))
 TRACES = Path(os.environ.get("PYBATSCHED_TRACES", ROOT.parent / "shared" / "traces"))
+
+
+def module_of(name: str, file: Path) -> Any:
+    """Import a file as a module of this name, wherever it lies."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

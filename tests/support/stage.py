@@ -12,6 +12,8 @@ from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.metrics.outcomes import Outcome
+from pybatsched.testing import FakeBatsim
 
 PROFILES: dict[str, Any] = {
     "d10": {"type": "delay", "delay": 10},
@@ -171,3 +173,20 @@ def times(job: Job) -> tuple[Any, ...]:
     """Give what whoever plans sees of a job, and its run time."""
     assert job.profile is not None
     return job.n_procs, job.profile.get("delay"), job.walltime, job.estimate
+
+
+def outcomes(run: FakeBatsim) -> list[Outcome]:
+    """Give the jobs of a run as metrics read them from ``_jobs.csv``."""
+    return [
+        Outcome(
+            job.id,
+            job.final_state,
+            job.fields["subtime"],
+            job.started_at or 0.0,
+            (job.ended_at or 0.0) - (job.started_at or 0.0),
+            len(job.procs),
+            job.metadata,
+            job.procs,
+        )
+        for job in run.jobs.values()
+    ]
