@@ -7,6 +7,9 @@ import os
 
 from setuptools import Extension, setup
 
-PARTS = [Extension("pybatsched.policies._profile", ["pybatsched/policies/_profile.c"], optional=True)]
+PARTS = [
+    Extension("pybatsched.core._six", ["pybatsched/core/_six.c"], optional=True),
+    Extension("pybatsched.policies._profile", ["pybatsched/policies/_profile.c"], optional=True),
+]
 
 setup(ext_modules=PARTS if os.environ.get("PYBATSCHED_COMPILE", "0") not in {"", "0"} else [])

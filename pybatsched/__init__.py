@@ -21,7 +21,8 @@ from pybatsched.core.decisions import (
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import API_VERSION, Need, Options, Policy
-from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions, QueuePolicy
+from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
+from pybatsched.policies.options import QueueOptions
 
 __version__ = "0.1.0"
 

@@ -18,7 +18,8 @@ from pybatsched.core.decisions import CallMeLater, Decision, Reason
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
-from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler
+from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.profile import Profile
 from pybatsched_schedulers.gains import Gains
 

@@ -21,7 +21,8 @@ from pydantic import Field
 from pybatsched.core.decisions import Decision, Reason, RejectJob
 from pybatsched.core.instants import instant
 from pybatsched.core.jobs import JobState
-from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policies.local import LocalPolicy, LocalScheduler
+from pybatsched.policies.options import QueueOptions
 from pybatsched_schedulers.accepted import NOBODY, Accepted, Draft, Entry, Newcomer, Promote, meets
 from pybatsched_schedulers.conservative import TOLERANCE, ConservativeOptions, ConservativeScheduler, upcoming
 

@@ -18,7 +18,8 @@ from sortedcontainers import SortedList
 
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason
 from pybatsched.core.instants import HALF_TICK, TICK
-from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler
+from pybatsched.policies.options import QueueOptions
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition

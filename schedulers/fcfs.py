@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from pybatsched.core.decisions import Decision
 from pybatsched.core.instants import TICK
-from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler, QueueOptions
+from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler
+from pybatsched.policies.options import QueueOptions
 from pybatsched_schedulers.queue_plan import QueuePlan
 
 if TYPE_CHECKING:

@@ -36,6 +36,7 @@ class Partition:
         self.free = procs
         self.n_free = len(procs)
         self.away = EMPTY
+        self.n_away = 0
         self.running: list[tuple[float, int, Job]] = []
         self.n_changes = 0
         self.n_kills_pending = 0
@@ -44,13 +45,13 @@ class Partition:
     @property
     def n_possible(self) -> int:
         """How many processors a job can ever hope for: all, until it is known that no absent one comes back."""
-        return self.n_procs - len(self.away) if self.machines_settled else self.n_procs
+        return self.n_procs - self.n_away if self.machines_settled else self.n_procs
 
     def n_returned_by(self, job: Job) -> int:
         """How many processors become free when this running job ends."""
-        if self.away and job.procs is not None:
+        if self.n_away and job.procs is not None:
             return len(job.procs - self.away)
-        return job.n_procs if job.procs is None else len(job.procs)
+        return job.n_procs if job.procs is None else job.n_held
 
     def __repr__(self) -> str:
         return f"<Partition {self.name}: {self.n_free} of {self.n_procs} free, {len(self.running)} jobs running>"
@@ -220,7 +221,7 @@ class Cluster:
         if self.allow_sharing:  # some may not have been free
             partition.n_free = len(partition.free)
         else:
-            partition.n_free -= len(job.procs)
+            partition.n_free -= job.n_held
         insort(partition.running, (job.expected_end_at, job.seq, job))
         partition.n_changes += 1
 
@@ -231,14 +232,17 @@ class Cluster:
         assert job.procs is not None
         take_out(partition.running, (job.expected_end_at, job.seq, job))
         back = job.procs
-        if partition.away:
+        n_back = job.n_held
+        if partition.n_away:
             back = back - partition.away
+            n_back = len(back)
         if self.allow_sharing:
             for _, _, other in partition.running:
                 assert other.procs is not None
                 back = back - other.procs
+            n_back = len(back)
         partition.free = partition.free | back
-        partition.n_free += len(back)
+        partition.n_free += n_back
         partition.n_changes += 1
 
     def change_machines(
@@ -261,6 +265,7 @@ class Cluster:
                 continue
             partition.n_changes += 1
             partition.away = away & partition.procs
+            partition.n_away = len(partition.away)
             free = partition.free - lost
             returned = won & partition.procs
             if returned:

@@ -81,6 +81,9 @@ class Engine:
         self._make_policy = make_policy
         self._checked = checked
         self._plugin: Plugin
+        self._hook = ""  # of the policy whose code runs just now: what it raises is the policy's
+        self._event: e.Event | None = None  # that is being applied
+        self._is_instant = True  # the policy does not model the time that deciding takes
         self._referee: Referee
         self._actions: Actions
         self._services: Services
@@ -108,32 +111,36 @@ class Engine:
         self._check_time(now, events)
         try:
             return self._step(events)
-        except Violation as violation:
+        except NOT_THE_PLUGINS as error:
+            if isinstance(error, RemoteProtocolError) and self._event is not None and not self._hook:
+                index = next(i for i, event in enumerate(events) if event is self._event)
+                error.field = f"events[{index}].data.{error.field}".removesuffix(".")
+            raise
+        except BaseException as error:
+            if self._hook:
+                raise self._plugin.raised(self._hook, error) from error
+            if not isinstance(error, Violation):
+                raise
             raise PolicyError(
-                violation.text,
-                policy=self.policy_name,
-                rule=violation.rule,
-                job_id=violation.job_id,
-                story=violation.story,
+                error.text, policy=self.policy_name, rule=error.rule, job_id=error.job_id, story=error.story
             ) from None
+        finally:
+            self._hook = ""
 
     def _step(self, events: Sequence[e.Event]) -> Reply:
         if self.began:
             self._actions.begin_reply(self.now)
         for event in sorted(events, key=_rank) if len(events) > 1 else events:
-            try:
-                self._apply[type(event)](event)
-            except RemoteProtocolError as error:
-                index = next(i for i, other in enumerate(events) if other is event)
-                error.field = f"events[{index}].data.{error.field}".removesuffix(".")
-                raise
+            self._event = event
+            self._apply[type(event)](event)
+        self._event = None
         if self.ended:
             return Reply(self.now, ())
         if events and type(events[0]) is e.RequestedCall:
             self._count_call(events)
         else:
             self._n_calls_in_a_row = 0
-        if self._holds:
+        if self._holds.jobs:
             self._holds.start_due(self.now)
             if self._actions.out:
                 self._n_calls_in_a_row = 0
@@ -142,7 +149,11 @@ class Engine:
             raise self._calls_itself()
         if self._referee.dynamic_jobs:
             self._finish_registration()
-        reply_now = self._reply_now()
+        reply_now = self.now
+        if not self._is_instant:
+            reply_now = self._busy_until()
+        if self._actions.latest_stamp > reply_now:
+            raise self._stamped_late(reply_now)
         if self._checked:
             self.cluster.check()
         return Reply(reply_now, tuple(self._actions.out))
@@ -164,23 +175,23 @@ class Engine:
                     f"the event happened at {event.timestamp}, after the message's now, {now}",
                     field=f"events[{index}].timestamp",
                 )
-        self.now = max(now, self.now)
+        if now > self.now:
+            self.now = now
 
-    def _reply_now(self) -> float:
-        try:
-            reply_now = float(self.policy.busy_until(self.now))
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self._plugin.raised("busy_until", error) from error
-        latest = self._actions.latest_stamp
-        if not math.isfinite(reply_now) or latest > reply_now:
-            raise PolicyError(
-                f"a decision is stamped {latest}, after the reply's own time, {reply_now}",
-                policy=self.policy_name,
-                rule="stamps before now",
-            )
+    def _busy_until(self) -> float:
+        self._hook = "busy_until"
+        reply_now = float(self.policy.busy_until(self.now))
+        self._hook = ""
+        if not math.isfinite(reply_now):
+            raise self._stamped_late(reply_now)
         return reply_now
+
+    def _stamped_late(self, reply_now: float) -> PolicyError:
+        return PolicyError(
+            f"a decision is stamped {self._actions.latest_stamp}, after the reply's own time, {reply_now}",
+            policy=self.policy_name,
+            rule="stamps before now",
+        )
 
     # --- what happened ----------------------------------------------------------------------------------------
 
@@ -193,6 +204,7 @@ class Engine:
         self.cluster.jobs = MappingProxyType(self.jobs.alive)
         self.policy = self._make_policy(event)
         self._plugin = Plugin(self.policy, self.policy_name)
+        self._is_instant = type(self.policy).busy_until is Policy.busy_until
         if not all(isinstance(need, Need) for need in self.policy.needs):
             raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.Need")
         missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
@@ -227,7 +239,9 @@ class Engine:
             reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)
             self._actions.carry_out(d.RejectJob(job_id, reason=reason))
         else:
-            self._plugin.tell("on_job_submitted", job, self.now)
+            self._hook = "on_job_submitted"
+            self.policy.on_job_submitted(job, self.now)
+            self._hook = ""
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         job = self.jobs.by_wire_id.get(event.job_id)
@@ -246,7 +260,9 @@ class Engine:
             self._services.stopped(job, event.timestamp)  # JOB_KILLED, which follows, ends the matter
             return
         self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
-        self._plugin.tell("on_job_ended", job, self.now)
+        self._hook = "on_job_ended"
+        self.policy.on_job_ended(job, self.now)
+        self._hook = ""
 
     def _on_killed(self, event: e.JobKilled) -> None:
         progress = event.job_progress or {}
@@ -304,28 +320,18 @@ class Engine:
 
     def _ask(self) -> None:
         self._referee.now = self.now
-        try:
-            wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
-            if wanted is None or wanted == ():
-                return
-            asked = iter(wanted)
-        except NOT_THE_PLUGINS:
-            raise
-        except BaseException as error:
-            raise self._plugin.raised("decide", error) from error
-        while True:
-            try:
-                decision = next(asked)
-            except StopIteration:
-                return
-            except NOT_THE_PLUGINS:
-                raise
-            except BaseException as error:
-                raise self._plugin.raised("decide", error) from error
-            self._referee.check(decision)
-            self._actions.carry_out(decision)
-            if type(decision) not in _IDLE:
-                self._n_calls_in_a_row = 0
+        check, carry_out = self._referee.check, self._actions.carry_out
+        self._hook = "decide"
+        wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
+        if wanted is not None:
+            for decision in wanted:
+                self._hook = ""
+                check(decision)
+                carry_out(decision)
+                if self._n_calls_in_a_row and type(decision) not in _IDLE:
+                    self._n_calls_in_a_row = 0
+                self._hook = "decide"
+        self._hook = ""
 
     def _count_call(self, events: Sequence[e.Event]) -> None:
         """Count a message that begins with a call; whatever else happens lets the count begin again."""

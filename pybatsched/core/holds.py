@@ -22,11 +22,8 @@ class Holds:
         self._cluster = cluster
         self._notes = notes
         self._desk = desk
-        self._jobs: dict[str, Job] = {}
+        self.jobs: dict[str, Job] = {}
         self._called_at: set[float] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._jobs)
 
     def hold(self, job: Job, decision: d.StartAt) -> None:
         """Keep processors for a waiting job and ask for the call; one that is to start now starts. O(k)."""
@@ -38,7 +35,7 @@ class Holds:
             return
         job.held(now, at, decision.on, self._cluster.partition_at(decision.on), decision.reason)
         self._cluster.occupy(job)
-        self._jobs[job.id] = job
+        self.jobs[job.id] = job
         self._called_at = {due_at for due_at in self._called_at if due_at > now}
         if at not in self._called_at:
             self._called_at.add(at)
@@ -46,13 +43,13 @@ class Holds:
 
     def release(self, job: Job) -> None:
         """Let the job wait again and give its processors back. O(k)."""
-        del self._jobs[job.id]
+        del self.jobs[job.id]
         self._cluster.vacate(job)
         job.wait_again(job.present_terms)
 
     def start_due(self, now: float) -> None:
         """Start whose instant has come, in the order of these instants. O(held)."""
-        due = [job for job in self._jobs.values() if job.start_at is not None and job.start_at <= now + HALF_TICK]
+        due = [job for job in self.jobs.values() if job.start_at is not None and job.start_at <= now + HALF_TICK]
         for job in sorted(due, key=lambda job: (job.start_at, job.seq)):
             procs, reason, held_from = job.procs, job.start_reason, job.held_from
             assert procs is not None
@@ -65,7 +62,7 @@ class Holds:
 
     def lose(self, gone: IntervalSet) -> list[tuple[Job, IntervalSet]]:
         """Release the jobs that were held on processors that have gone. Gives them, and what they were held on."""
-        lost = [(job, job.procs) for job in self._jobs.values() if job.procs and not job.procs.isdisjoint(gone)]
+        lost = [(job, job.procs) for job in self.jobs.values() if job.procs and not job.procs.isdisjoint(gone)]
         for job, _ in lost:
             self.release(job)
         return lost

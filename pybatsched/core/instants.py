@@ -7,12 +7,30 @@ rounded once to that tick, so that equal times are equal numbers and plans need 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 TICK: Final = 1e-6
 HALF_TICK: Final = 5e-7
 
 
+def plainly_on_tick(at: float) -> float:
+    """Round a number of seconds to the tick.
+
+    >>> plainly_on_tick(0.1234567)
+    0.123457
+    """
+    return round(at, 6)
+
+
+if TYPE_CHECKING:
+    on_tick = plainly_on_tick
+else:
+    try:
+        from pybatsched.core._six import on_tick
+    except ImportError:  # not built
+        on_tick = plainly_on_tick
+
+
 def instant(start_at: float, span_s: float) -> float:
     """Give the instant that lies a span after another one, on the tick."""
-    return round(start_at + span_s, 6) if span_s != math.inf else math.inf
+    return on_tick(start_at + span_s) if span_s != math.inf else math.inf

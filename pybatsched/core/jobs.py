@@ -70,6 +70,7 @@ class Job:
         "id",
         "load",
         "n_derived",
+        "n_held",
         "n_procs",
         "n_submitted",
         "partition",
@@ -112,7 +113,8 @@ class Job:
         self.id = job_id
         self.wire_id = job_id
         self.workload = job_id.partition("!")[0] if "!" in job_id else ""
-        self.n_procs = self.n_submitted = n_procs
+        self.n_procs: int = n_procs
+        self.n_submitted: int = n_procs
         self.walltime = walltime
         self.estimate = walltime if estimate is None else estimate
         self.submitted_at = submitted_at
@@ -126,6 +128,7 @@ class Job:
         self.started_at: float | None = None
         self.expected_end_at = math.inf
         self.procs: IntervalSet | None = None
+        self.n_held = 0  # how many processors these are
         self.partition: Ground | None = None
         self.start_reason: Reason = ""
         self.ended_at: float | None = None
@@ -210,7 +213,8 @@ class Job:
     @property
     def is_reshaped(self) -> bool:
         """Whether it waits in another shape than the one Batsim knows it in, and so will be replaced at its start."""
-        return (self.n_procs, self.scale) != self.registered_as
+        n_procs, scale = self.registered_as
+        return self.n_procs != n_procs or self.scale != scale
 
     def estimate_at(self, scale: float) -> float | None:
         """Give the estimate it has after a `Reshape` with this scale; None if none is known. O(1)."""
@@ -228,6 +232,7 @@ class Job:
         self.state = JobState.HELD
         self.held_from, self.start_at = now, at
         self.procs, self.partition = procs, partition
+        self.n_held = len(procs)
         self.start_reason = reason
         self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
 
@@ -236,6 +241,7 @@ class Job:
         self.state = JobState.RUNNING
         self.started_at = at
         self.procs = procs
+        self.n_held = len(procs)
         self.start_reason = reason
         self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
 

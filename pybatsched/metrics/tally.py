@@ -69,8 +69,10 @@ class _Sums:
         slowdown = bounded_slowdown(wait_s, runtime_s, self.tau_s)
         self.wait_sum += wait_s
         self.slow_sum += slowdown
-        self.wait_max = max(self.wait_max, wait_s)
-        self.slow_max = max(self.slow_max, slowdown)
+        if wait_s > self.wait_max:
+            self.wait_max = wait_s
+        if slowdown > self.slow_max:
+            self.slow_max = slowdown
 
     def count_record(self, job: JobRecord) -> None:
         """Count a job that may have gone on as others, or never ran."""
@@ -101,10 +103,13 @@ class Tally:
         metadata = outcome.metadata
         if metadata.startswith(UNUSED_SPARE):
             return  # made in case a kill came in time, and never needed
-        self._first_at = min(self._first_at, outcome.submitted_at)
-        if outcome.state != REJECTED:
-            self._held_s += outcome.n_procs * outcome.runtime_s
-            self._last_at = max(self._last_at, outcome.started_at + outcome.runtime_s)
+        _, state, submitted_at, started_at, runtime_s, n_procs, _, _ = outcome
+        if submitted_at < self._first_at:
+            self._first_at = submitted_at
+        if state != REJECTED:
+            self._held_s += n_procs * runtime_s
+            if started_at + runtime_s > self._last_at:
+                self._last_at = started_at + runtime_s
         lineage = lineage_of(metadata) if metadata else None
         if self._evaluated is not None:
             job_id = outcome.id if lineage is None else lineage.parent
@@ -113,11 +118,10 @@ class Tally:
                 return
         if lineage is not None:
             self._later.setdefault(lineage.parent, []).append(outcome)
-        elif outcome.state in MAY_GO_ON:
+        elif state in MAY_GO_ON:
             self._perhaps_parents[outcome.id] = outcome
         else:
-            wait_s = max(outcome.started_at - outcome.submitted_at, 0.0)
-            self._sums.count(outcome.state, wait_s, outcome.runtime_s)
+            self._sums.count(state, max(started_at - submitted_at, 0.0), runtime_s)
 
     def figures(self, n_procs: int) -> Figures:
         """Give the figures so far, on a machine of so many processors. O(killed, rejected and derived jobs)."""

@@ -11,14 +11,14 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pydantic import Field
-
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.ordered import take_out
-from pybatsched.core.policy import Options, Policy
+from pybatsched.core.policy import Policy
+from pybatsched.policies.options import Order, QueueOptions
 from pybatsched.policies.profile import Profile
 
 if TYPE_CHECKING:
@@ -26,27 +26,6 @@ if TYPE_CHECKING:
     from pybatsched.core.events import Notify, Query
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
-
-Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area", "urgent_first"]
-
-
-class QueueOptions(Options):
-    """Options of every policy that keeps a queue."""
-
-    order: Order = Field(
-        "fcfs",
-        description="order of the queue: fcfs (arrival), sjf / ljf (shortest / longest estimate first), "
-        "narrowest / widest (fewest / most processors first), smallest_area / largest_area, "
-        "urgent_first (jobs with the field urgent: true, then by arrival)",
-    )
-    assume_walltime: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds to plan with for jobs that have neither walltime nor estimate "
-        "(without it they plan as endless)",
-    )
-
 
 _RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
     "fcfs": lambda _job, _span_s: 0.0,
@@ -65,6 +44,7 @@ FRONT: Final = -math.inf
 HEAD: Final = "head of the queue"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LocalScheduler(ABC):
     """A queue of waiting jobs and a rule that starts them on one partition.
 

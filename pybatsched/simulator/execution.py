@@ -103,6 +103,16 @@ class Execution:
 
     # --- work ---
 
+    def nap(self, job: SimJob) -> tuple[float, int]:
+        """Begin a job that is nothing but a delay. Gives its end and its return code; `execute` does the same."""
+        work, limit = job.work, job.walltime
+        frame = Frame(work, self._loop.now)
+        frame.span_s = work.delay_s
+        job.trail.append(frame)
+        if limit < 0 or work.delay_s < limit:
+            return self._loop.now + work.delay_s, work.ret
+        return self._loop.now + limit, WALLTIME_REACHED
+
     def execute(self, job: SimJob, work: Work, left: list[float]) -> Steps:
         """Run a profile to its end, or to the end of what is left of the walltime (one number, which goes down)."""
         kind = work.kind

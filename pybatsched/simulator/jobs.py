@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.simulator.loop import Process
 from pybatsched.simulator.work import Frame, Work
@@ -82,7 +83,7 @@ def as_told(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:
     for key, value in told.items():
         kind = type(value)
         if kind is float:
-            told[key] = round(value, 6)
+            told[key] = on_tick(value)
         elif kind is dict or kind is list:
             told[key] = _nested(value, job_id)
     told["id"] = job_id
@@ -93,7 +94,7 @@ def rounded(value: Any) -> Any:
     """Give a JSON value with floats of six decimals, as they are on the wire."""
     kind = type(value)
     if kind is float:
-        return round(value, 6)
+        return on_tick(value)
     if kind is str or kind is int:  # the most frequent, and a question of the types below is slow
         return value
     if isinstance(value, Mapping):
@@ -108,4 +109,4 @@ def _nested(value: Any, job_id: str) -> Any:
         return {key: job_id if key == "id" else _nested(part, job_id) for key, part in value.items()}
     if isinstance(value, list):
         return [_nested(part, job_id) for part in value]
-    return round(value, 6) if type(value) is float else value
+    return on_tick(value) if type(value) is float else value

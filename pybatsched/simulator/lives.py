@@ -9,7 +9,7 @@ from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import SOON, Process
-from pybatsched.simulator.work import progress_node
+from pybatsched.simulator.work import DELAY, progress_node
 from pybatsched.simulator.world import World
 
 #: A call comes at least so much later, as in Batsim.
@@ -27,7 +27,12 @@ class Lives:
         """Live a job's life: from its start to the notice of its end."""
         job.started_at = self._world.loop.now
         self._execution.started(job)
-        code = yield from self._execution.execute(job, job.work, [job.walltime])
+        if job.work.kind == DELAY and self._execution.power is None:  # most jobs: no need of processes in processes
+            end_at, code = self._execution.nap(job)
+            yield end_at
+            job.trail.pop()
+        else:
+            code = yield from self._execution.execute(job, job.work, [job.walltime])
         job.return_code = code
         if code == 0:
             job.state = e.COMPLETED_SUCCESSFULLY
@@ -36,12 +41,12 @@ class Lives:
         if self._execution.ended(job):
             yield SOON  # who wakes with it and has no meters to read is quicker
             self._execution.meters_read()
-        yield self._on_done, job
+        self._world.loop.post(self._on_done, job)
 
     def call(self, at: float) -> Process:
         """Call the scheduler back."""
         yield max(at, self._world.now + SHORTEST_CALL_S)
-        yield self._on_called, None
+        self._world.loop.post(self._on_called, None)
 
     def kill(self, jobs: list[SimJob]) -> Process:
         """Stop jobs at once; what had ended before is left as it is."""

@@ -41,6 +41,7 @@ _PS: Final = 1e12
 _USABLE: Final = frozenset({HostState.IDLE, HostState.COMPUTING})
 _DOES_NOT_EXIST: Final = "does not exist"
 _MANY_CHANGES: Final = 4096
+_BUSY: Final = b"\1"
 _COMPUTES: Final = "is currently computing jobs ({}), and sharing is off"
 
 
@@ -64,11 +65,13 @@ class Book(Protocol):
 
 
 class CountingBook:
-    """Numbers only: every processor idles or computes one job. O(k) per start and end for the k intervals of a job."""
+    """Numbers only: every processor idles or computes one job. O(k) per start and end for the k intervals of a job.
+
+    Who computes is a byte per processor, written and searched a run at a time.
+    """
 
     def __init__(self, n_procs: int) -> None:
-        self._all = IntervalSet.span(0, n_procs)
-        self._free = self._all
+        self._busy = bytearray(n_procs)
         self._n_procs = n_procs
         self._n_computing = 0
         self._computing_ps = 0  # whole picoseconds: sums over a long run stay exact
@@ -78,13 +81,15 @@ class CountingBook:
 
     def start(self, job: str, procs: IntervalSet, now: float) -> None:
         """Note that a job begins to compute on these processors."""
-        self._free = self._free - procs
+        for start, stop in procs.intervals():
+            self._busy[start:stop] = _BUSY * (stop - start)
         self._n_computing += len(procs)
         self._running[job] = (round(now * _PS), procs)
 
     def end(self, job: str, procs: IntervalSet, now: float) -> None:
         """Note that a job has left these processors."""
-        self._free = self._free | procs
+        for start, stop in procs.intervals():
+            self._busy[start:stop] = bytes(stop - start)
         n, now_ps = len(procs), round(now * _PS)
         self._n_computing -= n
         self._computing_ps += n * (now_ps - self._running.pop(job)[0])
@@ -95,14 +100,14 @@ class CountingBook:
 
     def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
         """Give a processor that cannot take a job now, and why; None if all can."""
-        if procs.issubset(self._free):
-            return None
-        strange = procs - self._all
-        if strange:
-            return strange.lowest, _DOES_NOT_EXIST
-        busy = (procs - self._free).lowest
-        job = next(job for job, (_, taken) in self._running.items() if busy in taken)
-        return busy, _COMPUTES.format(job)
+        if procs.highest >= self._n_procs:
+            return (procs - IntervalSet.span(0, self._n_procs)).lowest, _DOES_NOT_EXIST
+        for start, stop in procs.intervals():
+            busy = self._busy.find(_BUSY, start, stop)
+            if busy >= 0:
+                job = next(job for job, (_, taken) in self._running.items() if busy in taken)
+                return busy, _COMPUTES.format(job)
+        return None
 
     def counts(self) -> tuple[int, ...]:
         """Give how many hosts are in each of `SHOWN_STATES`."""

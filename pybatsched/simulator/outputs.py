@@ -6,7 +6,6 @@ with six significant digits.
 
 from __future__ import annotations
 
-import io
 import math
 import time
 from collections.abc import Iterator
@@ -15,41 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
+from pybatsched.core.instants import on_tick
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.results.marks import JOBS
 from pybatsched.results.writing import Results
 from pybatsched.simulator.jobs import NO_TIME_S
 from pybatsched.simulator.machines import SHOWN_STATES, HostState
+from pybatsched.simulator.rows import JOB_COLUMNS, job_row, rejected_row
 
 if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.simulator.jobs import SimJob
-
-JOB_COLUMNS: Final = (
-    "job_id",
-    "workload_name",
-    "profile",
-    "submission_time",
-    "requested_number_of_resources",
-    "requested_time",
-    "success",
-    "final_state",
-    "starting_time",
-    "execution_time",
-    "finish_time",
-    "waiting_time",
-    "turnaround_time",
-    "stretch",
-    "allocated_resources",
-    "consumed_energy",
-    "metadata",
-)
-
-# Rows as %-templates: twice as fast as f-strings where floats are many.
-_HEAD: Final = "%s,%s,%s,%.6f,%d,%.6f,%s,%s,"
-_REJECTED_ROW: Final = _HEAD + ',,,,,,,,"%s"\n'
-_ROW: Final = _HEAD + '%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%s,%.6f,"%s"\n'
 
 #: The Batsim whose behaviour and files these are.
 BATSIM_VERSION: Final = "4.2.1"
@@ -71,22 +47,23 @@ class Totals:
         self.sums = [0.0, 0.0, 0.0]  # waiting time, turnaround time, slowdown
         self.maxima = [0.0, 0.0, 0.0]
 
-    def add(self, job: SimJob) -> None:
-        """Count a job that is over."""
+    def add_rejected(self) -> None:
+        """Count a job that was rejected."""
         self.n_jobs += 1
-        if job.state == REJECTED:
-            self.n_rejected += 1
-            return
+        self.n_rejected += 1
+
+    def add(self, *, success: bool, finish: float, wait: float, turnaround: float, stretch: float) -> None:
+        """Count a job that ran."""
+        self.n_jobs += 1
         self.n_finished += 1
-        self.n_success += job.state == COMPLETED_SUCCESSFULLY
-        finish = job.started_at + job.runtime_s
-        wait = job.started_at - job.subtime
-        turnaround = wait + job.runtime_s  # small numbers first: Batsim computes with more digits than a double has
+        self.n_success += success
+        if finish > self.makespan:
+            self.makespan = finish
         sums, maxima = self.sums, self.maxima
-        for i, figure in enumerate((wait, turnaround, _stretch(wait, turnaround, job.runtime_s))):
+        for i, figure in enumerate((wait, turnaround, stretch)):
             sums[i] += figure
-            maxima[i] = max(maxima[i], figure)
-        self.makespan = max(self.makespan, finish)
+            if figure > maxima[i]:
+                maxima[i] = figure
 
 
 class Outputs:
@@ -104,12 +81,14 @@ class Outputs:
         self._with_energy = energy
         self._with_states = machine_states
         self._files = ExitStack()
-        self._jobs: TextIO = _Nowhere()
-        self._states: TextIO = _Nowhere()
-        self._energy: TextIO = _Nowhere()
-        self._pstates: TextIO = _Nowhere()
+        self._jobs: TextIO | _Nowhere = _Nowhere()
+        self._states: TextIO | _Nowhere = _Nowhere()
+        self._energy: TextIO | _Nowhere = _Nowhere()
+        self._pstates: TextIO | _Nowhere = _Nowhere()
         self._last_entry = (0.0, 0.0)
         self._flush_at = 0.0
+        self._states_at = math.nan
+        self._states_at_text = ""
 
     @contextmanager
     def opened(self, n_jobs: int, n_procs: int) -> Iterator[None]:
@@ -156,20 +135,41 @@ class Outputs:
 
     def job(self, job: SimJob) -> None:
         """Write the row of a job that is over. O(1)."""
-        self.totals.add(job)
-        rounded = (round(job.subtime, 6), round(job.started_at, 6), round(job.runtime_s, 6))  # as in the row below
-        self.tally.add(Outcome(job.id, job.state, *rounded, len(job.alloc), job.metadata))
-        state, sub = job.state, job.subtime
-        success = "1" if state == COMPLETED_SUCCESSFULLY else "0"
-        head = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, success, state)
+        state, sub, start, runtime = job.state, job.subtime, job.started_at, job.runtime_s
+        times = (on_tick(sub), on_tick(start), on_tick(runtime))  # as in the row below
+        self.tally.add(Outcome(job.id, state, *times, len(job.alloc), job.metadata))
+        note = f'"{job.metadata}"'
         if state == REJECTED:
-            self._jobs.write(_REJECTED_ROW % (*head, job.metadata))
+            self.totals.add_rejected()
+            head = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, "0", state)
+            self._jobs.write(rejected_row(*head, note))
             return
-        start, runtime = job.started_at, job.runtime_s
-        wait = start - sub
-        turnaround = wait + runtime
-        times = (start, runtime, start + runtime, wait, turnaround, _stretch(wait, turnaround, runtime))
-        self._jobs.write(_ROW % (*head, *times, job.alloc, job.energy_j, job.metadata))
+        success = state == COMPLETED_SUCCESSFULLY
+        finish, wait = start + runtime, start - sub
+        turnaround = wait + runtime  # small numbers first: Batsim computes with more digits than a double has
+        stretch = _stretch(wait, turnaround, runtime)
+        self.totals.add(success=success, finish=finish, wait=wait, turnaround=turnaround, stretch=stretch)
+        self._jobs.write(
+            job_row(
+                job.name,
+                job.workload,
+                job.work.name,
+                sub,
+                job.res,
+                job.walltime,
+                "1" if success else "0",
+                state,
+                start,
+                runtime,
+                finish,
+                wait,
+                turnaround,
+                stretch,
+                str(job.alloc),
+                job.energy_j,
+                note,
+            )
+        )
         at = time.monotonic()
         if at >= self._flush_at:
             self._jobs.flush()
@@ -177,8 +177,10 @@ class Outputs:
 
     def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
         """Write how many hosts do what from now on."""
+        if now != self._states_at:  # often several change at one instant
+            self._states_at, self._states_at_text = now, f"{now:g}"
         n_sleeping, n_on, n_off, n_idle, n_computing = counts
-        self._states.write(f"{now:g},{n_sleeping},{n_on},{n_off},{n_idle},{n_computing}\n")
+        self._states.write(f"{self._states_at_text},{n_sleeping},{n_on},{n_off},{n_idle},{n_computing}\n")
 
     def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
         """Write what has been consumed so far; `kind` is s, e or p: a start, an end, a change of pstate."""
@@ -241,8 +243,11 @@ def _six(value: float) -> str:
     return f"{value:.6f}" if math.isfinite(value) else "nan"
 
 
-class _Nowhere(io.StringIO):
+class _Nowhere:
     """A file that keeps nothing."""
 
     def write(self, text: str, /) -> int:
         return len(text)
+
+    def flush(self) -> None:
+        pass

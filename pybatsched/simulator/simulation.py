@@ -127,7 +127,7 @@ class Simulation:
             yield order, decision
         if reply_now > loop.now:
             yield float(reply_now)
-        yield self._on_ready, None
+        loop.post(self._on_ready, None)
 
     # --- notices ---
 

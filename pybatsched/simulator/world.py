@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pybatsched.core import events as e
+from pybatsched.core.instants import on_tick
 from pybatsched.errors import InputError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.jobs import SimJob
@@ -71,7 +72,7 @@ class World:
         now = self.loop.now
         if now != self._stamped_at:
             self._stamped_at = now
-            self._stamp = round(now, 6)
+            self._stamp = on_tick(now)
         return self._stamp
 
     # --- jobs ---
@@ -148,8 +149,10 @@ class World:
     def tell_submitted(self, job: SimJob) -> None:
         """Say JOB_SUBMITTED."""
         profile = j.rounded(job.work.described) if self.options.forward_profiles else None
-        self.say(e.JobSubmitted(job.id, j.as_told(job.fields, job.id), profile, timestamp=self.stamp()))
+        told = j.as_told(job.fields, job.id)
+        self.outbox.append(e.JobSubmitted(job.id, told, profile, timestamp=self.stamp()))
 
     def tell_completed(self, job: SimJob) -> None:
         """Say JOB_COMPLETED."""
-        self.say(e.JobCompleted(job.id, job.state, job.return_code, str(job.alloc), timestamp=self.stamp()))
+        ended = e.JobCompleted(job.id, job.state, job.return_code, str(job.alloc), timestamp=self.stamp())
+        self.outbox.append(ended)

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-import shutil
-import subprocess
-import sys
-import sysconfig
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.built import built_part
 from support.examples import examples
 from support.located import DYNAMIC
-from support.patience import PATIENCE_S
-from support.places import ROOT, module_of
 
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.policies import local
@@ -27,29 +21,8 @@ from pybatsched_schedulers import conservative, ujfb
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Build it from this checkout, as an installation that asks for it does."""
-    if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
-        pytest.skip("no C compiler")
-    place = tmp_path_factory.mktemp("built")
-    command = [
-        sys.executable,
-        "setup.py",
-        "-q",
-        "build_ext",
-        "--build-lib",
-        str(place),
-        "--build-temp",
-        str(place / "t"),
-    ]
-    subprocess.run(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"PYBATSCHED_COMPILE": "1", "PYTHONWARNINGS": "ignore"},
-        check=True,
-        timeout=PATIENCE_S,
-    )
-    [file] = (place / "pybatsched" / "policies").glob("_profile.*")
-    return module_of("pybatsched.policies._profile", file)
+    """Build it from this checkout."""
+    return built_part("pybatsched.policies._profile", tmp_path_factory.mktemp("built"))
 
 
 # --- operation by operation ---

@@ -11,7 +11,7 @@ from support.examples import examples
 from support.outages import outages
 
 from pybatsched.core import events as e
-from pybatsched.policies.local import Order
+from pybatsched.policies.options import Order
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 
 N_PROCS = 8

@@ -12,7 +12,8 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import Need, Options, Policy
-from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueueOptions, QueuePolicy
+from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
+from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
 from pybatsched_schedulers.easy import EasyScheduler
 from pybatsched_schedulers.fcfs import FcfsScheduler

@@ -1,0 +1,29 @@
+"""Options of every policy that keeps a queue."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from pybatsched.core.policy import Options
+
+Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area", "urgent_first"]
+
+
+class QueueOptions(Options):
+    """Options of every policy that keeps a queue."""
+
+    order: Order = Field(
+        "fcfs",
+        description="order of the queue: fcfs (arrival), sjf / ljf (shortest / longest estimate first), "
+        "narrowest / widest (fewest / most processors first), smallest_area / largest_area, "
+        "urgent_first (jobs with the field urgent: true, then by arrival)",
+    )
+    assume_walltime: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds to plan with for jobs that have neither walltime nor estimate "
+        "(without it they plan as endless)",
+    )

@@ -1,0 +1,33 @@
+"""The parts written in C, built from this checkout as an installation that asks for them does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.patience import PATIENCE_S
+from support.places import ROOT, module_of
+
+
+def built_part(name: str, place: Path) -> Any:
+    """Build the parts into a directory and give one of them, by its full name. Skips where there is no compiler."""
+    if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
+        pytest.skip("no C compiler")
+    paths = ["--build-lib", str(place), "--build-temp", str(place / "t")]
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", "build_ext", *paths],
+        cwd=ROOT,
+        env=os.environ | {"PYBATSCHED_COMPILE": "1", "PYTHONWARNINGS": "ignore"},
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    folder, _, module = name.rpartition(".")
+    [file] = place.joinpath(*folder.split(".")).glob(f"{module}.*")
+    return module_of(name, file)
