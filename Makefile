@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FOREIGN := build/foreign
+ACCASIM := build/accasim
 # Everything that is installed is pinned, what builds our own packages included.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit batsim wheel platforms bench instructions fast clean
+.PHONY: demo test lint types unit batsim wheel platforms bench bench-peers instructions fast clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -57,6 +58,10 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/simulations.py
 	$(BIN)/python benchmarks/decisions.py
 
+# Beside programs of others: those that are on the PATH, and those that are installed here. A quarter of an hour.
+bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
+	$(BIN)/python benchmarks/peers.py
+
 # Instructions per job and per exchange under valgrind, beside those kept in benchmarks/instructions.json.
 instructions: $(VENV)/ready
 	$(BIN)/python benchmarks/instructions.py
@@ -82,6 +87,12 @@ $(FOREIGN)/ready: constraints.txt tests/foreign/requirements.txt
 	test -x $(FOREIGN)/bin/python || $(PYTHON) -m venv $(FOREIGN)
 	$(FOREIGN_INSTALL) --requirement tests/foreign/requirements.txt
 	$(FOREIGN_INSTALL) --no-deps pybatsim
+	touch $@
+
+# A simulator of others, which only the benchmark runs.
+$(ACCASIM)/ready: constraints.txt benchmarks/peers.txt
+	test -x $(ACCASIM)/bin/python || $(PYTHON) -m venv $(ACCASIM)
+	$(subst $(BIN),$(ACCASIM)/bin,$(PIP_INSTALL)) --requirement benchmarks/peers.txt
 	touch $@
 
 clean:

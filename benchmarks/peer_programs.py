@@ -1,0 +1,222 @@
+"""What is measured by peers.py: one workload in the files of all programs, and the commands that run them on it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pybatsched.workload import Workload, batsim_json
+from pybatsched.workload.generate import Recipe, generate
+
+BUILD = Path(__file__).parents[1] / "build"
+#: How long a scheduler that can be told so waits for Batsim.
+PATIENCE_S = 1800.0
+#: What is added to the name of a case that is there a second time.
+AGAIN = ", once more"
+
+_PLATFORM = """\
+<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+ <zone id="site" routing="Full">
+  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" bw="1e300Bps" lat="0"/>
+  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
+    <prop id="role" value="master"/>
+  </cluster>
+  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
+  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
+    <link_ctn id="trunk"/>
+  </zoneRoute>
+ </zone>
+</platform>
+"""
+
+
+# --- the input, as everybody reads it ---------------------------------------------------------------------------------
+
+
+class Input(NamedTuple):
+    """A directory with one workload in the files of all programs."""
+
+    directory: Path
+    submitted: Mapping[str, float]  # when each job comes
+
+    @property
+    def platform(self) -> str:
+        """The machine, for SimGrid."""
+        return str(self.directory / "platform.xml")
+
+    @property
+    def workload(self) -> str:
+        """The jobs, for Batsim."""
+        return str(self.directory / "workload.json")
+
+    @property
+    def log(self) -> str:
+        """The jobs in SWF."""
+        return str(self.directory / "log.swf")
+
+
+def drawn(n_jobs: int, n_procs: int, load: float) -> Workload:
+    """Draw jobs whose times are whole seconds and whose walltimes are twice the run times.
+
+    Whole seconds are what AccaSim knows and what SimGrid's clock adds up without loss. There are no estimates but the
+    walltimes: those are what everybody plans with.
+    """
+    workload = generate(Recipe("poisson", n_procs, seed=1, n_jobs=n_jobs, load=load))
+    profiles = {}
+    for job in workload.jobs:
+        run_s = max(1, round(workload.profiles[job["profile"]]["delay"]))
+        job |= {"subtime": round(job["subtime"]), "profile": str(run_s), "walltime": 2 * run_s}
+        del job["estimate"]
+        profiles[str(run_s)] = {"type": "delay", "delay": run_s}
+    workload.profiles = profiles
+    return workload
+
+
+def write_input(workload: Workload, directory: Path) -> Input:
+    """Write a workload as a file of Batsim and as a log, and its machine as Batsim and as AccaSim describe it."""
+    directory.mkdir(parents=True)
+    made = Input(directory, {str(job["id"]): job["subtime"] for job in workload.jobs})
+    n_procs = workload.n_procs
+    Path(made.platform).write_text(_PLATFORM.format(last=n_procs - 1))
+    batsim_json.write(workload, made.workload)
+    with Path(made.log).open("w") as log:
+        log.write(f"; MaxProcs: {n_procs}\n")
+        for job in workload.jobs:
+            run_s, n = workload.profiles[job["profile"]]["delay"], job["res"]
+            log.write(f"{job['id']} {job['subtime']} -1 {run_s} {n} -1 -1 {n} {job['walltime']} -1 1 1 1 1 1 1 -1 -1\n")
+    for n_cores in _cores_of_nodes(n_procs):
+        system = {"groups": {"node": {"core": n_cores}}, "resources": {"node": n_procs // n_cores}}
+        system["equivalence"] = {"processor": {"core": 1}}
+        (directory / f"cores-{n_cores}.config").write_text(json.dumps(system | {"start_time": 0}))
+    return made
+
+
+def _cores_of_nodes(n_procs: int) -> list[int]:
+    """Give the sizes of nodes that AccaSim is tried with: the processors one by one, as all others have it, and 16."""
+    return [1, 16] if n_procs % 16 == 0 else [1]
+
+
+# --- the cases --------------------------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """What a run reads, where it writes, and where scheduler and simulator meet."""
+
+    files: Input
+    out: Path
+    port: int
+
+    @property
+    def endpoint(self) -> str:
+        """Where the scheduler waits for Batsim."""
+        return f"tcp://127.0.0.1:{self.port}"
+
+
+Words = Callable[[Place], list[str]]
+
+
+class Case(NamedTuple):
+    """One line of the table: a program alone, or a scheduler with Batsim (`wired`).
+
+    `policy` is the one of ours to which its schedule is compared; if it is `ours` it has to be that very schedule.
+    `missing` says what is not on this machine.
+    """
+
+    name: str
+    words: Words
+    policy: str
+    wired: bool = False
+    ours: bool = False
+    missing: str = ""
+
+    @property
+    def talk(self) -> str:
+        """The cases in which scheduler and Batsim say the very same."""
+        return self.policy if self.ours else self.name
+
+
+def batsim(place: Place, verbosity: str = "quiet") -> list[str]:
+    """Give the command of a Batsim that writes no more than its table of jobs and a summary."""
+    command = ["batsim", "-p", place.files.platform, "-w", place.files.workload, "-e", str(place.out / "run")]
+    command += ["-s", place.endpoint, "-v", verbosity]
+    return [*command, "--disable-schedule-tracing", "--disable-machine-state-tracing"]
+
+
+def _batsched(variant: str) -> Words:
+    return lambda place: ["batsched", "-v", variant, "-d", "0", "-s", place.endpoint, "--verbosity=silent"]
+
+
+def _pybatsim(scheduler: str) -> Words:
+    program = str(BUILD / "foreign" / "bin" / "pybatsim")
+    patience_ms = str(round(PATIENCE_S * 1000))
+    return lambda place: [program, scheduler, "-s", place.endpoint, "-v", "error", "-t", patience_ms]
+
+
+def _served(python: str, policy: str) -> Words:
+    return lambda place: [python, "-m", "pybatsched", "--policy", policy, "--endpoint", place.endpoint]
+
+
+def _embedded(python: str, policy: str) -> Words:
+    def words(place: Place) -> list[str]:
+        command = [python, "-m", "pybatsched", "simulate", "-p", place.files.platform, "-w", place.files.workload]
+        command += ["--policy", policy, "-e", str(place.out / "run"), "-q"]
+        return [*command, "--disable-machine-state-tracing"]
+
+    return words
+
+
+def _accasim(n_cores: int) -> Words:
+    command = [str(BUILD / "accasim" / "bin" / "python"), str(Path(__file__).with_name("run_accasim.py"))]
+    return lambda place: [
+        *command,
+        place.files.log,
+        str(place.files.directory / f"cores-{n_cores}.config"),
+        str(place.out),
+    ]
+
+
+def _unless(is_there: object, reason: str) -> str:
+    return "" if is_there else reason
+
+
+def all_cases(n_procs: int) -> Iterator[Case]:
+    """Give all cases, those that cannot be run here included."""
+    no_batsim = _unless(shutil.which("batsim"), "no batsim on the PATH")
+    no_batsched = no_batsim or _unless(shutil.which("batsched"), "no batsched on the PATH")
+    for variant in ("easy_bf_fast", "easy_bf", "conservative_bf"):
+        policy = variant.partition("_")[0]
+        yield Case(f"Batsim + batsched, {variant}", _batsched(variant), policy, wired=True, missing=no_batsched)
+    is_ready = (BUILD / "foreign" / "ready").exists()
+    no_pybatsim = no_batsim or _unless(is_ready, "no build/foreign; `make build/foreign/ready` makes it")
+    yield Case("Batsim + pybatsim, easyBackfill", _pybatsim("easyBackfill"), "easy", wired=True, missing=no_pybatsim)
+    compiled = BUILD / "fast" / "bin" / "python"
+    builds = (
+        ("pure Python", sys.executable, ""),
+        ("compiled", str(compiled), _unless(compiled.exists(), "no build/fast; `make fast` makes it")),
+    )
+    ours = [(policy, *build) for policy in ("easy", "conservative") for build in builds]
+    for policy, build, python, missing in ours:
+        case = Case(f"Batsim + pybatsched, {policy}, {build}", _served(python, policy), policy, wired=True, ours=True)
+        yield from _twice(case._replace(missing=no_batsim or missing))
+    for policy, build, python, missing in ours:
+        case = Case(f"embedded simulator, {policy}, {build}", _embedded(python, policy), policy, ours=True)
+        yield from _twice(case._replace(missing=missing))
+    no_accasim = _unless(
+        (BUILD / "accasim" / "ready").exists(), "no build/accasim; `make build/accasim/ready` makes it"
+    )
+    for n_cores in _cores_of_nodes(n_procs):
+        nodes = f"{n_procs // n_cores:,} nodes of {n_cores}"
+        yield Case(f"AccaSim, EASY and first fit, {nodes}", _accasim(n_cores), "easy", missing=no_accasim)
+
+
+def _twice(case: Case) -> Iterator[Case]:
+    """Give a case, and once more if it is one of the two by which the noise is told."""
+    yield case
+    if case.policy == "easy" and case.name.endswith("pure Python"):
+        yield case._replace(name=case.name + AGAIN)
