@@ -18,6 +18,7 @@ from pybatsched.simulator.machines import Book, CountingBook, HostBook
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.work import WorkTable, resolve
+from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.ids import name_in
 
 
@@ -83,13 +84,14 @@ class World:
             self.works[name] = table = resolve(name, workload.profiles, used)
             refused = {work.name: work.refusal for work in table.known() if work.refusal is not None}
             jobs = self._by_workload[name] = []
-            for fields in workload.jobs:
-                profile = fields["profile"]
-                if profile in refused:
-                    raise InputError(
-                        f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
-                    )
-                jobs.append(self.make_job(name, fields))
+            with uncollected():
+                for fields in workload.jobs:
+                    profile = fields["profile"]
+                    if profile in refused:
+                        raise InputError(
+                            f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
+                        )
+                    jobs.append(self.make_job(name, fields))
 
     def make_job(self, workload: str, fields: Any) -> SimJob:
         """Take in a job; its profile is known."""

@@ -209,9 +209,20 @@ _TYPES: Final[dict[str, Callable[[Mapping[str, Any], Place], None]]] = {
 }
 
 
+_PLAIN_DELAY: Final = {"type", "delay"}
+
+
+def _is_delay(profile: Mapping[str, Any]) -> bool:
+    """Tell whether a profile is a delay that nothing need be said about."""
+    delay_s = profile["delay"]
+    return profile["type"] == "delay" and is_number(delay_s) and delay_s > 0
+
+
 def check_profiles(profiles: Mapping[str, Any], source: str) -> None:
     """Check all profiles of a file, that composed ones are made of profiles of the file, and of no circle. O(size)."""
     for name, profile in profiles.items():
+        if type(profile) is dict and profile.keys() == _PLAIN_DELAY and name.isascii() and _is_delay(profile):
+            continue  # nearly all profiles of nearly all files
         place = Place(source, f"profile {shown(name)}")
         if type(profile) is not dict:
             place.refuse("", "an object", profile)

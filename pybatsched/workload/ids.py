@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from pybatsched.errors import InputError
 
 #: Batsim aborts on these in an id, or its files could not be read again.
 FORBIDDEN_IN_IDS: Final = '!,"\\\r\n'
+_FORBIDDEN: Final = re.compile(f"[{re.escape(FORBIDDEN_IN_IDS)}]")
 
 
 def full_id(workload: str, given: Any) -> str:
@@ -29,7 +31,7 @@ def name_in(workload: str, given: Any) -> str:
                 f"workload {workload}: job id {text!r} contains the workload's name, so Batsim reads it as "
                 f"WORKLOAD!JOB; rename the job, or write {workload}!{text}"
             )
-    if any(mark in name for mark in FORBIDDEN_IN_IDS):
+    if _FORBIDDEN.search(name) is not None:
         raise InputError(
             f"workload {workload}: job id {text!r}: Batsim takes no '!', commas, quotes or line ends in ids"
         )

@@ -77,6 +77,12 @@ class Selection:
         }
         return made if self.clock == "log" else made | {"clock": self.clock}
 
+    @property
+    def looks_at_jobs(self) -> bool:
+        """Whether `refusal` may ever leave a job out."""
+        limits = (self.from_at, self.to_at, self.min_size, self.max_size)
+        return any(limit is not None for limit in limits)
+
     def refusal(self, submitted_at: float, size: int, origin_at: float = 0) -> str | None:
         """Give the one rule by which a job is left out for itself, if any; `max_jobs` is for who counts the others."""
         at = tidy(submitted_at - origin_at) if origin_at else submitted_at

@@ -6,17 +6,19 @@ by rule, with the first lines; the report travels in the workload's `about`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pybatsched.errors import InputError
-from pybatsched.workload.logs import LOOSE, NO_RUN_TIME, NO_SUBMISSION, Candidate, Lines, LogOptions, Making
+from pybatsched.workload.bulk import uncollected
+from pybatsched.workload.logs import LOOSE, NO_RUN_TIME, NO_SUBMISSION, Lines, LogOptions, Making
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.swf_file import FIELDS, SwfJob, SwfTrace, read_swf
-from pybatsched.workload.walltimes import plain
+from pybatsched.workload.walltimes import plains
 
 __all__ = [
     "DEFAULT_MEMORY_UNIT",
@@ -37,6 +39,9 @@ NO_SIZE: Final = "no processors, neither allocated nor requested: dropped"
 OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is missing"
 
 _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for partial executions
+
+#: Fields that jobs keep as they are, numbers or names.
+_LABELS: Final = ("user", "group", "queue")
 
 MemoryUnit = Literal["KB", "MB", "GB"]
 DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as the format says
@@ -94,15 +99,15 @@ def machine_of(trace: SwfTrace, options: Options) -> tuple[int, str | None]:
 def to_workload(
     trace: SwfTrace, options: Options | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Make a workload of a log, or of the jobs of it that a selection keeps. About 15 µs a job, 2 µs if left out.
+    """Make a workload of a log, or of the jobs of it that a selection keeps. About 6 µs a job, 1 µs if left out.
 
     Run times stay as they are, jobs come in order of submission, and every job keeps its number. Raises InputError for
     a number given twice where that is not to be repaired, and for a selection that leaves nothing.
     """
     making = _Making(trace, options or Options(), selection or Selection())
-    for row in trace.rows(making.chosen(map(making.candidate, trace))):
-        making.make(row)
-    return making.workload(), making.report
+    with uncollected():
+        making.make(making.chosen(making.candidates()))
+        return making.workload(), making.report
 
 
 class _Making(Making):
@@ -119,40 +124,83 @@ class _Making(Making):
         if not _PARTS.isdisjoint(status):
             self._whole = {number for number, code in zip(numbers, status, strict=True) if code not in _PARTS}
 
-    def candidate(self, row: SwfJob) -> Candidate:
-        """Say of a line what decides whether it makes a job."""
-        n_procs = size_of(row.allocated_procs, row.requested_procs, self.options.size)
-        return Candidate(row.line, row.submitted_at, n_procs, self._refusal(row, n_procs))
+    def candidates(self) -> Iterator[tuple[int, float, int, str | None]]:
+        """Say of each line what decides whether it makes a job, and the one rule by which it does not."""
+        keeps_short = self.options.min_runtime_s is not None
+        numbers = self.trace.numbers
+        for line, number, submitted_at, run_s, n_procs, status in zip(
+            self.trace.lines, numbers[0], numbers[1], numbers[3], self._sizes(), numbers[10], strict=True
+        ):
+            refusal = None
+            if status in _PARTS and number in self._whole:
+                refusal = PART
+            elif submitted_at < 0:
+                refusal = NO_SUBMISSION
+            elif run_s <= 0 and not keeps_short:
+                refusal = NO_RUN_TIME
+            elif n_procs <= 0:
+                refusal = NO_SIZE
+            yield line, submitted_at, n_procs, refusal
 
-    def _refusal(self, row: SwfJob, n_procs: int) -> str | None:
-        """Give the one rule by which a line makes no job."""
-        if row.status in _PARTS and row.number in self._whole:
-            return PART
-        if row.submitted_at < 0:
-            return NO_SUBMISSION
-        if row.run_s <= 0 and self.options.min_runtime_s is None:
-            return NO_RUN_TIME
-        return NO_SIZE if n_procs <= 0 else None
+    def _sizes(self) -> list[int]:
+        """Give the processors of the job on each line, as `size_of` does."""
+        first, second = self.trace.numbers[4], self.trace.numbers[7]
+        if self.options.size == "requested":
+            first, second = second, first
+        return [n if n > 0 else max(other, 0) for n, other in zip(first, second, strict=True)]
 
-    def make(self, row: SwfJob) -> None:
-        """Make a job of a line, and count what had to be changed."""
-        options = self.options
-        run_s = self.run_time(row.run_s, row.line)
-        if (row.allocated_procs if options.size == "allocated" else row.requested_procs) <= 0:
-            self.report.count("changed", OTHER_SIZE, row.line)
-        times = self.times(run_s, row.requested_s if row.requested_s > 0 else None, row.line)
-        job = {
-            "id": self.number(row.number, row.line),
-            "subtime": plain(row.submitted_at),
-            "res": size_of(row.allocated_procs, row.requested_procs, options.size),
-            "profile": self.profile(run_s),
-        }
-        if times.walltime_s is not None:
-            job["walltime"] = times.walltime_s
-        if times.estimate_s is not None:
-            job["estimate"] = times.estimate_s
-        _add_known(job, row, _IN_A_GB[options.memory_unit])
-        self.jobs.append(job)
+    def make(self, places: Sequence[int]) -> None:
+        """Make a job of each of these lines, and count what had to be changed. O(n)."""
+        names = ("number", "submitted_at", "run_s", "allocated_procs", "requested_procs", "requested_s", "line")
+        number, submitted_at, logged_s, n_procs, other, requested_s, line = self.trace.columns(names, places)
+        if self.options.size == "requested":
+            n_procs, other = other, n_procs
+        for at, a_number, a_run_s, n, n_else, wanted_s, a_line in zip(
+            plains(submitted_at), number, logged_s, n_procs, other, requested_s, line, strict=True
+        ):
+            run_s = a_run_s if a_run_s > 0 else self.run_time(a_run_s, a_line)
+            if n <= 0:
+                self.report.count("changed", OTHER_SIZE, a_line)
+            walltime_s, estimate_s, _ = self.times(run_s, wanted_s if wanted_s > 0 else None, a_line)
+            job = {
+                "id": self.number(a_number, a_line),
+                "subtime": at,
+                "res": n if n > 0 else n_else,
+                "profile": self.profile(run_s),
+            }
+            if walltime_s is not None:
+                job["walltime"] = walltime_s
+            if estimate_s is not None:
+                job["estimate"] = estimate_s
+            self.jobs.append(job)
+        self._add_known(places)
+
+    def _add_known(self, places: Sequence[int]) -> None:
+        """Add what else the log knows about the jobs of these lines; what it does not know (-1) is left out."""
+        names = ("status", "requested_memory", "used_memory", "requested_procs", "requested_s", "preceding_job")
+        status, wanted, used, requested_procs, requested_s, preceding_job = self.trace.columns(names, places)
+        for name, labels in zip(_LABELS, self.trace.columns(_LABELS, places), strict=True):
+            self._add(name, labels, [label != -1 for label in labels])
+        self._add("status", status, [code >= 0 for code in status])
+        memory = [amount if amount > 0 else other for amount, other in zip(wanted, used, strict=True)]
+        if any(amount > 0 for amount in set(memory)):
+            in_a_gb = _IN_A_GB[self.options.memory_unit]
+            self._add("memory_gb", plains([amount / in_a_gb for amount in memory]), [amount > 0 for amount in memory])
+        self._add("requested_procs", requested_procs, [n > 0 for n in requested_procs])
+        self._add("requested_time", plains(requested_s), [time_s > 0 for time_s in requested_s])
+        # Numbers of the format begin with 1, and some logs write 0 for none.
+        follows = [before > 0 for before in preceding_job]
+        if not any(follows):
+            return
+        self._add("depends_on", preceding_job, follows)
+        (think_s,) = self.trace.columns(["think_s"], places)
+        thinks = [is_one and time_s >= 0 for is_one, time_s in zip(follows, think_s, strict=True)]
+        self._add("think_time", plains(think_s), thinks)
+
+    def _add(self, name: str, values: Sequence[Any], is_known: Sequence[bool]) -> None:
+        """Give a member to the jobs whose value is known."""
+        for job, value in itertools.compress(zip(self.jobs, values, strict=True), is_known):
+            job[name] = value
 
     def workload(self) -> Workload:
         """Put together what was made."""
@@ -167,26 +215,3 @@ class _Making(Making):
         made = self.finished(n_procs)
         made.about["swf_header"] = self.trace.header
         return made
-
-
-def _add_known(job: dict[str, Any], row: SwfJob, in_a_gb: float) -> None:
-    """Add what else the log knows about a job; what it does not know (-1) is left out."""
-    if row.user != -1:
-        job["user"] = row.user
-    if row.group != -1:
-        job["group"] = row.group
-    if row.queue != -1:
-        job["queue"] = row.queue
-    if row.status >= 0:
-        job["status"] = row.status
-    memory = row.requested_memory if row.requested_memory > 0 else row.used_memory
-    if memory > 0:
-        job["memory_gb"] = plain(memory / in_a_gb)
-    if row.requested_procs > 0:
-        job["requested_procs"] = row.requested_procs
-    if row.requested_s > 0:
-        job["requested_time"] = plain(row.requested_s)
-    if row.preceding_job > 0:  # numbers of the format begin with 1, and some logs write 0 for none
-        job["depends_on"] = row.preceding_job
-        if row.think_s >= 0:
-            job["think_time"] = plain(row.think_s)

@@ -18,6 +18,7 @@ from __future__ import annotations
 import bisect
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -37,11 +38,19 @@ _CUSTOMARY_S: Final = (
 )
 _DAY_S: Final = 86_400
 _MOST: Final = 1e6
+_EXACT: Final = 1 << 53  # beyond this, floating point has holes between whole numbers
 
 
 def plain(value: float) -> int | float:
     """Give a whole number as one, and any other number as it is: 60.0 is written 60."""
-    return int(value) if abs(value) < 1 << 53 and value == int(value) else value
+    return int(value) if abs(value) < _EXACT and value == int(value) else value
+
+
+def plains(values: Sequence[float]) -> list[int | float]:
+    """Give the plain form of each value; the usual case, whole numbers only, at once. O(n)."""
+    if values and min(values) > -_EXACT and max(values) < _EXACT and all(map(float.is_integer, values)):
+        return list(map(int, values))
+    return list(map(plain, values))
 
 
 def tidy(seconds: float) -> int | float:

@@ -1,0 +1,198 @@
+"""Fast ways of reading and their careful twins: what one gives the other gives, and only the careful one complains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.logs import line
+
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim_json, swf_file
+from pybatsched.workload.swf_file import SwfTrace
+from pybatsched.workload.walltimes import plain, plains
+
+# ------------------------------------------------------------------------------------------------------------- logs
+
+_NUMBERS = ["0", "-1", "7", "+3", "4.0", "4.5", "-2", "1e3", "-0", "007", "9007199254740991", "9007199254740992"]
+_ODD = ["1_000", "x", "nan", "inf", "-inf", "1e999", "1e308", "--1", "0x10", "1,5", "٣", "\0", ";"]
+_SPACES = [" ", "  ", "\t", " \r", "\x0b", "\x0c"]
+
+
+@st.composite
+def _fields(draw: st.DrawFn) -> str:
+    """A line of fields: mostly 18, mostly numbers, with names where the format has labels, and one odd word or none."""
+    n = draw(st.sampled_from([18] * 16 + [17, 19, 6, 12, 37, 1]))
+    words = [
+        draw(st.sampled_from(_NUMBERS if index not in (11, 12, 13, 14, 15) else [*_NUMBERS, "ann", "a_b", "Umeå"]))
+        for index in range(n)
+    ]
+    if draw(st.integers(0, 3)) == 0:
+        words[draw(st.integers(0, n - 1))] = draw(st.sampled_from(_ODD))
+    between = draw(st.sampled_from(_SPACES))
+    return draw(st.sampled_from(["", "", "", " "])) + between.join(words)
+
+
+_LINES = st.one_of(
+    *[_fields()] * 6, st.just(line()), st.sampled_from(["", "  ", "; MaxProcs: 8", " ; Note: b", ";", "; a ; b"])
+)
+_CHUNKS = st.tuples(
+    st.lists(_LINES, max_size=6), st.sampled_from(["\n", "\n", "\r\n"]), st.booleans(), st.sampled_from([0, 100])
+)
+
+
+def _state(trace: SwfTrace) -> Any:
+    columns = [[(type(value), value) for value in column] for column in (*trace.numbers, *trace.labels)]
+    return columns, list(trace.lines), trace.header, trace.bad
+
+
+def _taken(way: str, chunk: bytes, n_before: int, *, lenient: bool) -> Any:
+    """Read a chunk one way; give how many lines it had and what was kept of it, or what was said against it."""
+    trace = SwfTrace("log.swf")
+    reader = swf_file._Reader(trace, lenient=lenient)
+    try:
+        return getattr(reader, way)(chunk, n_before), _state(trace)
+    except InputError as error:
+        return str(error)
+
+
+@given(_CHUNKS, st.booleans())
+@examples(400)
+def test_lines_at_once_and_one_by_one(drawn: tuple[list[str], str, bool, int], lenient: bool) -> None:
+    lines, end, ends_with_line, n_before = drawn
+    chunk = (end.join(lines) + end * ends_with_line).encode()
+    carefully = _taken("take_carefully", chunk, n_before, lenient=lenient)
+    assert _taken("take", chunk, n_before, lenient=lenient) == carefully
+    n, kept = _taken("take_jobs", chunk, n_before, lenient=lenient)
+    if n is None:
+        assert kept == _state(SwfTrace("log.swf"))
+    else:
+        assert (n, kept) == carefully
+
+
+def test_lines_of_jobs_are_taken_at_once() -> None:
+    """The fast way is gone where it can be: with names, points, tabs, either line end, and none at the last line."""
+    chunk = "\r\n".join([line(1, user="a_b"), line(2, "1.5").replace(" ", "\t"), line("3.0")]).encode()
+    n, kept = _taken("take_jobs", chunk, 5, lenient=False)
+    assert n == 3
+    assert kept[1] == [6, 7, 8]
+    for odd in (line(run="x"), line(run="1_0"), line() + " 1", "1 2", "", "; Note: a"):
+        assert _taken("take_jobs", f"{line()}\n{odd}\n{line()}\n".encode(), 0, lenient=False)[0] is None
+
+
+def test_lines_that_only_together_have_the_fields_of_jobs() -> None:
+    """The ends of lines are where those of jobs would be, or where a name may be: nobody is to be fooled by that."""
+    words = line().split()
+    for lines, told in (
+        ([words[:12], [*words[12:], *words]], "line 1: expected 18 fields, found 12"),
+        ([[*words, ";", *words[:11]], words[12:]], "line 1: expected 18 fields, found 30"),
+        ([[*words, "7", *words]], "line 1: expected 18 fields, found 37"),
+    ):
+        chunk = "".join(" ".join(row) + "\n" for row in lines).encode()
+        assert _taken("take_jobs", chunk, 0, lenient=False)[0] is None
+        assert _taken("take", chunk, 0, lenient=False) == f"log.swf: {told}"
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "1e999", "9007199254740992", "-9007199254740992", "1_0", "x"])
+def test_no_odd_number_is_taken_at_once(odd: str) -> None:
+    for place in range(3):
+        lines = [line(run=odd if place == k else k) for k in range(3)]
+        assert _taken("take_jobs", "\n".join(lines).encode(), 0, lenient=False)[0] is None
+
+
+@given(st.lists(st.one_of(st.integers(-3, 3).map(float), st.floats())))
+@examples(200)
+def test_plain_values_at_once_and_one_by_one(values: list[float]) -> None:
+    assert list(map(repr, plains(values))) == [repr(plain(value)) for value in values]
+
+
+# ------------------------------------------------------------------------------------------------------------- JSON
+
+_TEXTS = st.one_of(st.sampled_from(["id", "a:b", ":", "\\", '"', "ü", "\u2028", ""]), st.text(max_size=5))
+_VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.sampled_from([1 << 63, 1 << 64, -(1 << 64), 10**30]),
+        st.floats(allow_nan=False, allow_infinity=False),
+        _TEXTS,
+    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(_TEXTS, inner, max_size=4)),
+    max_leaves=12,
+)
+#: What makes a text odd: keys given twice (some of them hidden), what is no JSON, what no file should hold.
+_SPOILED = st.sampled_from(
+    [
+        '{"a": 1, "a": 1}',
+        '[{"a": ":", "a": 1}]',
+        '{"a": {"b:c": 1}, "a": 2}',
+        '{"a": "\\u003a", "a": 1}',
+        '{"a": 1, "a": "\\u003a"}',
+        '{"a": 1, "\\u0061": 1}',
+        '"\\ud800"',
+        '"\\ud83d\\ude00"',
+        "NaN",
+        "-Infinity",
+        "1e999",
+        "1" * 5000,
+        "01",
+        "[1,]",
+        "{}x",
+        "'a'",
+        '"\t"',
+        "",
+        "null",
+    ]
+)
+
+
+def _parsed(text: bytes) -> str:
+    try:
+        return repr(batsim_json.Parser("w.json", text).parse())
+    except InputError as error:
+        return f"InputError: {error}"
+
+
+@given(_VALUES, st.booleans(), st.sampled_from([None, 1]))
+@examples(300)
+def test_json_at_once_and_carefully(value: Any, ascii_only: bool, indent: int | None) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
+    found = batsim_json.parsed_at_once(text)
+    assert found is None or repr(found) == _parsed(text)
+
+
+@given(_SPOILED, _VALUES, st.booleans())
+@examples(200)
+def test_odd_json_is_left_to_the_careful_way(odd: str, value: Any, first: bool) -> None:
+    parts = [odd, json.dumps(value)] if first else [json.dumps(value), odd]
+    text = f"[{', '.join(parts)}]".encode()
+    found = batsim_json.parsed_at_once(text)
+    assert found is None or repr(found) == _parsed(text)
+
+
+@given(
+    st.text("0123456789", min_size=1, max_size=25),
+    st.text("0123456789", min_size=1, max_size=25),
+    st.integers(-330, 290),
+)
+@examples(300)
+def test_numbers_are_read_to_the_last_bit(whole: str, part: str, power: int) -> None:
+    text = f"{int(whole)}.{part}e{power}".encode()
+    assert repr(batsim_json.parsed_at_once(text)) in (repr(float(text)), "None")
+
+
+def test_a_usual_workload_is_read_at_once(tmp_path: Path) -> None:
+    text = (
+        '{"nb_res": 4, "note": "a: b", "jobs": [{"id": 1, "subtime": 0.5, "res": 1, "profile": "ü"}],\n'
+        ' "profiles": {"ü": {"type": "delay", "delay": 5}}}'
+    )
+    assert batsim_json.parsed_at_once(text.encode()) == json.loads(text)
+    file = tmp_path / "w.json"
+    file.write_text(text.replace('"res": 1,', '"res": 1, "res": 1,'), encoding="utf-8")
+    assert batsim_json.parsed_at_once(file.read_bytes()) is None
