@@ -16,7 +16,7 @@ from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.cli import arguments
-from pybatsched.cli.progress import span
+from pybatsched.cli.progress import CLEARED, span
 
 
 def add_arguments(parser: arguments.Group) -> None:
@@ -39,6 +39,7 @@ def run(
             return DaskWorkers(args.dask, store.run_folder, spec.timeout_s)
         return LocalWorkers(args.workers, store.run_folder, spec.timeout_s)
 
+    line.begin()
     try:
         return run_campaign(
             spec, store, places, workers, beside=beside, retry_failed=args.retry_failed, heard=line.heard
@@ -67,6 +68,11 @@ class CampaignLine:
         self._live = not quiet and sys.stderr.isatty()
         self._began_at = self._told_at = time.monotonic()
 
+    def begin(self) -> None:
+        """Say what comes first."""
+        if self._live:
+            print("making the workloads ready ...", end="", file=sys.stderr, flush=True)
+
     def heard(self, progress: Progress) -> None:
         """Take note of the progress; show it if it is time."""
         now = time.monotonic()
@@ -79,7 +85,7 @@ class CampaignLine:
     def end(self) -> None:
         """Take the line away."""
         if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print(CLEARED, end="", file=sys.stderr, flush=True)
 
     @staticmethod
     def text(progress: Progress, wall_s: float) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.cli import arguments
+from pybatsched.cli.progress import doing
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.metrics import summary
@@ -61,7 +62,9 @@ def how_read(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _workload(path: str, args: argparse.Namespace) -> Workload:
-    workload = load(path, walltimes=args.walltimes, memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT)
+    unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
+    with doing(f"reading {path}", quiet=args.quiet):
+        workload = load(path, walltimes=args.walltimes, memory_unit=unit)
     workload.source = str(Path(path).resolve())  # as Batsim tells it
     if not args.quiet and files.format_of(path) != "Batsim JSON":
         for rule, what in workload.about["report"]["rules"].items():

@@ -1,15 +1,32 @@
-"""One line that tells how far a simulation is, on a terminal; nothing anywhere else."""
+"""One line that tells what goes on, and how far a simulation is, on a terminal; nothing anywhere else."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
 _EVERY: Final = 256  # messages between two looks at the wall clock
 _EVERY_S: Final = 0.2
 _WIDTH: Final = 30
+#: What takes the line away again.
+CLEARED: Final = "\r\x1b[K"
+
+
+@contextmanager
+def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say on a terminal what may take a while, as long as it does."""
+    shown = not quiet and sys.stderr.isatty()
+    if shown:
+        print(f"{what} ...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if shown:
+            print(CLEARED, end="", file=sys.stderr, flush=True)
 
 
 class ProgressLine:
@@ -22,13 +39,15 @@ class ProgressLine:
         self._began_at = self._shown_at = time.monotonic()
 
     def __enter__(self) -> Self:
+        if self._shown:  # hundreds of thousands of jobs take their time until the first message
+            print(self.line(0.0, 0, 0.0), end="", file=sys.stderr, flush=True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print(CLEARED, end="", file=sys.stderr, flush=True)
 
     def heard(self, now: float, n_over: int) -> None:
         """Take note of a message. O(1), and mostly nothing."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import gc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.cli import arguments, wholeness
+from pybatsched.cli.progress import doing
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import Run, read_what_is_there
 from pybatsched.results.marks import Standing
 from pybatsched.session.explain import stories
 from pybatsched.session.journal import JournalReader
+from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.files import write_text
 
 EPILOG: Final = """\
@@ -48,12 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the page and say where it is."""
-    of_runs, of_campaign = _pages()
-    gc.disable()  # a page is made of many small records and no cycles; looking for some takes a tenth of the time
-    try:
-        return _write(args, of_runs, of_campaign)
-    finally:
-        gc.enable()
+    with uncollected():
+        return _write(args, *_pages())
 
 
 def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: Callable[[str, str], str]) -> int:
@@ -65,11 +62,13 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
             raise InputError("--baseline: expected with a campaign; runs are compared with the first one")
         if len(args.journal) > len(args.runs):
             raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
-        runs = [read_what_is_there(prefix, args.workload, args.procs, newest=args.partial) for prefix in args.runs]
+        with doing(f"reading {', '.join(args.runs)}"):
+            runs = [read_what_is_there(prefix, args.workload, args.procs, newest=args.partial) for prefix in args.runs]
         standings = [run.standing for run in runs]
         wholeness.introduce(standings)
         told = [_stories(path, run) for path, run in zip(args.journal, runs, strict=False)]
-        text = of_runs(runs, told, args.tau)
+        with doing("drawing the page"):
+            text = of_runs(runs, told, args.tau)
     write_text(args.output, [text])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
     wholeness.check(standings, partial=args.partial)

@@ -6,12 +6,15 @@ numbers that were told of jobs (``SetJobMetadata(job.id, "load_s=64")``), which 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import Any, Final
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.distributions import Distribution, distribution
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S, STRETCH_BOUND_S, JobRecord
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S, STRETCH_BOUND_S, JobRecord, bounded_slowdown
 
 UNKNOWN: Final = "unknown"
 #: Kinds of jobs, as `kind_of` tells them.
@@ -21,8 +24,8 @@ KINDS: Final = ("urgent", "deadline", "regular")
 MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {
     "wait_s": lambda record, _tau_s: record.wait_s,
     "flow_s": lambda record, _tau_s: record.flow_s,
-    "slowdown": lambda record, _tau_s: record.slowdown,
-    "bounded_slowdown": lambda record, tau_s: record.bounded_slowdown(tau_s),
+    "slowdown": lambda record, _tau_s: bounded_slowdown(record.wait_s, record.runtime_s, 0.0),
+    "bounded_slowdown": lambda record, tau_s: bounded_slowdown(record.wait_s, record.runtime_s, tau_s),
     "runtime_s": lambda record, _tau_s: record.runtime_s,
     "queue_time_s": lambda record, _tau_s: record.queue_time_s,
 }
@@ -31,13 +34,15 @@ STRETCHES: Final[dict[str, Callable[[JobRecord], float | None]]] = {
     "stretch": lambda record: record.stretch(),
     "bounded_stretch": lambda record: record.stretch(STRETCH_BOUND_S),
 }
+#: Measures that are members of a job's record by the same name.
+_MEMBERS: Final = frozenset(("wait_s", "flow_s", "runtime_s", "queue_time_s"))
 #: Figures of a whole run, whose names no fact can have.
 _OF_RUNS: Final = frozenset(("utilisation", "makespan_s", "queue_length"))
 
 
 def facts_told(records: Iterable[JobRecord]) -> list[str]:
     """Give the names of all facts that were told of some job, sorted. O(n)."""
-    found = {name for record in records for name in record.facts}
+    found = {name for record in records if record.facts for name in record.facts}
     return sorted(found - MEASURES.keys() - STRETCHES.keys() - _OF_RUNS)
 
 
@@ -71,6 +76,11 @@ def value_of(record: JobRecord, measure: str, tau_s: float = DEFAULT_TAU_S) -> f
 
 def values_of(records: Iterable[JobRecord], measure: str, tau_s: float = DEFAULT_TAU_S) -> list[float]:
     """Give one measure of all jobs that have it, in their order. O(n)."""
+    if measure in _MEMBERS:
+        return list(map(attrgetter(measure), [record for record in records if record.segments]))
+    found = MEASURES.get(measure)
+    if found is not None:
+        return [found(record, tau_s) for record in records if record.segments]
     values = (value_of(record, measure, tau_s) for record in records)
     return [value for value in values if value is not None]
 
@@ -99,29 +109,33 @@ def by_class(records: Iterable[JobRecord], key: str) -> dict[str, list[JobRecord
     `key` is `kind` (urgent, deadline or regular), `size` (1, 2-3, 4-7, … processors), `state`, or a field of the
     workload file, as `user`; where a job has none, its class is "unknown".
     """
-    classes: dict[Any, list[JobRecord]] = {}
+    classes: defaultdict[Any, list[JobRecord]] = defaultdict(list)
+    class_of = _CLASSES.get(key) or partial(_field_of, key)
     for record in records:
-        classes.setdefault(_class_of(record, key), []).append(record)
+        classes[class_of(record)].append(record)
     ordered = sorted(classes.items(), key=lambda item: _place(item[0]))
     return {size_class(name) if key == "size" else str(name): members for name, members in ordered}
 
 
-def _class_of(record: JobRecord, key: str) -> Any:
-    if key == "kind":
-        return kind_of(record)
-    if key == "size":
-        return record.n_procs.bit_length()
-    if key == "state":
-        return record.state
+def _field_of(key: str, record: JobRecord) -> Any:
     value = record.fields.get(key, UNKNOWN)
     return value if isinstance(value, str | int | float) else str(value)
 
 
 def kind_of(record: JobRecord) -> str:
     """Tell urgent jobs and those with a deadline from regular ones, by their fields."""
-    if record.fields.get("urgent") is True:
+    fields = record.fields
+    if fields.get("urgent") is True:
         return "urgent"
-    return "deadline" if "deadline" in record.fields or "max_stay" in record.fields else "regular"
+    return "deadline" if "deadline" in fields or "max_stay" in fields else "regular"
+
+
+#: What tells the class of a job, by key; any other key is a field of the workload file.
+_CLASSES: Final[dict[str, Callable[[JobRecord], Any]]] = {
+    "kind": kind_of,
+    "size": lambda record: record.n_procs.bit_length(),
+    "state": attrgetter("state"),
+}
 
 
 def size_class(n_bits: int) -> str:

@@ -41,7 +41,7 @@ def distribution(values: Iterable[float]) -> Distribution | None:
         return None
     total = math.fsum(ordered)
     mean = total / n
-    variance = math.fsum((value - mean) ** 2 for value in ordered) / n
+    variance = math.fsum([(value - mean) ** 2 for value in ordered]) / n
     shares = {p: percentile(ordered, p) for p in PERCENTILES}
     return Distribution(n, total, mean, math.sqrt(variance), ordered[0], ordered[-1], shares)
 

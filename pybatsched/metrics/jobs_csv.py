@@ -56,9 +56,10 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
                 raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")
             places = [head.index(name) for name in _COLUMNS]
             chosen, least = itemgetter(*places), max(places) + 1
+            sets: dict[str, IntervalSet] = {}
             for row in rows:
                 if len(row) >= least:
-                    yield _outcome(chosen(row), path, rows.line_num)
+                    yield _outcome(chosen(row), sets, path, rows.line_num)
                 elif row:
                     raise InputError(f"{path}, line {rows.line_num}: the row is cut short")
     except OSError as error:
@@ -74,7 +75,8 @@ def _whole_lines(file: Iterable[str]) -> Iterator[str]:
     return (line for line in file if line.endswith("\n"))
 
 
-def _outcome(values: tuple[str, ...], path: str | Path, line: int) -> Outcome:
+def _outcome(values: tuple[str, ...], sets: dict[str, IntervalSet], path: str | Path, line: int) -> Outcome:
+    """Read a row. `sets` are the processors of rows before it, by their text: many jobs have had the same ones."""
     name, workload, submission, state, start, runtime, allocation, metadata = values
     job_id = f"{workload}!{name}"
     if state not in FINAL_STATES:
@@ -85,7 +87,9 @@ def _outcome(values: tuple[str, ...], path: str | Path, line: int) -> Outcome:
         if state == REJECTED:
             return Outcome(job_id, state, submitted_at, 0.0, 0.0, 0, metadata)
         started_at, runtime_s = float(start), float(runtime)
-        procs = IntervalSet.parse(allocation)
+        procs = sets.get(allocation)
+        if procs is None:
+            procs = sets[allocation] = IntervalSet.parse(allocation)
     except ValueError as error:
         raise InputError(f"{path}, line {line}: job {job_id}: {error}") from None
     return Outcome(job_id, state, submitted_at, started_at, runtime_s, len(procs), metadata, procs)

@@ -15,7 +15,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError
 from pybatsched.metrics import fields, jobs_csv
 from pybatsched.metrics.outcomes import JobRecord, joined
-from pybatsched.metrics.series import procs_in_use, span_of
+from pybatsched.metrics.series import Steps, procs_in_use, span_of
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
 from pybatsched.workload import Workload, load, swf
 
@@ -43,6 +43,11 @@ class Run:
     def evaluated(self) -> Sequence[JobRecord]:
         """The jobs that figures of jobs are about: all, or those with ``evaluated: true`` where some have the field."""
         return fields.evaluated(self.records)
+
+    @cached_property
+    def usage(self) -> Steps:
+        """The processors that jobs hold over time."""
+        return procs_in_use(self.records)
 
     @cached_property
     def clusters(self) -> Mapping[str, Sequence[tuple[int, int]]]:
@@ -77,7 +82,7 @@ class Run:
         begin, end = span_of(self.records)
         if end <= begin or not self.n_procs:
             return None
-        return procs_in_use(self.records).integral(begin, end) / (self.n_procs * (end - begin))
+        return self.usage.integral(begin, end) / (self.n_procs * (end - begin))
 
 
 def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None, *, partial: bool = False) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -38,41 +39,44 @@ class Steps:
     def integral(self, begin: float, end: float) -> float:
         """Give the area under the steps between two instants. O(n)."""
         areas = []
-        for i, value in enumerate(self.values):
-            stop = self.times[i + 1] if i + 1 < len(self.times) else math.inf
-            low, high = max(self.times[i], begin), min(stop, end)
+        for value, since, stop in zip(self.values, self.times, self._stops(), strict=True):
+            low, high = since if since > begin else begin, stop if stop < end else end  # noqa: FURB136  a call takes longer
             if high > low:
                 areas.append(value * (high - low))
         return math.fsum(areas)
 
     def binned(self, edges: Sequence[float]) -> list[float]:
         """Give the mean in each span between neighbouring edges, which go up. O(n + edges)."""
-        areas = [0.0] * (len(edges) - 1)
-        bounds = [*self.times, math.inf]
+        n = len(edges) - 1
+        areas = [0.0] * n
         place = 0
-        for i, value in enumerate(self.values):
-            low, stop = bounds[i], bounds[i + 1]
-            while place < len(areas) and edges[place + 1] <= low:
+        for value, low, stop in zip(self.values, self.times, self._stops(), strict=True):
+            while place < n and edges[place + 1] <= low:
                 place += 1
             here = place
-            while here < len(areas) and edges[here] < stop:
-                span_s = min(stop, edges[here + 1]) - max(low, edges[here])
+            while here < n and (begin := edges[here]) < stop:
+                end = edges[here + 1]
+                span_s = (stop if stop < end else end) - (low if low > begin else begin)  # noqa: FURB136
                 if span_s > 0:
                     areas[here] += value * span_s
                 here += 1
         return [area / (high - low) for area, (low, high) in zip(areas, pairwise(edges), strict=True)]
 
+    def _stops(self) -> tuple[float, ...]:
+        """Give the instants up to which the values hold."""
+        return (*self.times[1:], math.inf) if self.times else ()
+
 
 def steps_of(changes: Iterable[tuple[float, float]]) -> Steps:
     """Make steps of changes (time, by how much), in any order; those of one instant are one. O(n log n)."""
-    sums: dict[float, float] = {}
+    sums: defaultdict[float, float] = defaultdict(float)
     for time, change in changes:
-        sums[time] = sums.get(time, 0.0) + change
+        sums[time] += change
     times, values = [], []
     value = 0.0
     for time in sorted(sums):
-        if sums[time]:
-            value += sums[time]
+        if change := sums[time]:
+            value += change
             times.append(time)
             values.append(value)
     return Steps(tuple(times), tuple(values))
@@ -80,15 +84,13 @@ def steps_of(changes: Iterable[tuple[float, float]]) -> Steps:
 
 def procs_in_use(records: Iterable[JobRecord]) -> Steps:
     """Give the processors that jobs hold over time, all segments of all jobs. O(n log n)."""
-    return steps_of(
-        change
-        for record in records
-        for part in record.segments
-        for change in (
-            (part.started_at, float(part.n_procs)),
-            (part.ended_at, -float(part.n_procs)),
-        )
-    )
+    changes: list[tuple[float, float]] = []
+    for record in records:
+        for part in record.segments:
+            n = float(part.n_procs)
+            ended_at = record.ended_at if part is record.segments[-1] else part.ended_at  # which the record remembers
+            changes += ((part.started_at, n), (ended_at, -n))
+    return steps_of(changes)
 
 
 def queue_length(records: Iterable[JobRecord]) -> Steps:
@@ -96,20 +98,17 @@ def queue_length(records: Iterable[JobRecord]) -> Steps:
 
     Rejected jobs are left out: files do not tell when they were rejected. O(n log n).
     """
-    return steps_of(change for record in records if record.ran for change in _waits(record))
-
-
-def _waits(record: JobRecord) -> Iterable[tuple[float, float]]:
-    since = record.submitted_at
-    for part in record.segments:
-        yield since, 1.0
-        yield part.started_at, -1.0
-        since = part.ended_at
+    changes: list[tuple[float, float]] = []
+    for record in records:
+        since = record.submitted_at
+        for part in record.segments:
+            changes += ((since, 1.0), (part.started_at, -1.0))
+            if part is not record.segments[-1]:
+                since = part.ended_at
+    return steps_of(changes)
 
 
 def span_of(records: Sequence[JobRecord]) -> tuple[float, float]:
     """Give the first submission and the last end; (0, 0) if nothing ran."""
-    ran = [record for record in records if record.ran]
-    if not ran:
-        return 0.0, 0.0
-    return min(record.submitted_at for record in records), max(record.ended_at for record in ran)
+    ends = [record.ended_at for record in records if record.segments]
+    return (min([record.submitted_at for record in records]), max(ends)) if ends else (0.0, 0.0)

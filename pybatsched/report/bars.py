@@ -52,13 +52,16 @@ def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]
     With the rows of a machine that has several clusters, the note of each says on which it is.
     """
     bars: list[Bar] = []
+    known: dict[int, tuple[tuple[int, int], ...]] = {}  # by the identity of a set: many jobs have had the same one
     for number, record in enumerate(records):
         urgent = URGENT if kind_of(record) == "urgent" else 0
         if len(record.segments) == 1 and not record.segments[0].metadata:  # nearly all jobs of nearly all runs
             (only,) = record.segments
-            procs = tuple(only.procs.intervals())
+            procs = known.get(id(only.procs))
+            if procs is None:
+                procs = known[id(only.procs)] = tuple(only.procs.intervals())
             note = told_of(record, "", rows.names(procs)) if rows is not None else ""
-            bars.append(Bar(only.started_at, only.ended_at, number, urgent, procs, note))
+            bars.append(Bar(only.started_at, record.ended_at, number, urgent, procs, note))
         else:
             bars += _bars_of_job(number, record, urgent, rows)
     bars.sort(key=attrgetter("begin", "end", "job"))

@@ -15,7 +15,7 @@ from bokeh.plotting import figure
 from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
-from pybatsched.metrics.series import Steps, procs_in_use, queue_length
+from pybatsched.metrics.series import Steps, queue_length
 
 WIDTH: Final = 1080
 _TOOLS: Final = "xwheel_zoom,xpan,box_zoom,reset,save"
@@ -37,7 +37,7 @@ def over_time(runs: Sequence[Run], what: str) -> figure:
     )
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
     for number, run in enumerate(runs):
-        steps = procs_in_use(run.records) if is_usage else queue_length(run.records)
+        steps = run.usage if is_usage else queue_length(run.records)
         times, values = _thinned(steps)
         if is_usage and is_share:
             values = [value / run.n_procs for value in values]

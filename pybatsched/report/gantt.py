@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
+from itertools import chain, repeat
 from typing import Any, Final
 
 from bokeh.palettes import Category20
@@ -14,8 +15,8 @@ from bokeh.palettes import Category20
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import span_of
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report.bands import rows_of
-from pybatsched.report.bars import bars_of, color_of, legend_of
+from pybatsched.report.bands import Rows, rows_of
+from pybatsched.report.bars import Bar, bars_of, color_of, legend_of
 
 WIDTH: Final = 1080
 HEIGHT: Final = 440
@@ -45,17 +46,7 @@ def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
     bars = bars_of(records, rows)
     notes = list(dict.fromkeys(["", *(bar.note for bar in bars)]))
     numbers = {note: number for number, note in enumerate(notes)}
-    columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
-    for bar in bars:
-        procs = bar.procs if rows is None else rows.placed(bar.procs)
-        n = len(procs)
-        columns["left"].extend([bar.begin] * n)
-        columns["right"].extend([bar.end] * n)
-        columns["low"].extend([low for low, _ in procs])
-        columns["high"].extend([high for _, high in procs])
-        columns["job"].extend([bar.job] * n)
-        columns["look"].extend([bar.look] * n)
-        columns["note"].extend([numbers[bar.note]] * n)
+    columns = _columns(bars, rows, numbers)
     begin, end = span_of(records)
     data: dict[str, Any] = {
         "width": WIDTH,
@@ -71,7 +62,7 @@ def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
         "states": [STATE_WORDS.get(record.state, record.state) for record in records],
         "sizes": [record.n_procs for record in records],
         "submitted": [record.submitted_at for record in records],
-        "waits": [round(record.wait_s, 6) for record in records],
+        "waits": [record.wait_s for record in records],
         "runtimes": [round(record.runtime_s, 6) for record in records],
     }
     if rows is not None:
@@ -88,6 +79,27 @@ def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
     if stories:
         data["stories"] = [[f"{at:g} s: {what}" for at, what in stories.get(record.id, ())][:20] for record in records]
     return data
+
+
+def _columns(bars: Sequence[Bar], rows: Rows | None, numbers: Mapping[str, int]) -> dict[str, list[Any]]:
+    """Give the rectangles of bars, one for each interval of processors, column by column. O(rectangles)."""
+    procs = [bar.procs if rows is None else rows.placed(bar.procs) for bar in bars]
+    counts = list(map(len, procs))
+
+    def of_each(values: Iterable[Any]) -> list[Any]:
+        return list(chain.from_iterable(map(repeat, values, counts)))
+
+    columns = {
+        "left": of_each([bar.begin for bar in bars]),
+        "right": of_each([bar.end for bar in bars]),
+        "low": [low for intervals in procs for low, _ in intervals],
+        "high": [high for intervals in procs for _, high in intervals],
+        "job": of_each([bar.job for bar in bars]),
+        "look": of_each([bar.look for bar in bars]),
+        "note": of_each([numbers[bar.note] for bar in bars]),
+    }
+    assert columns.keys() == _TYPES.keys()
+    return columns
 
 
 def element(name: str, data: Mapping[str, Any]) -> str:

@@ -111,8 +111,11 @@ def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | No
     if walltimes.rule in {"requested", "requested-strict"}:
         return workload, report
     jobs = []
+    changed: list[int | str] = []
     for job in workload.jobs:
-        bare = {key: value for key, value in job.items() if key not in {"walltime", "estimate"}}
+        bare = job.copy()
+        bare.pop("walltime", None)
+        bare.pop("estimate", None)
         if walltimes.rule != "none":
             run_s = delay_of(workload.profiles[job["profile"]], workload.profiles)
             if run_s is None:
@@ -125,7 +128,8 @@ def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | No
             if times.estimate_s is not None:
                 bare |= {"estimate": times.estimate_s}
         if bare != job:
-            report.count("changed", f"estimate and walltime set by the rule {walltimes}", job["id"], "job")
+            changed.append(job["id"])
         jobs.append(bare)
+    report.count_all("changed", f"estimate and walltime set by the rule {walltimes}", changed, "job")
     about = {**workload.about, "walltimes": str(walltimes), "report": report.as_json()}
     return Workload(jobs, workload.profiles, workload.n_procs, workload.source, about), report

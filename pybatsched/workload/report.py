@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -60,6 +60,13 @@ class Report:
         if tally is None:
             tally = self.tallies[rule] = Tally(rule, fate, where=where)
         tally.add(place)
+
+    def count_all(self, fate: Fate, rule: str, places: Sequence[int | str], where: str = "line") -> None:
+        """Count jobs under a rule, as `count` does for each. O(1)."""
+        for place in places[:PLACES_KEPT]:
+            self.count(fate, rule, place, where)
+        if len(places) > PLACES_KEPT:
+            self.tallies[rule].count += len(places) - PLACES_KEPT
 
     def note(self, rule: str) -> None:
         """Note something that is about no job in particular."""
