@@ -16,8 +16,8 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import by_class, facts_told, measured, plain_measures_of, title_of, values_of
-from pybatsched.metrics.distributions import distribution
+from pybatsched.metrics.classes import by_class, facts_told, plain_measures_of, title_of, values_of
+from pybatsched.metrics.distributions import distribution, mean_and_maximum
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
@@ -308,11 +308,9 @@ def _classes(run: Run, tau_s: float) -> str:
     rows = []
     for key in ("kind", "size"):
         for name, members in by_class(run.evaluated, key).items():
-            waits, slow = measured(members, "wait_s", tau_s), measured(members, "bounded_slowdown", tau_s)
-            values = [one.mean if one is not None else None for one in (waits, slow)]
-            most = [one.maximum if one is not None else None for one in (waits, slow)]
+            told = [mean_and_maximum(values_of(members, what, tau_s)) for what in ("wait_s", "bounded_slowdown")]
             shown = name if key == "kind" else f"{name} processors"
-            rows.append([shown, _number(len(members)), *map(_number, (values[0], most[0], values[1], most[1]))])
+            rows.append([shown, _number(len(members)), *(_number(value) for pair in told for value in pair)])
     head = ["", "jobs", "mean wait (s)", "max wait (s)", "mean bounded slowdown", "max bounded slowdown"]
     return f"<h3>{html.escape(run.label)}</h3>{_table(head, rows)}"
 

@@ -14,6 +14,7 @@ from support.logs import line
 
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, swf_file
+from pybatsched.workload.report import Report
 from pybatsched.workload.swf_file import SwfTrace
 from pybatsched.workload.walltimes import plain, plains
 
@@ -196,3 +197,16 @@ def test_a_usual_workload_is_read_at_once(tmp_path: Path) -> None:
     file = tmp_path / "w.json"
     file.write_text(text.replace('"res": 1,', '"res": 1, "res": 1,'), encoding="utf-8")
     assert batsim_json.parsed_at_once(file.read_bytes()) is None
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.lists(st.integers(0, 9), max_size=3))
+@examples(50)
+def test_jobs_counted_at_once_and_one_by_one(places: list[int], before: list[int]) -> None:
+    at_once, one_by_one = Report(), Report()
+    for report in (at_once, one_by_one):
+        for place in before:
+            report.count("changed", "a rule", place, "job")
+    at_once.count_all("changed", "a rule", places, "job")
+    for place in places:
+        one_by_one.count("changed", "a rule", place, "job")
+    assert at_once == one_by_one
