@@ -99,7 +99,7 @@ def machine_of(trace: SwfTrace, options: Options) -> tuple[int, str | None]:
 def to_workload(
     trace: SwfTrace, options: Options | None = None, selection: Selection | None = None
 ) -> tuple[Workload, Report]:
-    """Make a workload of a log, or of the jobs of it that a selection keeps. About 6 µs a job, 1 µs if left out.
+    """Make a workload of a log, or of the jobs of it that a selection keeps. About 7 µs a job, 1 µs if left out.
 
     Run times stay as they are, jobs come in order of submission, and every job keeps its number. Raises InputError for
     a number given twice where that is not to be repaired, and for a selection that leaves nothing.

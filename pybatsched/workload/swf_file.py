@@ -134,7 +134,7 @@ class SwfTrace:
 
 
 def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
-    """Read a log, plain or gzip. About 3 µs a job: a second for the largest public ones.
+    """Read a log, plain or gzip. About 6 µs a job: two seconds for the largest public ones.
 
     A line that does not have 18 fields, or something else where a number must be, is an InputError that names the
     file, the line and the field; a lenient reading leaves such lines out and counts them in `bad`.
