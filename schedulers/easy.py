@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sortedcontainers import SortedList
 
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason
 from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler
@@ -88,6 +89,7 @@ class Backlog:
         return found
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EasyScheduler(LocalScheduler):
     """EASY on one partition.
 
@@ -232,6 +234,7 @@ class EasyScheduler(LocalScheduler):
         )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Easy(LocalPolicy):
     """EASY backfilling (aggressive backfilling with one reservation)."""
 

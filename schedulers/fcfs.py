@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision
 from pybatsched.core.instants import TICK
 from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FcfsScheduler(LocalScheduler):
     """Start heads of the queue while they fit. O(started * (k + log queue)) per plan.
 
@@ -113,6 +115,7 @@ class FcfsScheduler(LocalScheduler):
         return None if start_at == math.inf else start_at
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Fcfs(LocalPolicy):
     """First come, first served, without backfilling."""
 

@@ -230,8 +230,9 @@ class Referee:
         if not 1 <= decision.n <= self.cluster.n_procs:
             text = f"a job has 1 to {self.cluster.n_procs} processors, as many as the platform; got {decision.n}"
             raise Violation("right number", text, job=job)
-        if not 0 < decision.scale < 1e300:  # an integer may be larger than any float
-            text = f"scale is what times are multiplied with, a number above 0, not {decision.scale!r:.60}"
+        scale: Any = decision.scale  # an integer may be larger than any float
+        if not 0 < scale < 1e300:
+            text = f"scale is what times are multiplied with, a number above 0, not {scale!r:.60}"
             raise Violation("finite numbers", text, job=job)
 
     def _to_job(self, decision: d.ToJobMsg) -> None:

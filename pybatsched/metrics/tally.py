@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pybatsched.core.events import REJECTED
@@ -44,7 +44,7 @@ class Figures:
 
     def as_dict(self) -> dict[str, Any]:
         """Give the figures by name, for JSON; how many were left out only if some were."""
-        told = {name: getattr(self, name) for name in self.__slots__}
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.n_left_out:
             del told["n_left_out"]
         return told

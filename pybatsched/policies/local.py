@@ -248,6 +248,7 @@ class LocalScheduler(ABC):
         )
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueuePolicy(Policy):
     """A policy that routes jobs between local schedulers, one for each partition. Fill `locals` in `on_begin`.
 
@@ -335,6 +336,7 @@ class QueuePolicy(Policy):
         return "it is in no queue"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LocalPolicy(QueuePolicy):
     """A policy that is one local scheduler on the whole machine. Set `scheduler`."""
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
 from pybatsched.core.instants import on_tick
 from pybatsched.errors import InputError
@@ -66,6 +67,7 @@ class Totals:
                 maxima[i] = figure
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Outputs:
     """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted.
 

@@ -47,10 +47,10 @@ def test_a_thousand_calls_in_a_row_are_enough() -> None:
 def test_calls_that_are_answered_with_nothing_count_too() -> None:
     stage = Stage()
     stage.do(*(d.CallMeLater(at) for at in range(1, 1_002)))
-    for at in range(1, 1_001):
+    for at in map(float, range(1, 1_001)):
         stage.step(e.RequestedCall(timestamp=at), at=at)
-    with pytest.raises(PolicyError, match=r"1,001 times in a row, from 1 to 1001, and"):
-        stage.step(e.RequestedCall(timestamp=1_001), at=1_001)
+    with pytest.raises(PolicyError, match=r"1,001 times in a row, from 1.0 to 1001.0, and"):
+        stage.step(e.RequestedCall(timestamp=1_001.0), at=1_001.0)
 
 
 def test_calls_of_one_message_are_one() -> None:

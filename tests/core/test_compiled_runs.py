@@ -1,0 +1,97 @@
+"""The runs of processors in C: the same answers as the plain ones, operation by operation."""
+
+from __future__ import annotations
+
+import operator
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.built import built_part
+from support.examples import examples
+
+from pybatsched import IntervalSet
+from pybatsched.core.intervals import PlainRuns
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Build it from this checkout."""
+    return built_part("pybatsched.core._runs", tmp_path_factory.mktemp("built")).Runs
+
+
+few = st.sets(st.integers(0, 30))
+many = st.sets(st.integers(0, 400), min_size=150)
+wide = st.sets(st.integers(0, 2**61))
+members = few | many | wide | st.builds(range, st.integers(0, 20), st.integers(0, 60)).map(set)
+
+COMBINE = (operator.or_, operator.sub, operator.and_)
+RELATE = (operator.eq, operator.ne)
+
+
+def told(runs: Any) -> tuple[object, ...]:
+    """Give all that a set says of itself."""
+    return str(runs), len(runs), bool(runs), runs.lowest, runs.highest, [*runs.intervals()], hash(runs)
+
+
+@examples(1500)
+@given(members, members)
+def test_every_operation_gives_what_the_plain_one_gives(compiled: Any, a: set[int], b: set[int]) -> None:
+    plain_a, plain_b, fast_a, fast_b = PlainRuns(a), PlainRuns(b), compiled(a), compiled(b)
+    assert told(fast_a) == told(plain_a)
+    for combine in COMBINE:
+        assert told(combine(fast_a, fast_b)) == told(combine(plain_a, plain_b))
+    for relate in RELATE:
+        assert relate(fast_a, fast_b) == relate(plain_a, plain_b)
+    assert fast_a.issubset(fast_b) == plain_a.issubset(plain_b)
+    assert (fast_a & fast_b).issubset(fast_a)
+    assert fast_a.isdisjoint(fast_b) == plain_a.isdisjoint(plain_b)
+
+
+@examples(500)
+@given(members, st.integers(-2, 500), st.integers(-5, 500) | st.integers(-(2**70), 2**70))
+def test_members_and_lowest_ones(compiled: Any, a: set[int], n: int, asked: int) -> None:
+    plain, fast = PlainRuns(a), compiled(a)
+    assert (asked in fast) == (asked in plain) == (asked in a)
+    if n <= len(a):
+        assert told(fast.first(n)) == told(plain.first(n))
+    else:
+        for runs in (plain, fast):
+            with pytest.raises(ValueError, match=f"^asked for the first {n} of {len(a)} processors$"):
+                runs.first(n)
+
+
+def test_what_is_no_set_of_processors_is_refused(compiled: Any) -> None:
+    with pytest.raises(ValueError, match="never negative: -1"):
+        compiled([3, -1])
+    with pytest.raises(TypeError):
+        compiled(["3"])
+    with pytest.raises(TypeError):
+        compiled(3)
+    for combine in COMBINE:
+        with pytest.raises(TypeError):
+            combine(compiled([1]), {1})
+    with pytest.raises(TypeError, match="expected an IntervalSet, got set"):
+        compiled([1]).issubset({1})
+    assert compiled([1]) != {1}
+
+
+def test_subclasses_give_sets_of_their_own_kind(compiled: Any) -> None:
+    class Named(compiled):  # type: ignore[misc]
+        __slots__ = ()
+
+    made = Named([1, 2, 9])
+    assert {type(one) for one in (made | made, made & made, made - Named([2]), made.first(2))} == {Named}
+
+
+def test_a_set_can_be_sent_to_another_process() -> None:
+    procs = IntervalSet.parse("0-3 5 8-9")
+    assert pickle.loads(pickle.dumps(procs)) == procs
+
+
+@pytest.mark.parametrize("text", ["0-99999999999999999999", "99999999999999999999"])
+def test_numbers_beyond_all_machines_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no processor: their numbers end at 4611686018427387903"):
+        IntervalSet.parse(text)
