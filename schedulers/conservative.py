@@ -18,10 +18,11 @@ from pybatsched.core.decisions import CallMeLater, Decision, Reason
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
+from pybatsched.policies.gains import Gains
 from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler
 from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.profile import Profile
-from pybatsched_schedulers.gains import Gains
+from pybatsched.policies.rows import Rows
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 # Real networks make jobs start and end a few microseconds late; a plan that is off by less than this stands.
 TOLERANCE: Final = 1e-3
+
+# So many places that move at once are sorted in together.
+MANY: Final = 16
 
 
 class ConservativeOptions(QueueOptions):
@@ -51,10 +55,10 @@ def upcoming(places: list[tuple[float, int, Job]], after: float) -> Iterator[tup
 class ConservativeScheduler(LocalScheduler):
     """Conservative backfilling on one partition.
 
-    `_places` holds the planned start of every waiting job, `_booked` what every running one holds and until when;
-    together they make up `_profile`. The plan is kept from event to event. Where reality breaks it (machines go or come
-    back, a job overruns its estimate, a policy starts a job by itself) it is repaired: a job keeps its place if it can,
-    and only those that collide are placed anew, in queue order.
+    `_places` holds the planned start of every waiting job (so do `_rows`, in queue order, and `_by_place`), `_booked`
+    what every running one holds and until when; together they make up `_profile`. The plan is kept from event to event.
+    Where reality breaks it (machines go or come back, a job overruns its estimate, a policy starts a job by itself) it
+    is repaired: a job keeps its place if it can, and only those that collide are placed anew, in queue order.
 
     O(profile) per arrival. Compression looks at each waiting job for which room was gained since the last time
     (`Gains`): O(queue * profile) at worst, after an early end in a long queue.
@@ -70,13 +74,13 @@ class ConservativeScheduler(LocalScheduler):
         self.compression = options.compression if isinstance(options, ConservativeOptions) else True
         self._profile = Profile(0.0, partition.n_free)
         self._places: dict[str, float] = {}
+        self._rows = Rows()
         self._by_place: list[tuple[float, int, Job]] = []  # sorted
         self._booked: dict[str, tuple[IntervalSet, float]] = {}
         self._newcomers: list[Job] = []
         self._put_off_jobs: dict[str, Job] = {}  # those that could not have the processors they wanted
         self._vacated: set[float] = set()  # when those who were put off just now would have ended
         self._gains = Gains()
-        self._seen: dict[str, int] = {}  # how many gains there were when a job was last looked at
         self._n_seen_by_all = 0
         self._must_compress = False
         self._must_repair = False
@@ -96,11 +100,11 @@ class ConservativeScheduler(LocalScheduler):
 
     def withdraw(self, job: Job, now: float) -> None:
         """Take a job out of the queue and give its place to others."""
-        arrival, span_s = self._entries[job.id][1], self.span_s(job)
+        entry, span_s = self._entries[job.id], self.span_s(job)
         super().withdraw(job, now)
         self._must_compress = True
         if job.id in self._places:
-            place = self._forget(job, arrival)
+            place = self._forget(entry)
             self._gain(job.n_procs, max(place, now), instant(place, span_s))
         else:
             self._newcomers.remove(job)
@@ -127,11 +131,11 @@ class ConservativeScheduler(LocalScheduler):
 
     def _plan(self, now: float) -> Iterator[Decision]:
         self._settle(now)
-        for place, arrival, job in self._due(now):
+        for place, _, job in self._due(now):
             # The plan may count on a job that ends at this very instant and has not been announced yet.
             if job.n_procs <= self.partition.n_free:
                 n, planned_end_at = job.n_procs, instant(place, self.span_s(job))
-                self._forget(job, arrival)
+                self._forget(self._entries[job.id])
                 procs = self.pick(job, now)
                 if procs is None:
                     self._put_off(job, planned_end_at, now)
@@ -159,8 +163,8 @@ class ConservativeScheduler(LocalScheduler):
 
         What they want may be had while the plan, which counts processors, has not changed.
         """
-        for _, arrival, job in sorted(self._entries[job_id] for job_id in self._put_off_jobs):
-            place = self._forget(job, arrival)
+        for entry in sorted(self._entries[job_id] for job_id in self._put_off_jobs):
+            job, place = entry[2], self._forget(entry)
             end_at = instant(place, self.span_s(job))
             self._profile.give(job.n_procs, place, end_at)
             better = self._profile.earliest(job.n_procs, self.span_s(job), now)
@@ -224,41 +228,45 @@ class ConservativeScheduler(LocalScheduler):
 
     def _note(self, job: Job, place: float) -> None:
         self._n_changes += 1
+        entry = self._entries[job.id]
         self._places[job.id] = place
-        self._seen[job.id] = self._gains.n
-        insort(self._by_place, (place, self._entries[job.id][1], job))
+        self._rows.insert(entry, self.span_s(job), place, self._gains.n)
+        insort(self._by_place, (place, entry[1], job))
 
-    def _forget(self, job: Job, arrival: int) -> float:
-        place = self._places.pop(job.id)
+    def _forget(self, entry: tuple[float, int, Job]) -> float:
+        job, place = entry[2], self._rows.remove(entry)
+        del self._places[job.id]
         self._put_off_jobs.pop(job.id, None)
-        del self._seen[job.id]
-        take_out(self._by_place, (place, arrival, job))
+        take_out(self._by_place, (place, entry[1], job))
         return place
+
+    def _note_moves(self, moved: list[tuple[int, float]]) -> None:
+        """Note what a pass has done to some rows: they had other places before. O(log queue) each, or O(queue)."""
+        self._n_changes += len(moved)
+        entries, places, by_place = self._rows.entries, self._rows.places, self._by_place
+        are_many = len(moved) > MANY
+        if are_many:
+            gone = {entries[row][1] for row, _ in moved}
+            by_place = self._by_place = [found for found in by_place if found[1] not in gone]
+        for row, place in moved:
+            _, arrival, job = entries[row]
+            better = self._places[job.id] = places[row]
+            if self._put_off_jobs:
+                self._put_off_jobs.pop(job.id, None)
+            if are_many:
+                by_place.append((better, arrival, job))
+            else:
+                take_out(by_place, (place, arrival, job))
+                insort(by_place, (better, arrival, job))
+        if are_many:
+            by_place.sort()
 
     def _compress(self, now: float) -> None:
         """Move waiting jobs forward, one at a time in queue order."""
-        if not self._gains.any_since(self._n_seen_by_all):
-            return
-        places, seen, gains = self._places, self._seen, self._gains
-        for _, arrival, job in self.queue:
-            place = places.get(job.id)
-            if place is None:
-                continue
-            # It had the best there was when it was last looked at: only room gained since then, before it, is of use.
-            gained = gains.hull_since(seen[job.id])
-            seen[job.id] = gains.n
-            if gained[0] >= place:
-                continue
-            n, span_s = job.n_procs, self.span_s(job)
-            better = self._profile.sooner(n, span_s, place, now, gained)
-            if better < place:
-                end_at = instant(place, span_s)
-                self._profile.give(n, place, end_at)
-                gains.add(place, end_at)
-                self._forget(job, arrival)
-                self._note(job, self._take(job, better))
-        self._n_seen_by_all = min(seen.values(), default=gains.n)
-        gains.forget(self._n_seen_by_all)
+        if self._gains.any_since(self._n_seen_by_all):
+            self._note_moves(self._profile.compress(now, self._rows, self._gains))
+            self._n_seen_by_all = min(self._rows.seen, default=self._gains.n)
+            self._gains.forget(self._n_seen_by_all)
 
     def _repair(self, now: float) -> None:
         """Make the plan fit what really runs. O(queue log queue), and O(profile) for each who loses his place."""
@@ -272,40 +280,9 @@ class ConservativeScheduler(LocalScheduler):
         self._must_compress = True
 
     def _replan(self, free: Profile, now: float) -> None:
-        """Put the places of all waiting jobs into a profile of what is free for them, in queue order.
-
-        Who can keeps his place; the others get the first one there is behind those before them. Only jobs that meet an
-        instant at which all places together are too much need to be looked at; the rest is put in at once.
-        """
-        planned = [(job, self._places[job.id], self.span_s(job)) for _, _, job in self.queue if job.id in self._places]
-        valid = [now + 1.5 * TICK < place < math.inf for _, place, _ in planned]
-        full = free.copy()
-        full.take_all(
-            (job.n_procs, place, instant(place, span_s))
-            for (job, place, span_s), is_valid in zip(planned, valid, strict=True)
-            if is_valid
-        )
-        put_in: list[tuple[int, float, float]] = []  # kept, and not in `free` yet
-        for (job, place, span_s), is_valid in zip(planned, valid, strict=True):
-            n, end_at = job.n_procs, instant(place, span_s)
-            keeps = is_valid and full.least_free(place, end_at) >= 0
-            if not keeps:
-                free.take_all(put_in)
-                put_in.clear()
-                keeps = is_valid and free.fits(n, place, end_at)
-            if keeps:
-                put_in.append((n, place, end_at))
-                continue
-            better = free.earliest(n, span_s, now)
-            if is_valid:
-                full.give(n, place, end_at)
-            if better != place:
-                self._forget(job, self._entries[job.id][1])
-                self._note(job, better)
-                self._gains.add(place, end_at)
-            full.take(n, better, instant(better, span_s))
-            put_in.append((n, better, instant(better, span_s)))
-        self._profile = full
+        """Put the places of all waiting jobs into a profile of what is free for them; who collides gets another one."""
+        self._profile, moved = free.replan(now, self._rows, self._gains)
+        self._note_moves(moved)
 
     def _calls(self, now: float) -> Iterator[Decision]:
         """Ask to be woken for the next planned start, if nothing else may happen then. O(log queue); see `_firm`.

@@ -146,9 +146,10 @@ class DbfScheduler(ConservativeScheduler):
         final, provisional = super()._upcoming(after), upcoming(self._accepted.by_place, after)
         return heapq.merge(final, provisional, key=lambda found: found[0])
 
-    def _forget(self, job: Job, arrival: int) -> float:
+    def _forget(self, entry: Entry) -> float:
+        job = entry[2]
         if job.id not in self._accepted:
-            return super()._forget(job, arrival)
+            return super()._forget(entry)
         place = self._accepted.remove(job)
         self._profile.take(job.n_procs, place, instant(place, self.span_s(job)))  # what starts is final
         return place
@@ -245,7 +246,7 @@ class DbfScheduler(ConservativeScheduler):
             self._profile.copy(),
             self._places.copy(),
             self._by_place.copy(),
-            self._seen.copy(),
+            self._rows.copy(),
             self._gains.copy(),
             self._n_seen_by_all,
         )
@@ -253,7 +254,7 @@ class DbfScheduler(ConservativeScheduler):
         full = self._profile.copy()
         places = self._accepted.placed(full, now)
         if self._accepted.is_late_in(places):
-            self._profile, self._places, self._by_place, self._seen, self._gains, self._n_seen_by_all = before
+            self._profile, self._places, self._by_place, self._rows, self._gains, self._n_seen_by_all = before
             self._accepted.is_stale = self._wakes = True  # the places kept may begin when nothing ends
             return
         self._accepted.move(places)

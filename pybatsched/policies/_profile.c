@@ -1,26 +1,72 @@
-/* The step function of profile.py in flat arrays: the same class, the same answers, several times as fast.
+/* The step function of profile.py, and the gains of gains.py, in flat arrays: the same classes, the same answers, several
+ * times as fast.
  *
- * profile.py is the reference: its docstrings say what each method does, and tests compare the two. Times are doubles on
- * Batsim's tick, numbers of processors are 64-bit integers; costs are as told there, in a few machine cycles a step.
+ * These modules are the reference: their docstrings say what each method does, and tests compare them with this. Times
+ * are doubles on Batsim's tick, numbers of processors are 64-bit integers; costs are as told there, in a few machine
+ * cycles a step.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
+#include <structmember.h>
 
-#define HALF_TICK 5e-7 /* as pybatsched.core.instants; checked when the module is imported */
+#define TICK 1e-6 /* these two as pybatsched.core.instants, as a test checks */
+#define HALF_TICK 5e-7
+#define BLOCK 16 /* steps of a block of the index */
 
 typedef struct {
     PyObject_HEAD
     double *times;   /* ascending; there is always a first one */
     long long *free; /* free[i] processors from times[i] until times[i + 1] */
+    long long *tops; /* the most that is free in each block of steps, as far as it is known */
     Py_ssize_t n;
-    Py_ssize_t capacity;
+    Py_ssize_t n_tops;
+    Py_ssize_t capacity; /* of times and free, and by blocks of tops */
 } Profile;
 
+/* Instants with the number of the gain that each belongs to; see PlainGains. */
+typedef struct {
+    double *at;
+    long long *number;
+    Py_ssize_t n;
+    Py_ssize_t capacity;
+} Stack;
+
+typedef struct {
+    PyObject_HEAD
+    long long n;
+    Stack starts; /* ascending */
+    Stack ends;   /* descending */
+} Gains;
+
 static PyTypeObject ProfileType;
+static PyTypeObject GainsType;
+
+/* --- instants ---------------------------------------------------------------------------------------------------- */
+
+/* The same as round(at, 6). Where it is clear which tick is the nearest, dividing its number by a million gives the very
+ * double that reading its decimals gives: both are the nearest to the true quotient. */
+static double on_tick(double at) {
+    double ticks = at * 1e6, nearest = rint(ticks);
+    if (fabs(ticks) < 562949953421312.0 /* 2 ** 49: ticks is less than 1/16 off */ && fabs(ticks - nearest) < 0.375)
+        return nearest / 1e6;
+    if (!isfinite(at)) return at;
+    char *decimals = PyOS_double_to_string(at, 'f', 6, 0, NULL);
+    if (decimals == NULL) return -1.0;
+    double rounded = PyOS_string_to_double(decimals, NULL, NULL);
+    PyMem_Free(decimals);
+    return rounded;
+}
+
+static double instant(double start_at, double span_s) {
+    return span_s == INFINITY ? INFINITY : on_tick(start_at + span_s);
+}
 
 /* --- memory ------------------------------------------------------------------------------------------------------ */
+
+#define N_BLOCKS(n) (((n) + BLOCK - 1) / BLOCK)
 
 static int reserve(Profile *self, Py_ssize_t n) {
     if (n <= self->capacity) return 0;
@@ -38,6 +84,12 @@ static int reserve(Profile *self, Py_ssize_t n) {
         return -1;
     }
     self->free = free;
+    long long *tops = PyMem_Realloc(self->tops, (size_t)N_BLOCKS(capacity) * sizeof(long long));
+    if (tops == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->tops = tops;
     self->capacity = capacity;
     return 0;
 }
@@ -67,6 +119,7 @@ static PyObject *profile_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 static void profile_dealloc(Profile *self) {
     PyMem_Free(self->times);
     PyMem_Free(self->free);
+    PyMem_Free(self->tops);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -81,6 +134,18 @@ static Py_ssize_t at_or_after(const Profile *self, double at, Py_ssize_t low, Py
         else high = middle;
     }
     return low;
+}
+
+/* The same where it is probably not far: in O(log distance). */
+static Py_ssize_t near(const Profile *self, double at, Py_ssize_t low, Py_ssize_t high) {
+    const double *times = self->times;
+    Py_ssize_t reach = 4;
+    while (low + reach < high && times[low + reach] < at) {
+        low += reach + 1;
+        reach *= 2;
+    }
+    if (low + reach < high) high = low + reach;
+    return at_or_after(self, at, low, high);
 }
 
 /* The first step that begins after an instant. */
@@ -116,11 +181,17 @@ static void erase(Profile *self, Py_ssize_t i) {
     memmove(self->free + i, self->free + i + 1, (size_t)(self->n - i) * sizeof(long long));
 }
 
+/* Forget the index from a step on: something changes there. */
+static void forget_tops(Profile *self, Py_ssize_t i) {
+    if (self->n_tops > i / BLOCK) self->n_tops = i / BLOCK;
+}
+
 static int add(Profile *self, long long delta, double start_at, double end_at) {
     if (start_at < self->times[0]) start_at = self->times[0];
     if (end_at <= start_at || start_at == INFINITY) return 0;
     if (reserve(self, self->n + 2) < 0) return -1;
     Py_ssize_t i = at_or_after(self, start_at, 0, self->n), j = self->n;
+    forget_tops(self, i);
     if (i == self->n || self->times[i] != start_at) insert(self, i, start_at);
     if (end_at == INFINITY) {
         j = self->n;
@@ -137,14 +208,16 @@ static int add(Profile *self, long long delta, double start_at, double end_at) {
 
 /* --- changes ----------------------------------------------------------------------------------------------------- */
 
-static PyObject *profile_copy(Profile *self, PyObject *unused) {
+static Profile *copy_of(const Profile *self) {
     Profile *other = make(Py_TYPE(self), self->n);
     if (other == NULL) return NULL;
     memcpy(other->times, self->times, (size_t)self->n * sizeof(double));
     memcpy(other->free, self->free, (size_t)self->n * sizeof(long long));
     other->n = self->n;
-    return (PyObject *)other;
+    return other;
 }
+
+static PyObject *profile_copy(Profile *self, PyObject *unused) { return (PyObject *)copy_of(self); }
 
 static PyObject *profile_advance(Profile *self, PyObject *arg) {
     double now = PyFloat_AsDouble(arg);
@@ -153,6 +226,7 @@ static PyObject *profile_advance(Profile *self, PyObject *arg) {
     if (i >= 0) {
         if (i > 0) {
             self->n -= i;
+            self->n_tops = 0;
             memmove(self->times, self->times + i, (size_t)self->n * sizeof(double));
             memmove(self->free, self->free + i, (size_t)self->n * sizeof(long long));
         }
@@ -192,120 +266,145 @@ static int read_span(PyObject *span, long long *n, double *start_at, double *end
     return PyArg_ParseTuple(span, "Ldd", n, start_at, end_at) ? 0 : -1;
 }
 
-/* Gather the changes that spans make, in no order. Gives their number, or -1. */
-static Py_ssize_t gather(Profile *self, PyObject *spans, Change **found) {
-    PyObject *iterator = PyObject_GetIter(spans), *span;
-    Py_ssize_t n_changes = 0, capacity = 0;
-    Change *changes = NULL;
-    if (iterator == NULL) return -1;
-    while ((span = PyIter_Next(iterator)) != NULL) {
-        long long n;
-        double start_at, end_at;
-        int failed = read_span(span, &n, &start_at, &end_at);
-        Py_DECREF(span);
-        if (failed) break;
-        if (start_at < self->times[0]) start_at = self->times[0];
-        if (!(start_at < end_at) || start_at == INFINITY) continue;
-        if (n_changes + 2 > capacity) {
-            capacity = capacity ? 2 * capacity : 64;
-            Change *grown = PyMem_Realloc(changes, (size_t)capacity * sizeof(Change));
-            if (grown == NULL) {
-                PyErr_NoMemory();
-                break;
-            }
-            changes = grown;
+typedef struct {
+    Change *changes;
+    Py_ssize_t n;
+    Py_ssize_t capacity;
+} Changes;
+
+/* Note the changes that a span makes. */
+static int note_span(const Profile *self, Changes *made, long long n, double start_at, double end_at) {
+    if (start_at < self->times[0]) start_at = self->times[0];
+    if (!(start_at < end_at) || start_at == INFINITY) return 0;
+    if (made->n + 2 > made->capacity) {
+        Py_ssize_t capacity = made->capacity ? 2 * made->capacity : 64;
+        Change *changes = PyMem_Realloc(made->changes, (size_t)capacity * sizeof(Change));
+        if (changes == NULL) {
+            PyErr_NoMemory();
+            return -1;
         }
-        changes[n_changes++] = (Change){start_at, -n};
-        if (end_at != INFINITY) changes[n_changes++] = (Change){end_at, n};
+        made->changes = changes;
+        made->capacity = capacity;
     }
-    Py_DECREF(iterator);
-    if (PyErr_Occurred()) {
-        PyMem_Free(changes);
-        return -1;
-    }
-    *found = changes;
-    return n_changes;
+    made->changes[made->n++] = (Change){start_at, -n};
+    if (end_at != INFINITY) made->changes[made->n++] = (Change){end_at, n};
+    return 0;
 }
 
-static PyObject *profile_take_all(Profile *self, PyObject *spans) {
-    Change *changes = NULL;
-    Py_ssize_t n_changes = gather(self, spans, &changes);
-    if (n_changes < 0) return NULL;
-    if (n_changes == 0) Py_RETURN_NONE;
+/* Make all changes that were noted. */
+static int change_all(Profile *self, Changes *made) {
+    Py_ssize_t n_before = self->n, n_changes = made->n, i = 0, c = 0, n = 0;
+    Change *changes = made->changes;
+    if (n_changes == 0) return 0;
     qsort(changes, (size_t)n_changes, sizeof(Change), by_time);
-    Py_ssize_t n_before = self->n, i = 0, c = 0, n = 0;
-    double *times = PyMem_Malloc((size_t)(n_before + n_changes) * sizeof(double));
-    long long *free = PyMem_Malloc((size_t)(n_before + n_changes) * sizeof(long long));
-    if (times == NULL || free == NULL) {
-        PyMem_Free(times);
-        PyMem_Free(free);
-        PyMem_Free(changes);
-        return PyErr_NoMemory();
-    }
+    Profile all = {.n = 0};
+    if (reserve(&all, n_before + n_changes) < 0) return -1;
     long long before = 0, delta = 0;
     while (i < n_before || c < n_changes) {
         double at = i < n_before ? self->times[i] : INFINITY;
         if (c < n_changes && changes[c].at < at) at = changes[c].at;
         if (i < n_before && self->times[i] == at) before = self->free[i++];
         while (c < n_changes && changes[c].at == at) delta += changes[c++].delta;
-        times[n] = at;
-        free[n++] = before + delta;
+        all.times[n] = at;
+        all.free[n++] = before + delta;
     }
-    PyMem_Free(changes);
     PyMem_Free(self->times);
     PyMem_Free(self->free);
-    self->times = times;
-    self->free = free;
+    PyMem_Free(self->tops);
+    self->times = all.times;
+    self->free = all.free;
+    self->tops = all.tops;
+    self->capacity = all.capacity;
     self->n = n;
-    self->capacity = n_before + n_changes;
+    self->n_tops = 0;
+    return 0;
+}
+
+static PyObject *profile_take_all(Profile *self, PyObject *spans) {
+    Changes made = {NULL, 0, 0};
+    PyObject *iterator = PyObject_GetIter(spans), *span;
+    if (iterator == NULL) return NULL;
+    while ((span = PyIter_Next(iterator)) != NULL) {
+        long long n;
+        double start_at, end_at;
+        int failed = read_span(span, &n, &start_at, &end_at) < 0 || note_span(self, &made, n, start_at, end_at) < 0;
+        Py_DECREF(span);
+        if (failed) break;
+    }
+    Py_DECREF(iterator);
+    int failed = PyErr_Occurred() != NULL || change_all(self, &made) < 0;
+    PyMem_Free(made.changes);
+    if (failed) return NULL;
     Py_RETURN_NONE;
 }
 
 /* --- questions --------------------------------------------------------------------------------------------------- */
+
+/* The first step in [i, last) with n free; last if there is none. */
+static Py_ssize_t next_wide(Profile *self, long long n, Py_ssize_t i, Py_ssize_t last) {
+    const long long *free = self->free;
+    while (i < last) {
+        Py_ssize_t block = i / BLOCK + 1, n_blocks = N_BLOCKS(last);
+        Py_ssize_t stop = block * BLOCK < last ? block * BLOCK : last;
+        for (; i < stop; i++)
+            if (free[i] >= n) return i;
+        for (Py_ssize_t b = self->n_tops; b < n_blocks; b++) {
+            Py_ssize_t end = (b + 1) * BLOCK < self->n ? (b + 1) * BLOCK : self->n;
+            long long top = free[b * BLOCK];
+            for (Py_ssize_t k = b * BLOCK + 1; k < end; k++) top = free[k] > top ? free[k] : top;
+            self->tops[b] = top;
+            self->n_tops = b + 1;
+        }
+        while (block < n_blocks && self->tops[block] < n) block++;
+        i = block * BLOCK;
+    }
+    return last;
+}
+
+/* The first start from an instant on, or with a step before `last`, that suits; nothing is looked at from `end` on. */
+static double first_start(Profile *self, long long n, double span_s, double not_before, Py_ssize_t last,
+                          Py_ssize_t end) {
+    const double *times = self->times;
+    const long long *free = self->free;
+    Py_ssize_t i = step_of(self, not_before);
+    double start = not_before > times[0] ? not_before : times[0];
+    for (;;) {
+        if (free[i] < n) {
+            i = next_wide(self, n, i + 1, last);
+            if (i >= last) return INFINITY;
+            start = times[i];
+        }
+        Py_ssize_t k = near(self, start + span_s - HALF_TICK, i + 1, end) - 1;
+        while (free[k] >= n) {
+            if (k <= i) return start;
+            k--;
+        }
+        i = k;
+    }
+}
+
+static double earliest(Profile *self, long long n, double span_s, double not_before, double latest) {
+    double start = not_before > self->times[0] ? not_before : self->times[0];
+    if (start > latest) return INFINITY;
+    Py_ssize_t last = latest == INFINITY ? self->n : after(self, latest);
+    return first_start(self, n, span_s, not_before, last, self->n);
+}
 
 static PyObject *profile_earliest(Profile *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"n", "span_s", "not_before", "latest", NULL};
     long long n;
     double span_s, not_before, latest = INFINITY;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Ldd|d", names, &n, &span_s, &not_before, &latest)) return NULL;
-    const double *times = self->times;
-    const long long *free = self->free;
-    Py_ssize_t i = step_of(self, not_before), stop = self->n;
-    double start = not_before > times[0] ? not_before : times[0];
-    if (latest != INFINITY) {
-        if (start > latest) return PyFloat_FromDouble(INFINITY);
-        stop = after(self, latest);
-    }
-    for (;;) {
-        while (free[i] < n) {
-            if (++i >= stop) return PyFloat_FromDouble(INFINITY);
-            start = times[i];
-        }
-        double end = start + span_s - HALF_TICK;
-        for (;;) {
-            if (++i == self->n || times[i] >= end) return PyFloat_FromDouble(start);
-            if (free[i] < n) break;
-        }
-    }
+    return PyFloat_FromDouble(earliest(self, n, span_s, not_before, latest));
 }
 
-static double better(const Profile *self, long long n, double span_s, double place, double not_before, double before) {
-    const double *times = self->times;
-    const long long *free = self->free;
-    Py_ssize_t i = step_of(self, not_before), stop = at_or_after(self, place, i, self->n);
-    double start = not_before > times[0] ? not_before : times[0];
+static double better(Profile *self, long long n, double span_s, double place, double not_before, double before) {
+    double start = not_before > self->times[0] ? not_before : self->times[0];
     if (before > place) before = place;
-    while (start < before) {
-        if (free[i] >= n) {
-            double end = start + span_s - HALF_TICK;
-            i++;
-            while (i < stop && free[i] >= n && times[i] < end) i++;
-            if (i >= stop || times[i] >= end) return start;
-        }
-        if (++i >= stop) break;
-        start = times[i];
-    }
-    return place;
+    if (start >= before) return place;
+    Py_ssize_t end = at_or_after(self, place, 0, self->n), last = at_or_after(self, before, 0, end);
+    double found = first_start(self, n, span_s, not_before, last, end);
+    return found < place ? found : place;
 }
 
 static PyObject *profile_better(Profile *self, PyObject *args) {
@@ -315,22 +414,19 @@ static PyObject *profile_better(Profile *self, PyObject *args) {
     return PyFloat_FromDouble(better(self, n, span_s, place, not_before, before));
 }
 
-static int is_ever_free(const Profile *self, long long n, double start_at, double end_at) {
-    Py_ssize_t j = at_or_after(self, end_at, 0, self->n);
-    for (Py_ssize_t k = step_of(self, start_at); k < j; k++)
-        if (self->free[k] >= n) return 1;
-    return n <= 0;
+static double sooner(Profile *self, long long n, double span_s, double place, double now, double first, double last) {
+    if (first >= place || last <= now) return place;
+    Py_ssize_t end = at_or_after(self, last < place ? last : place, 0, self->n);
+    if (n > 0 && next_wide(self, n, step_of(self, first), end) >= end) return place;
+    double not_before = self->times[step_of(self, first - span_s)];
+    return better(self, n, span_s, place, not_before > now ? not_before : now, last);
 }
 
 static PyObject *profile_sooner(Profile *self, PyObject *args) {
     long long n;
     double span_s, place, now, first, last;
     if (!PyArg_ParseTuple(args, "Lddd(dd)", &n, &span_s, &place, &now, &first, &last)) return NULL;
-    if (first < place && last > now && is_ever_free(self, n, first, last < place ? last : place)) {
-        double not_before = self->times[step_of(self, first - span_s)];
-        place = better(self, n, span_s, place, not_before > now ? not_before : now, last);
-    }
-    return PyFloat_FromDouble(place);
+    return PyFloat_FromDouble(sooner(self, n, span_s, place, now, first, last));
 }
 
 static long long least_free(const Profile *self, double start_at, double end_at) {
@@ -400,6 +496,308 @@ static PyObject *profile_steps(Profile *self, PyObject *unused) {
     return steps;
 }
 
+/* --- gains ------------------------------------------------------------------------------------------------------- */
+
+static int push(Stack *stack, long long number, double at) {
+    if (stack->n == stack->capacity) {
+        Py_ssize_t capacity = stack->capacity ? 2 * stack->capacity : 16;
+        double *all_at = PyMem_Realloc(stack->at, (size_t)capacity * sizeof(double));
+        if (all_at != NULL) stack->at = all_at;
+        long long *numbers = PyMem_Realloc(stack->number, (size_t)capacity * sizeof(long long));
+        if (numbers != NULL) stack->number = numbers;
+        if (all_at == NULL || numbers == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        stack->capacity = capacity;
+    }
+    stack->at[stack->n] = at;
+    stack->number[stack->n++] = number;
+    return 0;
+}
+
+/* Where the entries from a number on begin. */
+static Py_ssize_t since(const Stack *stack, long long number) {
+    Py_ssize_t low = 0, high = stack->n;
+    while (low < high) {
+        Py_ssize_t middle = (low + high) / 2;
+        if (stack->number[middle] < number) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static void drop(Stack *stack, long long number) {
+    Py_ssize_t i = since(stack, number);
+    stack->n -= i;
+    memmove(stack->at, stack->at + i, (size_t)stack->n * sizeof(double));
+    memmove(stack->number, stack->number + i, (size_t)stack->n * sizeof(long long));
+}
+
+static int gain(Gains *self, double start_at, double end_at) {
+    Stack *starts = &self->starts, *ends = &self->ends;
+    while (starts->n > 0 && starts->at[starts->n - 1] >= start_at) starts->n--;
+    while (ends->n > 0 && ends->at[ends->n - 1] <= end_at) ends->n--;
+    if (push(starts, self->n, start_at) < 0 || push(ends, self->n, end_at) < 0) return -1;
+    self->n++;
+    return 0;
+}
+
+static void hull_since(const Gains *self, long long n, double *first, double *last) {
+    *first = INFINITY;
+    *last = -INFINITY;
+    if (n >= self->n) return;
+    *first = self->starts.at[since(&self->starts, n)];
+    *last = self->ends.at[since(&self->ends, n)];
+}
+
+static void gains_dealloc(Gains *self) {
+    PyMem_Free(self->starts.at);
+    PyMem_Free(self->starts.number);
+    PyMem_Free(self->ends.at);
+    PyMem_Free(self->ends.number);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyObject *gains_add(Gains *self, PyObject *args) {
+    double start_at, end_at;
+    if (!PyArg_ParseTuple(args, "dd", &start_at, &end_at) || gain(self, start_at, end_at) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *gains_any_since(Gains *self, PyObject *arg) {
+    long long n = PyLong_AsLongLong(arg);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    return PyBool_FromLong(self->n > n);
+}
+
+static PyObject *gains_copy(Gains *self, PyObject *unused) {
+    Gains *other = (Gains *)Py_TYPE(self)->tp_alloc(Py_TYPE(self), 0);
+    if (other == NULL) return NULL;
+    other->n = self->n;
+    for (Py_ssize_t i = 0; i < self->starts.n; i++)
+        if (push(&other->starts, self->starts.number[i], self->starts.at[i]) < 0) goto failed;
+    for (Py_ssize_t i = 0; i < self->ends.n; i++)
+        if (push(&other->ends, self->ends.number[i], self->ends.at[i]) < 0) goto failed;
+    return (PyObject *)other;
+failed:
+    Py_DECREF(other);
+    return NULL;
+}
+
+static PyObject *gains_forget(Gains *self, PyObject *arg) {
+    long long n = PyLong_AsLongLong(arg);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    drop(&self->starts, n);
+    drop(&self->ends, n);
+    Py_RETURN_NONE;
+}
+
+static PyObject *gains_hull_since(Gains *self, PyObject *arg) {
+    double first, last;
+    long long n = PyLong_AsLongLong(arg);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    if (n < self->n && since(&self->starts, n) == self->starts.n) {
+        PyErr_SetString(PyExc_IndexError, "these gains were forgotten");
+        return NULL;
+    }
+    hull_since(self, n, &first, &last);
+    return Py_BuildValue("(dd)", first, last);
+}
+
+/* --- passes over a whole plan ------------------------------------------------------------------------------------ */
+
+/* The lists of rows.py; borrowed, but each is held as long as a pass goes on. */
+typedef struct {
+    PyObject *sizes, *spans_s, *places, *ends, *seen;
+    Py_ssize_t n;
+} Rows;
+
+static void release(Rows *rows) {
+    Py_XDECREF(rows->sizes);
+    Py_XDECREF(rows->spans_s);
+    Py_XDECREF(rows->places);
+    Py_XDECREF(rows->ends);
+    Py_XDECREF(rows->seen);
+}
+
+static int read_rows(PyObject *given, Rows *rows) {
+    struct {
+        const char *name;
+        PyObject **list;
+    } all[] = {{"sizes", &rows->sizes},
+               {"spans_s", &rows->spans_s},
+               {"places", &rows->places},
+               {"ends", &rows->ends},
+               {"seen", &rows->seen}};
+    *rows = (Rows){NULL, NULL, NULL, NULL, NULL, 0};
+    for (int i = 0; i < 5; i++) {
+        PyObject *list = *all[i].list = PyObject_GetAttrString(given, all[i].name);
+        if (list != NULL && !PyList_CheckExact(list)) PyErr_SetString(PyExc_TypeError, "expected rows of lists");
+        if (i == 0 && list != NULL && !PyErr_Occurred()) rows->n = PyList_GET_SIZE(list);
+        if (list != NULL && !PyErr_Occurred() && PyList_GET_SIZE(list) != rows->n)
+            PyErr_SetString(PyExc_ValueError, "expected rows of lists of one length");
+        if (PyErr_Occurred()) {
+            release(rows);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* What is no number gives -1 and an error, which the end of a pass looks for. */
+static double real(PyObject *list, Py_ssize_t i) { return PyFloat_AsDouble(PyList_GET_ITEM(list, i)); }
+
+static long long whole(PyObject *list, Py_ssize_t i) { return PyLong_AsLongLong(PyList_GET_ITEM(list, i)); }
+
+/* Put a new object, or the error of having none, into a list. */
+static int put(PyObject *list, Py_ssize_t i, PyObject *made) {
+    if (made == NULL) return -1;
+    PyObject *before = PyList_GET_ITEM(list, i);
+    PyList_SET_ITEM(list, i, made);
+    Py_DECREF(before);
+    return 0;
+}
+
+/* Give a row another place, and note where it was. */
+static int move_row(Rows *rows, Py_ssize_t i, double place, double *end_at, PyObject *moved) {
+    *end_at = instant(place, real(rows->spans_s, i));
+    PyObject *pair = Py_BuildValue("(nO)", i, PyList_GET_ITEM(rows->places, i));
+    if (pair == NULL) return -1;
+    int failed = PyList_Append(moved, pair) < 0 || put(rows->places, i, PyFloat_FromDouble(place)) < 0 ||
+                 put(rows->ends, i, PyFloat_FromDouble(*end_at)) < 0;
+    Py_DECREF(pair);
+    return failed || PyErr_Occurred() ? -1 : 0;
+}
+
+static int move(Profile *self, long long n, double start_at, double end_at, double new_start_at, double new_end_at) {
+    if (add(self, -n, new_start_at, start_at < new_end_at ? start_at : new_end_at) < 0) return -1;
+    return add(self, n, start_at > new_end_at ? start_at : new_end_at, end_at);
+}
+
+static PyObject *profile_move(Profile *self, PyObject *args) {
+    long long n;
+    double start_at, end_at, new_start_at, new_end_at;
+    if (!PyArg_ParseTuple(args, "L(dd)(dd)", &n, &start_at, &end_at, &new_start_at, &new_end_at)) return NULL;
+    if (move(self, n, start_at, end_at, new_start_at, new_end_at) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static int read_pass(PyObject *args, double *now, Rows *rows, Gains **gains) {
+    PyObject *given;
+    if (!PyArg_ParseTuple(args, "dOO!", now, &given, &GainsType, gains)) return -1;
+    return read_rows(given, rows);
+}
+
+static int compress(Profile *self, double now, Rows *rows, Gains *gains, PyObject *moved) {
+    PyObject *n_gains = PyLong_FromLongLong(gains->n);
+    int failed = n_gains == NULL;
+    for (Py_ssize_t i = 0; i < rows->n && !failed; i++) {
+        double first, last, place = real(rows->places, i);
+        long long seen = whole(rows->seen, i);
+        if (seen == gains->n) continue;
+        hull_since(gains, seen, &first, &last);
+        Py_INCREF(n_gains);
+        put(rows->seen, i, n_gains);
+        if (first >= place) continue;
+        long long n = whole(rows->sizes, i);
+        double found = sooner(self, n, real(rows->spans_s, i), place, now, first, last);
+        if (found < place) {
+            double end_at = real(rows->ends, i), found_end_at;
+            failed = move_row(rows, i, found, &found_end_at, moved) < 0 ||
+                     move(self, n, place, end_at, found, found_end_at) < 0 || gain(gains, place, end_at) < 0;
+            Py_SETREF(n_gains, PyLong_FromLongLong(gains->n));
+            if (n_gains == NULL) return -1;
+            Py_INCREF(n_gains);
+            put(rows->seen, i, n_gains);
+        }
+    }
+    Py_XDECREF(n_gains);
+    return failed || PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *profile_compress(Profile *self, PyObject *args) {
+    double now;
+    Rows rows;
+    Gains *gains;
+    if (read_pass(args, &now, &rows, &gains) < 0) return NULL;
+    PyObject *moved = PyList_New(0);
+    if (moved != NULL && compress(self, now, &rows, gains, moved) < 0) Py_CLEAR(moved);
+    release(&rows);
+    return moved;
+}
+
+/* The hull of the instants at which too much is taken. */
+static void overfull(const Profile *self, double *first, double *last) {
+    *first = INFINITY;
+    *last = -INFINITY;
+    for (Py_ssize_t i = 0; i < self->n; i++)
+        if (self->free[i] < 0) {
+            if (*first == INFINITY) *first = self->times[i];
+            *last = i + 1 < self->n ? self->times[i + 1] : INFINITY;
+        }
+}
+
+/* Put kept rows up to one, from one on, into a profile. */
+static int put_in(Profile *self, const Rows *rows, Py_ssize_t from, Py_ssize_t to) {
+    for (Py_ssize_t i = from; i < to; i++)
+        if (add(self, -whole(rows->sizes, i), real(rows->places, i), real(rows->ends, i)) < 0) return -1;
+    return 0;
+}
+
+static int replan(Profile *self, Profile *full, double now, Rows *rows, Gains *gains, PyObject *moved) {
+    Changes made = {NULL, 0, 0};
+    double soon = now + 1.5 * TICK, first, last;
+    int failed = 0;
+    for (Py_ssize_t i = 0; i < rows->n && !failed; i++) {
+        double place = real(rows->places, i);
+        if (soon < place && place < INFINITY)
+            failed = note_span(full, &made, whole(rows->sizes, i), place, real(rows->ends, i)) < 0;
+    }
+    failed = failed || PyErr_Occurred() || change_all(full, &made) < 0;
+    PyMem_Free(made.changes);
+    if (failed) return -1;
+    overfull(full, &first, &last);
+    Py_ssize_t n_put_in = 0; /* so many rows are in this profile */
+    for (Py_ssize_t i = 0; i < rows->n; i++) {
+        double place = real(rows->places, i), end_at = real(rows->ends, i);
+        long long n = whole(rows->sizes, i);
+        int is_valid = soon < place && place < INFINITY;
+        if (is_valid && (place >= last || (place < end_at && end_at <= first) || least_free(full, place, end_at) >= 0))
+            continue;
+        if (put_in(self, rows, n_put_in, i) < 0) return -1;
+        n_put_in = i;
+        if (is_valid && least_free(self, place, end_at) >= n) continue;
+        double found = earliest(self, n, real(rows->spans_s, i), now, INFINITY), found_end_at = end_at;
+        if (is_valid && add(full, n, place, end_at) < 0) return -1;
+        if (found != place) {
+            if (put(rows->seen, i, PyLong_FromLongLong(gains->n)) < 0 ||
+                move_row(rows, i, found, &found_end_at, moved) < 0 || gain(gains, place, end_at) < 0)
+                return -1;
+        }
+        if (add(full, -n, found, found_end_at) < 0) return -1;
+        if (least_free(full, found, found_end_at) < 0) {
+            if (found < first) first = found;
+            if (found_end_at > last) last = found_end_at;
+        }
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *profile_replan(Profile *self, PyObject *args) {
+    double now;
+    Rows rows;
+    Gains *gains;
+    if (read_pass(args, &now, &rows, &gains) < 0) return NULL;
+    PyObject *moved = PyList_New(0), *result = NULL;
+    Profile *full = moved == NULL ? NULL : copy_of(self);
+    if (full != NULL && replan(self, full, now, &rows, gains, moved) == 0) result = PyTuple_Pack(2, full, moved);
+    Py_XDECREF(full);
+    Py_XDECREF(moved);
+    release(&rows);
+    return result;
+}
+
 /* --- the module -------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
@@ -418,6 +816,9 @@ static PyMethodDef methods[] = {
     {"step_at", (PyCFunction)profile_step_at, METH_O, NULL},
     {"free_at", (PyCFunction)profile_free_at, METH_O, NULL},
     {"steps", (PyCFunction)profile_steps, METH_NOARGS, NULL},
+    {"move", (PyCFunction)profile_move, METH_VARARGS, NULL},
+    {"compress", (PyCFunction)profile_compress, METH_VARARGS, NULL},
+    {"replan", (PyCFunction)profile_replan, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -432,18 +833,46 @@ static PyTypeObject ProfileType = {
     .tp_methods = methods,
 };
 
+static PyMethodDef gains_methods[] = {
+    {"add", (PyCFunction)gains_add, METH_VARARGS, NULL},
+    {"any_since", (PyCFunction)gains_any_since, METH_O, NULL},
+    {"copy", (PyCFunction)gains_copy, METH_NOARGS, NULL},
+    {"forget", (PyCFunction)gains_forget, METH_O, NULL},
+    {"hull_since", (PyCFunction)gains_hull_since, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef gains_members[] = {
+    {"n", T_LONGLONG, offsetof(Gains, n), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyTypeObject GainsType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "pybatsched.policies._profile.Gains",
+    .tp_doc = "Room that became free in a plan; pybatsched.policies.gains tells all about it.",
+    .tp_basicsize = sizeof(Gains),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_new = PyType_GenericNew,
+    .tp_dealloc = (destructor)gains_dealloc,
+    .tp_methods = gains_methods,
+    .tp_members = gains_members,
+};
+
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "pybatsched.policies._profile",
-    .m_doc = "The compiled twin of pybatsched.policies.profile.",
+    .m_doc = "The compiled twins of pybatsched.policies.profile and pybatsched.policies.gains.",
     .m_size = -1,
 };
 
 PyMODINIT_FUNC PyInit__profile(void) {
-    if (PyType_Ready(&ProfileType) < 0) return NULL;
+    if (PyType_Ready(&ProfileType) < 0 || PyType_Ready(&GainsType) < 0) return NULL;
     PyObject *made = PyModule_Create(&module);
     if (made == NULL) return NULL;
     if (PyModule_AddObjectRef(made, "Profile", (PyObject *)&ProfileType) < 0 ||
+        PyModule_AddObjectRef(made, "Gains", (PyObject *)&GainsType) < 0 ||
+        PyModule_AddObject(made, "TICK", PyFloat_FromDouble(TICK)) < 0 ||
         PyModule_AddObject(made, "HALF_TICK", PyFloat_FromDouble(HALF_TICK)) < 0) {
         Py_DECREF(made);
         return NULL;

@@ -13,9 +13,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from pybatsched.core.instants import HALF_TICK
+from pybatsched.core.instants import HALF_TICK, TICK
+
+if TYPE_CHECKING:
+    from pybatsched.policies.gains import Gains
+    from pybatsched.policies.rows import Rows
+
+#: Steps of a block of the index, as a power of two.
+_BLOCK: Final = 5
 
 
 class PlainProfile:
@@ -25,13 +32,17 @@ class PlainProfile:
     >>> profile.take(3, 0.0, 10.0)
     >>> profile.earliest(2, 5.0, 0.0), profile.earliest(1, 5.0, 0.0)
     (10.0, 0.0)
+
+    Long profiles are searched by an index, `_tops`: the most that is free in each block of steps. It is made as far as
+    a search goes, and forgotten from where something changes.
     """
 
-    __slots__ = ("_free", "_times")
+    __slots__ = ("_free", "_times", "_tops")
 
     def __init__(self, now: float, n_free: int) -> None:
         self._times = [now]
         self._free = [n_free]
+        self._tops: list[int] = []
 
     def copy(self) -> PlainProfile:
         """Give a copy that lives on its own. O(s), quickly."""
@@ -46,6 +57,7 @@ class PlainProfile:
             if i:
                 del self._times[:i]
                 del self._free[:i]
+                self._tops.clear()
             self._times[0] = now
 
     def take(self, n: int, start_at: float, end_at: float) -> None:
@@ -72,6 +84,7 @@ class PlainProfile:
             delta += changes.get(at, 0)
             free.append(before + delta)
         self._times, self._free = instants, free
+        self._tops.clear()
 
     def give(self, n: int, start_at: float, end_at: float) -> None:
         """Give back n processors from start to end (infinity allowed). O(s)."""
@@ -82,29 +95,51 @@ class PlainProfile:
 
         Infinity as well if that is later than `latest`; no start beyond it is tried.
         """
-        times, free = self._times, self._free
+        times = self._times
         last = len(times)
-        i = bisect_right(times, not_before) - 1
-        i = max(i, 0)
+        if latest == math.inf:
+            return self._first(n, span_s, not_before, last, last)
+        if max(not_before, times[0]) > latest:
+            return math.inf
+        return self._first(n, span_s, not_before, bisect_right(times, latest), last)
+
+    def _first(self, n: int, span_s: float, not_before: float, last: int, end: int) -> float:
+        """Find the first start from an instant on, or with a step before `last`, that suits; infinity for none. O(s).
+
+        Nothing is looked at from step `end` on. A span is read from its end: nobody can start before the last obstacle
+        in it, so that what lies before that need not be read.
+        """
+        times, free = self._times, self._free
+        i = max(bisect_right(times, not_before) - 1, 0)
         start = max(not_before, times[0])
-        stop = last
-        if latest != math.inf:
-            if start > latest:
-                return math.inf
-            stop = bisect_right(times, latest)
         while True:
-            while free[i] < n:
-                i += 1
-                if i >= stop:
+            if free[i] < n:
+                i = self._next_wide(n, i + 1, last)
+                if i >= last:
                     return math.inf
                 start = times[i]
-            end = start + span_s - HALF_TICK
-            while True:
-                i += 1
-                if i == last or times[i] >= end:
+            k = bisect_left(times, start + span_s - HALF_TICK, i + 1, end) - 1
+            while free[k] >= n:
+                if k <= i:
                     return start
-                if free[i] < n:
-                    break
+                k -= 1
+            i = k
+
+    def _next_wide(self, n: int, i: int, last: int) -> int:
+        """Give the first step in [i, last) with n free; `last` or beyond if there is none. O(s), quickly."""
+        free, tops = self._free, self._tops
+        while i < last:
+            stop = ((i >> _BLOCK) + 1) << _BLOCK
+            for k in range(i, min(stop, last)):
+                if free[k] >= n:
+                    return k
+            block, n_blocks = stop >> _BLOCK, ((last - 1) >> _BLOCK) + 1
+            for k in range(len(tops), n_blocks):
+                tops.append(max(free[k << _BLOCK : (k + 1) << _BLOCK]))
+            while block < n_blocks and tops[block] < n:
+                block += 1
+            i = block << _BLOCK
+        return last
 
     def fits(self, n: int, start_at: float, end_at: float) -> bool:
         """Tell whether n processors are free all the time from start to end. O(s), quickly."""
@@ -116,24 +151,11 @@ class PlainProfile:
         The job's own reservation begins at its place and stays where it is: beyond that instant it may use what is
         its own already, so only what lies before is looked at.
         """
-        times, free = self._times, self._free
-        i = max(bisect_right(times, not_before) - 1, 0)
-        stop = bisect_left(times, place, i)
-        start = max(not_before, times[0])
+        times = self._times
         before = min(before, place)
-        while start < before:
-            if free[i] >= n:
-                end = start + span_s - HALF_TICK
-                i += 1
-                while i < stop and free[i] >= n and times[i] < end:
-                    i += 1
-                if i >= stop or times[i] >= end:
-                    return start
-            i += 1
-            if i >= stop:
-                break
-            start = times[i]
-        return place
+        if max(not_before, times[0]) >= before:
+            return place
+        return min(self._first(n, span_s, not_before, bisect_left(times, before), bisect_left(times, place)), place)
 
     def sooner(self, n: int, span_s: float, place: float, now: float, gained: tuple[float, float]) -> float:
         """Find the first start that is better than a job's own place after some time was gained, else that place. O(s).
@@ -142,9 +164,14 @@ class PlainProfile:
         must be wide enough for it, and lie before its own place: behind that it was the job's already.
         """
         first, last = gained
-        if first >= place or last <= now or self.most_free(first, min(last, place)) < n:
+        if first >= place or last <= now or not self._is_ever_free(n, first, min(last, place)):
             return place
         return self.better(n, span_s, place, max(now, self.step_at(first - span_s)), last)
+
+    def _is_ever_free(self, n: int, start_at: float, end_at: float) -> bool:
+        """Tell whether n are free at some instant of [start, end). O(s), quickly."""
+        last = bisect_left(self._times, end_at)
+        return n <= 0 or self._next_wide(n, max(bisect_right(self._times, start_at) - 1, 0), last) < last
 
     def most_free(self, start_at: float, end_at: float) -> int:
         """Give the largest number free at some instant of [start, end). O(s), quickly."""
@@ -178,12 +205,98 @@ class PlainProfile:
         """Give (from, free) pairs in order, for people and tests. O(s)."""
         return list(zip(self._times, self._free, strict=True))
 
+    # --- passes over a whole plan ---
+
+    def move(self, n: int, span: tuple[float, float], to: tuple[float, float]) -> None:
+        """Give back n processors of a span and take them for a sooner one instead. O(s).
+
+        What lies in both is left alone: most moves are short, so that little changes.
+        """
+        (start_at, end_at), (new_start_at, new_end_at) = span, to
+        self._add(-n, new_start_at, min(start_at, new_end_at))
+        self._add(n, max(start_at, new_end_at), end_at)
+
+    def compress(self, now: float, rows: Rows, gains: Gains) -> list[tuple[int, float]]:
+        """Move waiting jobs forward, one at a time in queue order. Gives the rows that moved, and from where.
+
+        A job had the best place there was when it was last looked at, so it looks only where room was gained since
+        then. O(rows * s) at worst.
+        """
+        moved: list[tuple[int, float]] = []
+        places, ends, seen, n_gains = rows.places, rows.ends, rows.seen, gains.n
+        for i, place in enumerate(places):
+            since = seen[i]
+            if since == n_gains:
+                continue
+            seen[i] = n_gains
+            gained = gains.hull_since(since)
+            if gained[0] >= place:
+                continue
+            n, span_s = rows.sizes[i], rows.spans_s[i]
+            better = self.sooner(n, span_s, place, now, gained)
+            if better < place:
+                end_at = ends[i]
+                moved.append((i, place))
+                rows.move(i, better)
+                self.move(n, (place, end_at), (better, ends[i]))
+                gains.add(place, end_at)
+                seen[i] = n_gains = gains.n
+        return moved
+
+    def replan(self, now: float, rows: Rows, gains: Gains) -> tuple[PlainProfile, list[tuple[int, float]]]:
+        """Put the places of all waiting jobs into this profile of what is free for them, in queue order.
+
+        Who can keeps his place; the others get the first one there is behind those before them. Gives the profile with
+        all places, the rows that moved and from where; this profile is of no more use. Only jobs that meet an instant
+        at which all places together are too much need to be looked at. O(s + rows log rows), and O(s) for each of them.
+        """
+        moved: list[tuple[int, float]] = []
+        soon = now + 1.5 * TICK
+        spans = list(zip(rows.sizes, rows.places, rows.ends, strict=True))
+        full = self.copy()
+        full.take_all([span for span in spans if soon < span[1] < math.inf])
+        first, last = (math.inf, -math.inf) if full.least_free(now, math.inf) >= 0 else _overfull(full.steps())
+        put_in: list[tuple[int, float, float]] = []  # kept, and not in this profile yet
+        for i, (n, place, end_at) in enumerate(spans):
+            is_valid = soon < place < math.inf
+            if is_valid and (place >= last or place < end_at <= first or full.least_free(place, end_at) >= 0):
+                put_in.append((n, place, end_at))
+                continue
+            self._take_some(put_in)
+            put_in.clear()
+            if is_valid and self.fits(n, place, end_at):
+                put_in.append((n, place, end_at))
+                continue
+            better = self.earliest(n, rows.spans_s[i], now)
+            if is_valid:
+                full.give(n, place, end_at)
+            if better != place:
+                rows.move(i, better)
+                rows.seen[i] = gains.n
+                moved.append((i, place))
+                gains.add(place, end_at)
+            better_end_at = rows.ends[i]
+            full.take(n, better, better_end_at)
+            put_in.append((n, better, better_end_at))
+            if full.least_free(better, better_end_at) < 0:
+                first, last = min(first, better), max(last, better_end_at)
+        return full, moved
+
+    def _take_some(self, spans: list[tuple[int, float, float]]) -> None:
+        """Take spans one after the other if they are few, else at once; that may leave more steps. O(s + k log k)."""
+        if len(spans) << 3 > len(self._times):
+            self.take_all(spans)
+            return
+        for n, start_at, end_at in spans:
+            self._add(-n, start_at, end_at)
+
     def _add(self, delta: int, start_at: float, end_at: float) -> None:
         times, free = self._times, self._free
         start_at = max(start_at, times[0])
         if end_at <= start_at or start_at == math.inf:
             return
         i = bisect_left(times, start_at)
+        del self._tops[i >> _BLOCK :]
         if i == len(times) or times[i] != start_at:
             times.insert(i, start_at)
             free.insert(i, free[i - 1])
@@ -201,6 +314,13 @@ class PlainProfile:
             del times[j], free[j]
         if i and free[i] == free[i - 1]:
             del times[i], free[i]
+
+
+def _overfull(steps: list[tuple[float, int]]) -> tuple[float, float]:
+    """Give the hull of the instants at which too much is taken; there are some. O(s)."""
+    found = [i for i, (_, n) in enumerate(steps) if n < 0]
+    last = found[-1] + 1
+    return steps[found[0]][0], steps[last][0] if last < len(steps) else math.inf
 
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 from typing import Any
 
 import pytest
@@ -12,9 +13,12 @@ from support.built import built_part
 from support.examples import examples
 from support.located import DYNAMIC
 
-from pybatsched.core.instants import HALF_TICK
+from pybatsched.core.instants import HALF_TICK, TICK, instant
+from pybatsched.core.jobs import Job
 from pybatsched.policies import local
+from pybatsched.policies.gains import PlainGains
 from pybatsched.policies.profile import PlainProfile
+from pybatsched.policies.rows import Rows
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers import conservative, ujfb
 
@@ -43,6 +47,10 @@ operations = st.one_of(
         st.tuples(n_procs, span, at | st.just(math.inf), at, st.tuples(at, at | st.just(math.inf))),
     ),
     st.tuples(st.sampled_from(["most_free", "least_free"]), st.tuples(at, at | st.just(math.inf))),
+    st.tuples(
+        st.just("move"),
+        st.tuples(n_procs, st.tuples(at | st.just(math.inf), at | st.just(math.inf)), st.tuples(at, at)),
+    ),
 )
 
 
@@ -57,7 +65,7 @@ def test_every_operation_gives_what_the_plain_one_gives(
         expected = getattr(plain, name)(*arguments)
         assert getattr(fast, name)(*arguments) == expected, (name, arguments)
         assert fast.steps() == plain.steps(), (name, arguments)
-        if name not in {"take", "give", "take_all", "advance"}:
+        if name not in {"take", "give", "take_all", "advance", "move"}:
             assert before.steps() == fast.steps(), "a question changes nothing"
 
 
@@ -70,9 +78,10 @@ def test_a_copy_lives_on_its_own(compiled: Any) -> None:
 
 
 def test_it_counts_in_the_same_ticks_and_has_all_methods(compiled: Any) -> None:
-    assert compiled.HALF_TICK == HALF_TICK
-    public = {name for name in vars(PlainProfile) if not name.startswith("_")}
-    assert {name for name in vars(compiled.Profile) if not name.startswith("_")} == public
+    assert (compiled.HALF_TICK, compiled.TICK) == (HALF_TICK, TICK)
+    for plain, fast in ((PlainProfile, compiled.Profile), (PlainGains, compiled.Gains)):
+        public = {name for name in vars(plain) if not name.startswith("_")}
+        assert {name for name in vars(fast) if not name.startswith("_")} == public
 
 
 @pytest.mark.parametrize(
@@ -117,6 +126,142 @@ def test_many_steps(compiled: Any) -> None:
     assert fast.steps() == plain.steps()
 
 
+@given(st.lists(st.tuples(at | st.just(math.inf), at | st.just(math.inf)), max_size=30), st.data())
+def test_gains_are_the_same(compiled: Any, added: list[tuple[float, float]], data: st.DataObject) -> None:
+    plain, fast, forgotten = PlainGains(), compiled.Gains(), 0
+    for start_at, end_at in added:
+        plain.add(start_at, end_at)
+        fast.add(start_at, end_at)
+        other = fast.copy()
+        since = data.draw(st.integers(forgotten, plain.n + 1))
+        assert (fast.n, fast.any_since(since)) == (plain.n, plain.any_since(since))
+        assert fast.hull_since(since) == other.hull_since(since) == plain.hull_since(since)
+        if data.draw(st.booleans()):
+            forgotten = since
+            plain.forget(since)
+            fast.forget(since)
+
+
+def test_gains_that_were_forgotten_are_an_error(compiled: Any) -> None:
+    for gains in (PlainGains(), compiled.Gains()):
+        gains.add(1.0, 2.0)
+        gains.forget(1)
+        with pytest.raises(IndexError):
+            gains.hull_since(0)
+
+
+# --- pass by pass ---
+
+
+class Plans:
+    """A plan with either profile: what passes are given, and what they make of it."""
+
+    def __init__(self, profile: Any, gains: Any, waiting: list[tuple[int, float, float]]) -> None:
+        self.profile, self.gains, self.rows = profile, gains, Rows()
+        for index, (n, span_s, place) in enumerate(waiting):
+            self.rows.insert((0.0, index, Job(f"w0!{index}", n)), span_s, place, 0)
+
+    def told(self) -> tuple[Any, ...]:
+        rows, gains = self.rows, self.gains
+        hulls = [gains.hull_since(n) for n in range(gains.n + 1)]
+        return rows.places, rows.ends, rows.seen, hulls, self.profile.steps()
+
+
+places = at | st.just(math.inf)
+waiting_jobs = st.lists(st.tuples(n_procs, span, places), max_size=12)
+passes = st.one_of(
+    st.tuples(st.just("take"), booking),
+    st.tuples(st.just("gain"), booking),
+    st.tuples(st.sampled_from(["compress", "replan"]), st.tuples(at)),
+    st.tuples(st.just("advance"), st.tuples(at)),
+)
+
+
+@examples(1000)
+@given(st.integers(1, 9), waiting_jobs, st.lists(passes, max_size=12))
+def test_every_pass_gives_what_the_plain_one_gives(
+    compiled: Any, n: int, waiting: list[tuple[int, float, float]], steps: list[tuple[str, Any]]
+) -> None:
+    plain = Plans(PlainProfile(0.0, n), PlainGains(), waiting)
+    fast = Plans(compiled.Profile(0.0, n), compiled.Gains(), waiting)
+    for name, arguments in steps:
+        answers: list[Any] = []
+        for plan in (plain, fast):
+            if name == "gain":
+                plan.profile.give(*arguments)
+                plan.gains.add(*arguments[1:])
+                answers.append(None)
+            elif name == "replan":
+                plan.profile, answer = plan.profile.replan(*arguments, plan.rows, plan.gains)
+                answers.append(answer)
+            elif name == "compress":
+                answers.append(plan.profile.compress(*arguments, plan.rows, plan.gains))
+            else:
+                answers.append(getattr(plan.profile, name)(*arguments))
+        assert answers[0] == answers[1], name
+        assert plain.told() == fast.told(), name
+
+
+@examples(1000)
+@given(st.floats(0, 1e10) | st.integers(0, 10**12).map(lambda n: n / 1e6 + HALF_TICK), st.floats(0, 1e10))
+def test_ends_are_on_the_tick(compiled: Any, now: float, span_s: float) -> None:
+    rows, gains = Rows(), compiled.Gains()
+    rows.insert((0.0, 1, Job("w0!1", 1)), span_s, math.inf, 0)
+    gains.add(0.0, math.inf)
+    assert compiled.Profile(now, 1).compress(now, rows, gains) == [(0, math.inf)]
+    assert (rows.places, rows.ends) == ([now], [instant(now, span_s)])
+
+
+@pytest.mark.parametrize("name", ["compress", "replan"])
+def test_rows_that_are_none_are_an_error(compiled: Any, name: str) -> None:
+    class Odd:
+        sizes, spans_s, places, ends, seen = ([1], [2.0], [3.0], [5.0], [0])
+
+    profile = compiled.Profile(0.0, 4)
+    for field, value, error in (
+        ("sizes", ["one"], TypeError),
+        ("sizes", (1,), TypeError),
+        ("places", [None], TypeError),
+        ("places", [], ValueError),
+    ):
+        odd: Any = type("Odder", (Odd,), {field: value})()
+        gains = compiled.Gains()
+        gains.add(0.0, 9.0)
+        with pytest.raises(error):
+            getattr(profile, name)(0.0, odd, gains)
+    with pytest.raises(TypeError):
+        getattr(profile, name)(0.0, Odd(), PlainGains())
+    with pytest.raises(AttributeError):
+        getattr(profile, name)(0.0, object(), compiled.Gains())
+
+
+@examples(20)
+@given(st.integers(0, 2**32))
+def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
+    """Over many blocks of the index; some ends are early, and some jobs outlive their estimates."""
+    dice = Random(seed)
+    waiting = [(dice.randint(1, 30), float(dice.choice([1, 5, 20, 100])), math.inf) for _ in range(150)]
+    plain = Plans(PlainProfile(0.0, 32), PlainGains(), waiting)
+    fast = Plans(compiled.Profile(0.0, 32), compiled.Gains(), waiting)
+    for now in range(0, 300, 30):
+        n, until = dice.randint(1, 30), now + dice.randint(2, 90)
+        if dice.random() < 0.5:
+            for plan in (plain, fast):
+                plan.profile.give(n, now, until)
+                plan.gains.add(now, until)
+            plain.profile.advance(now)
+            fast.profile.advance(now)
+        else:
+            plain.profile, fast.profile = PlainProfile(float(now), 32 - n), compiled.Profile(float(now), 32 - n)
+            for plan in (plain, fast):
+                plan.profile.give(n, until, math.inf)
+                plan.profile, _ = plan.profile.replan(float(now), plan.rows, plan.gains)
+        assert plain.told() == fast.told()
+        moved = [plan.profile.compress(float(now), plan.rows, plan.gains) for plan in (plain, fast)]
+        assert moved[0] == moved[1]
+        assert plain.told() == fast.told()
+
+
 # --- schedule by schedule ---
 
 
@@ -151,4 +296,5 @@ def test_every_policy_starts_the_same_jobs_on_the_same_processors(
     with pytest.MonkeyPatch.context() as patch:
         for module in (local, conservative, ujfb):
             patch.setattr(module, "Profile", compiled.Profile)
+        patch.setattr(conservative, "Gains", compiled.Gains)
         assert starts(run_policy(policy, workload, 8, config=DYNAMIC)) == plain

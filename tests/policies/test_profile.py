@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from random import Random
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
+from pybatsched.core.jobs import Job
+from pybatsched.policies.gains import Gains
 from pybatsched.policies.profile import Profile
+from pybatsched.policies.rows import Rows
 
 HORIZON = 40
 spans = st.tuples(st.integers(1, 4), st.integers(0, HORIZON - 1), st.integers(1, 20))
@@ -108,3 +113,63 @@ def test_a_hole_of_just_the_right_length_is_used_whatever_floats_do() -> None:
     profile.take(1, 0.3, 100.0)
     assert 0.1 + 0.2 > 0.3
     assert profile.earliest(1, 0.2, 0.1) == 0.1
+
+
+@given(st.lists(spans, max_size=15), st.integers(1, 4), st.integers(1, 15), st.integers(0, 30), st.integers(1, 20))
+def test_moving_is_giving_back_and_taking(taken: list[Any], n: int, span: int, place: int, by: int) -> None:
+    moved, other = Profile(0.0, 9), Profile(0.0, 9)
+    for profile in (moved, other):
+        profile.take_all((k, float(start), float(start + length)) for k, start, length in taken)  # leaves equal steps
+        profile.take(n, place, place + span)
+    sooner = max(place - by, 0)
+    moved.move(n, (place, place + span), (sooner, sooner + span))
+    other.give(n, place, place + span)
+    other.take(n, sooner, sooner + span)
+    assert moved.steps() == other.steps()
+
+
+@examples(30)
+@given(st.integers(0, 2**32))
+def test_long_profiles_are_searched_as_short_ones_are(seed: int) -> None:
+    """Over many blocks of the index, between changes; the obvious search tries all steps one after the other."""
+    dice, profile = Random(seed), Profile(0.0, 40)
+    for at in range(0, 2000, 4):
+        profile.take(dice.randint(0, 30), at, at + dice.randint(1, 9))
+    for _ in range(40):
+        n, span, begin = dice.randint(20, 41), dice.choice([0, 1, 5, 20, 100]), dice.randint(0, 2000)
+        steps = profile.steps()
+        ends = [at for at, _ in steps[1:]] + [math.inf]
+        starts = [max(begin, at) for (at, _), end in zip(steps, ends, strict=True) if end > begin]
+
+        def suits(start: float, n: int = n, span: int = span, steps: Any = steps, ends: Any = ends) -> bool:
+            last = max(start + span, start + 0.5)
+            return all(free >= n for (at, free), end in zip(steps, ends, strict=True) if at < last and end > start)
+
+        assert profile.earliest(n, span, begin) == next(filter(suits, starts), math.inf)
+        change = profile.take if dice.random() < 0.5 else profile.give
+        change(dice.randint(0, 5), begin, begin + dice.randint(1, 300))
+        if dice.random() < 0.1:
+            profile.advance(profile.steps()[0][0] + dice.randint(0, 50))
+
+
+@given(st.lists(spans, max_size=12), st.integers(0, 9))
+def test_compression_places_one_job_after_the_other_around_all_others(wanted: list[Any], n_ended: int) -> None:
+    profile, rows, gains = Profile(0.0, 4), Rows(), Gains()
+    for index, (n, not_before, length) in enumerate(wanted):
+        place = profile.earliest(n, length, not_before)
+        profile.take(n, place, place + length)
+        if index >= n_ended:
+            rows.insert((0.0, index, Job(f"w0!{index}", n)), length, place, gains.n)
+        else:
+            profile.give(n, place, place + length)
+    gains.add(0.0, math.inf)
+    other, expected, before = profile.copy(), [], rows.places.copy()
+    for n, span_s, place in zip(rows.sizes, rows.spans_s, before, strict=True):
+        other.give(n, place, place + span_s)
+        expected.append(other.earliest(n, span_s, 0.0))
+        other.take(n, expected[-1], expected[-1] + span_s)
+    moved = profile.compress(0.0, rows, gains)
+    assert (rows.places, profile.steps()) == (expected, other.steps())
+    assert rows.ends == [place + span_s for place, span_s in zip(expected, rows.spans_s, strict=True)]
+    assert moved == [(i, at) for i, (at, to) in enumerate(zip(before, expected, strict=True)) if at != to]
+    assert gains.n == 1 + len(moved)

@@ -1,17 +1,23 @@
-"""Room that became free in a plan: where a job that waits may find a better place."""
+"""Room that became free in a plan: where a job that waits may find a better place.
+
+`Gains` is `PlainGains`, or where it was built its twin in C (`_profile.c`): the same answers, and faster.
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from typing import TYPE_CHECKING
 
 
-class Gains:
+class PlainGains:
     """Room that became free in the plan, one gain after the other; asked for the hull of those since some count.
 
     Two monotonic stacks: an entry that is neither the earliest start nor the latest end of any suffix is dropped, so
     adding is O(1) on average and asking O(log gains).
     """
+
+    __slots__ = ("_ends", "_starts", "n")
 
     def __init__(self) -> None:
         self.n = 0
@@ -32,9 +38,9 @@ class Gains:
         """Tell whether anything was gained since there were n gains."""
         return self.n > n
 
-    def copy(self) -> Gains:
+    def copy(self) -> PlainGains:
         """Give a copy that lives on its own."""
-        other = Gains()
+        other = PlainGains()
         other.n, other._starts, other._ends = self.n, self._starts.copy(), self._ends.copy()
         return other
 
@@ -51,3 +57,12 @@ class Gains:
             self._starts[bisect_left(self._starts, (n,))][1],
             self._ends[bisect_left(self._ends, (n,))][1],
         )
+
+
+if TYPE_CHECKING:
+    Gains = PlainGains
+else:
+    try:
+        from pybatsched.policies._profile import Gains
+    except ImportError:  # not built
+        Gains = PlainGains

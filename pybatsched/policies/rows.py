@@ -1,0 +1,64 @@
+"""Waiting jobs that have a place, in queue order: what a pass over a whole plan goes through."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from pybatsched.core.instants import instant
+
+if TYPE_CHECKING:
+    from pybatsched.core.jobs import Job
+
+
+class Rows:
+    """One list for each thing that a pass reads or writes, so that it has numbers only to deal with, also in C.
+
+    Row i is the waiting job `entries[i]`: it asks for `sizes[i]` processors for `spans_s[i]`, has its place from
+    `places[i]` to `ends[i]`, and was last looked at when there were `seen[i]` gains. Inserting and removing move lists,
+    which is quick.
+    """
+
+    __slots__ = ("ends", "entries", "places", "seen", "sizes", "spans_s")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[float, int, Job]] = []
+        self.sizes: list[int] = []
+        self.spans_s: list[float] = []
+        self.places: list[float] = []
+        self.ends: list[float] = []
+        self.seen: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def insert(self, entry: tuple[float, int, Job], span_s: float, place: float, seen: int) -> None:
+        """Give an entry of the queue a row. O(log rows), and O(rows), quickly, to make room."""
+        i = bisect_left(self.entries, entry)
+        self.entries.insert(i, entry)
+        self.sizes.insert(i, entry[2].n_procs)
+        self.spans_s.insert(i, float(span_s))
+        self.places.insert(i, place)
+        self.ends.insert(i, instant(place, span_s))
+        self.seen.insert(i, seen)
+
+    def remove(self, entry: tuple[float, int, Job]) -> float:
+        """Take the row of an entry out. Gives its place. O(log rows), and O(rows), quickly, to close the gap."""
+        i = bisect_left(self.entries, entry)
+        if i == len(self.entries) or self.entries[i] != entry:
+            raise ValueError(f"{entry!r:.120} has no row")
+        place = self.places[i]
+        del self.entries[i], self.sizes[i], self.spans_s[i], self.places[i], self.ends[i], self.seen[i]
+        return place
+
+    def move(self, i: int, place: float) -> None:
+        """Give the job of a row another place. O(1)."""
+        self.places[i] = place
+        self.ends[i] = instant(place, self.spans_s[i])
+
+    def copy(self) -> Rows:
+        """Give a copy that lives on its own. O(rows), quickly."""
+        other = Rows()
+        other.entries, other.sizes, other.spans_s = self.entries.copy(), self.sizes.copy(), self.spans_s.copy()
+        other.places, other.ends, other.seen = self.places.copy(), self.ends.copy(), self.seen.copy()
+        return other
