@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Real networks make jobs start and end a few microseconds late; a plan that is off by less than this stands.
 TOLERANCE: Final = 1e-3
 
-# So many places that move at once are sorted in together.
+# Where more places than this move at once, it does not pay to keep them sorted until they are asked for as often.
 MANY: Final = 16
 
 
@@ -55,10 +55,10 @@ def upcoming(places: list[tuple[float, int, Job]], after: float) -> Iterator[tup
 class ConservativeScheduler(LocalScheduler):
     """Conservative backfilling on one partition.
 
-    `_places` holds the planned start of every waiting job (so do `_rows`, in queue order, and `_by_place`), `_booked`
-    what every running one holds and until when; together they make up `_profile`. The plan is kept from event to event.
-    Where reality breaks it (machines go or come back, a job overruns its estimate, a policy starts a job by itself) it
-    is repaired: a job keeps its place if it can, and only those that collide are placed anew, in queue order.
+    `_rows` holds the planned start of every waiting job, `_booked` what every running one holds and until when;
+    together they make up `_profile`. The plan is kept from event to event. Where reality breaks it (machines go or come
+    back, a job overruns its estimate, a policy starts a job by itself) it is repaired: a job keeps its place if it can,
+    and only those that collide are placed anew, in queue order.
 
     O(profile) per arrival. Compression looks at each waiting job for which room was gained since the last time
     (`Gains`): O(queue * profile) at worst, after an early end in a long queue.
@@ -73,9 +73,9 @@ class ConservativeScheduler(LocalScheduler):
         super().__init__(partition, options)
         self.compression = options.compression if isinstance(options, ConservativeOptions) else True
         self._profile = Profile(0.0, partition.n_free)
-        self._places: dict[str, float] = {}
         self._rows = Rows()
-        self._by_place: list[tuple[float, int, Job]] = []  # sorted
+        self._by_place: list[tuple[float, int, Job]] = []  # the same, sorted
+        self._n_stale = 0  # how often in a row that was asked for what is stale, plus one; 0 if it is up to date
         self._booked: dict[str, tuple[IntervalSet, float]] = {}
         self._newcomers: list[Job] = []
         self._put_off_jobs: dict[str, Job] = {}  # those that could not have the processors they wanted
@@ -103,7 +103,7 @@ class ConservativeScheduler(LocalScheduler):
         entry, span_s = self._entries[job.id], self.span_s(job)
         super().withdraw(job, now)
         self._must_compress = True
-        if job.id in self._places:
+        if self._rows.place_of(entry) is not None:
             place = self._forget(entry)
             self._gain(job.n_procs, max(place, now), instant(place, span_s))
         else:
@@ -147,7 +147,21 @@ class ConservativeScheduler(LocalScheduler):
 
     def _due(self, now: float) -> list[tuple[float, int, Job]]:
         """Give who has a place that has come, as (place, arrival, job)."""
-        return list(itertools.takewhile(lambda entry: entry[0] <= now, self._by_place))
+        if not self._n_stale:
+            return list(itertools.takewhile(lambda entry: entry[0] <= now, self._by_place))
+        if self._soonest() > now:
+            return []
+        rows = zip(self._rows.places, self._rows.entries, strict=True)
+        return sorted((place, arrival, job) for place, (_, arrival, job) in rows if place <= now)
+
+    def _soonest(self) -> float:
+        """Give the first planned start; infinity for none. O(1), or O(queue), quickly, after many moves."""
+        if self._n_stale:
+            self._n_stale += 1
+            if self._n_stale <= MANY:
+                return min(self._rows.places, default=math.inf)
+            self._sort_places()
+        return self._by_place[0][0] if self._by_place else math.inf
 
     def _put_off(self, job: Job, planned_end_at: float, now: float) -> None:
         """Look for a later place for a job that could not have the processors it wants now."""
@@ -190,7 +204,7 @@ class ConservativeScheduler(LocalScheduler):
         if self._newcomers:
             self._put_in_front()
         running = self.partition.running
-        late = bool(self._by_place) and self._by_place[0][0] < now - TOLERANCE
+        late = self._soonest() < now - TOLERANCE
         overrun = bool(running) and running[0][0] < now - TOLERANCE
         if self._must_repair or late or overrun or len(running) != len(self._booked):
             self._repair(now)
@@ -229,37 +243,37 @@ class ConservativeScheduler(LocalScheduler):
     def _note(self, job: Job, place: float) -> None:
         self._n_changes += 1
         entry = self._entries[job.id]
-        self._places[job.id] = place
         self._rows.insert(entry, self.span_s(job), place, self._gains.n)
-        insort(self._by_place, (place, entry[1], job))
+        if not self._n_stale:
+            insort(self._by_place, (place, entry[1], job))
 
     def _forget(self, entry: tuple[float, int, Job]) -> float:
         job, place = entry[2], self._rows.remove(entry)
-        del self._places[job.id]
         self._put_off_jobs.pop(job.id, None)
-        take_out(self._by_place, (place, entry[1], job))
+        if not self._n_stale:
+            take_out(self._by_place, (place, entry[1], job))
         return place
 
     def _note_moves(self, moved: list[tuple[int, float]]) -> None:
-        """Note what a pass has done to some rows: they had other places before. O(log queue) each, or O(queue)."""
+        """Note what a pass has done to some rows: they had other places before. O(log queue) for each, if few."""
         self._n_changes += len(moved)
-        entries, places, by_place = self._rows.entries, self._rows.places, self._by_place
-        are_many = len(moved) > MANY
-        if are_many:
-            gone = {entries[row][1] for row, _ in moved}
-            by_place = self._by_place = [found for found in by_place if found[1] not in gone]
+        if len(moved) > MANY:
+            self._n_stale = 1
+        if self._n_stale and not self._put_off_jobs:
+            return
         for row, place in moved:
-            _, arrival, job = entries[row]
-            better = self._places[job.id] = places[row]
-            if self._put_off_jobs:
-                self._put_off_jobs.pop(job.id, None)
-            if are_many:
-                by_place.append((better, arrival, job))
-            else:
-                take_out(by_place, (place, arrival, job))
-                insort(by_place, (better, arrival, job))
-        if are_many:
-            by_place.sort()
+            _, arrival, job = self._rows.entries[row]
+            self._put_off_jobs.pop(job.id, None)
+            if not self._n_stale:
+                take_out(self._by_place, (place, arrival, job))
+                insort(self._by_place, (self._rows.places[row], arrival, job))
+
+    def _sort_places(self) -> None:
+        """Bring `_by_place` up to date. O(1), or O(queue log queue) after many moves."""
+        if self._n_stale:
+            rows = zip(self._rows.places, self._rows.entries, strict=True)
+            self._by_place = sorted((place, arrival, job) for place, (_, arrival, job) in rows)
+            self._n_stale = 0
 
     def _compress(self, now: float) -> None:
         """Move waiting jobs forward, one at a time in queue order."""
@@ -320,6 +334,7 @@ class ConservativeScheduler(LocalScheduler):
 
     def _upcoming(self, after: float) -> Iterator[tuple[float, Job]]:
         """Give the planned starts after an instant in order, and whose they are. O(log queue) for the first."""
+        self._sort_places()
         return upcoming(self._by_place, after)
 
     # --- questions ---
@@ -344,12 +359,14 @@ class ConservativeScheduler(LocalScheduler):
     def planned_start(self, job: Job, now: float) -> float | None:
         """Give a waiting job's place in the plan. O(1) if the plan is up to date."""
         self._bring_up_to(now)
-        place = self._places.get(job.id, math.inf)
-        return None if place == math.inf else max(place, now)
+        entry = self._entries.get(job.id)
+        place = None if entry is None else self._rows.place_of(entry)
+        return None if place is None or place == math.inf else max(place, now)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Tell the job's present place in the plan."""
-        place = self._places.get(job.id)
+        entry = self._entries.get(job.id)
+        place = None if entry is None else self._rows.place_of(entry)
         if place is None or self.partition.n_kills_pending:
             return super().why_waiting(job, now)
         if place == math.inf:

@@ -244,8 +244,6 @@ class DbfScheduler(ConservativeScheduler):
             return
         before = (
             self._profile.copy(),
-            self._places.copy(),
-            self._by_place.copy(),
             self._rows.copy(),
             self._gains.copy(),
             self._n_seen_by_all,
@@ -254,7 +252,8 @@ class DbfScheduler(ConservativeScheduler):
         full = self._profile.copy()
         places = self._accepted.placed(full, now)
         if self._accepted.is_late_in(places):
-            self._profile, self._places, self._by_place, self._rows, self._gains, self._n_seen_by_all = before
+            self._profile, self._rows, self._gains, self._n_seen_by_all = before
+            self._n_stale = 1
             self._accepted.is_stale = self._wakes = True  # the places kept may begin when nothing ends
             return
         self._accepted.move(places)

@@ -201,9 +201,9 @@ class LocalScheduler(ABC):
 
         A job past its estimate still holds its processors; it is expected to end with the next tick.
         """
-        profile = Profile(now, self.partition.n_free)
+        profile, soon = Profile(now, self.partition.n_free), round(now + TICK, 6)
         for end_at, _, job in self.partition.running:
-            profile.give(self.partition.n_returned_by(job), max(end_at, round(now + TICK, 6)), math.inf)
+            profile.give(self.partition.n_returned_by(job), max(end_at, soon), math.inf)
         return profile
 
     def pick(self, job: Job, now: float) -> IntervalSet | None:  # noqa: ARG002

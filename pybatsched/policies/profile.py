@@ -114,9 +114,14 @@ class PlainProfile:
         start = max(not_before, times[0])
         while True:
             if free[i] < n:
-                i = self._next_wide(n, i + 1, last)
-                if i >= last:
-                    return math.inf
+                stop = (((i + 1) >> _BLOCK) + 1) << _BLOCK
+                for i in range(i + 1, stop if stop < last else last):  # noqa: B020, FURB136  the next is mostly near
+                    if free[i] >= n:
+                        break
+                else:
+                    i = self._next_wide(n, stop, last)
+                    if i >= last:
+                        return math.inf
                 start = times[i]
             k = bisect_left(times, start + span_s - HALF_TICK, i + 1, end) - 1
             while free[k] >= n:

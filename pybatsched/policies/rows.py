@@ -42,6 +42,15 @@ class Rows:
         self.ends.insert(i, instant(place, span_s))
         self.seen.insert(i, seen)
 
+    def place_of(self, entry: tuple[float, int, Job]) -> float | None:
+        """Give the place of an entry of the queue; None if it has no row. O(log rows)."""
+        i = bisect_left(self.entries, entry)
+        return self.places[i] if i < len(self.entries) and self.entries[i] == entry else None
+
+    def by_id(self) -> dict[str, float]:
+        """Give all places by the jobs' names, for people and tests. O(rows)."""
+        return {entry[2].id: place for entry, place in zip(self.entries, self.places, strict=True)}
+
     def remove(self, entry: tuple[float, int, Job]) -> float:
         """Take the row of an entry out. Gives its place. O(log rows), and O(rows), quickly, to close the gap."""
         i = bisect_left(self.entries, entry)

@@ -126,8 +126,10 @@ def test_jobs_that_can_always_wait_hold_up_nobody_by_waiting(workload: Workload)
     class Noted(DbfScheduler):
         def _plan(self, now: float) -> Iterator[Decision]:
             yield from super()._plan(now)
-            assert not self._promises or set(self._places).isdisjoint(self._promises), "nobody is ever promoted"
-            regular = [(place, job) for job_id, place in self._places.items() for job in [self._entries[job_id][2]]]
+            assert not self._promises or set(self._rows.by_id()).isdisjoint(self._promises), "nobody is ever promoted"
+            regular = [
+                (place, job) for job_id, place in self._rows.by_id().items() for job in [self._entries[job_id][2]]
+            ]
             alone = self.expected_profile(now)
             for place, job in sorted(regular, key=lambda found: self._entries[found[1].id]):
                 seen.append((place, alone.earliest(job.n_procs, self.span_s(job), now)))
@@ -144,13 +146,13 @@ class Watched(DbfScheduler):
     """Checks its books after every round."""
 
     def _plan(self, now: float) -> Iterator[Decision]:
-        finals = dict(self._places)
+        finals = dict(self._rows.by_id())
         yield from super()._plan(now)
         for at, n_free in self._with_provisional().steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
         provisional = self._accepted.places
-        assert set(self._places).isdisjoint(provisional)
-        assert set(self._places) | set(provisional) == set(self._entries)
+        assert set(self._rows.by_id()).isdisjoint(provisional)
+        assert set(self._rows.by_id()) | set(provisional) == set(self._entries)
         assert not self._wanted
         assert set(provisional) <= set(self._promises)
         assert [(place, job.id) for place, _, job in self._accepted.by_place] == sorted(
@@ -158,7 +160,7 @@ class Watched(DbfScheduler):
             key=lambda found: (found[0], self._entries[found[1]][1]),
         )
         running = {job.id for _, _, job in self.partition.running}
-        assert set(finals) <= set(self._places) | running, "a final place is left by starting only"
+        assert set(finals) <= set(self._rows.by_id()) | running, "a final place is left by starting only"
 
 
 class WatchedDbf(Dbf):

@@ -49,7 +49,7 @@ class Watched(ConservativeScheduler):
         yield from super()._plan(now)
         for at, n_free in self._profile.steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
-        assert set(self._places) == set(self._entries)
+        assert set(self._rows.by_id()) == set(self._entries)
         assert set(self._booked) == {job.id for _, _, job in self.partition.running}
 
 
