@@ -65,8 +65,9 @@ class Accepted:
         self.places: dict[str, float] = {}
         self.by_place: list[Entry] = []
         self.is_stale = False
-        self._deadlines: dict[str, float] = {}
+        self._limits: dict[str, tuple[float, float]] = {}  # how long each is to run, and when it must be over
         self._entries: dict[str, Entry] = {}
+        self._sorted: list[Entry] | None = []  # these in queue order; None: sort them when they are asked for
         self._span_s = span_s
         self._promote = promote
 
@@ -80,8 +81,9 @@ class Accepted:
         """Take in a job of the queue. Gives whether it comes last in queue order. O(accepted)."""
         job = entry[2]
         is_last = all(other < entry for other in self._entries.values())
-        self._deadlines[job.id] = deadline_at
+        self._limits[job.id] = (self._span_s(job), deadline_at + HALF_TICK)
         self._entries[job.id] = entry
+        self._sorted = None
         self.places[job.id] = place
         insort(self.by_place, (place, entry[1], job))
         return is_last
@@ -90,15 +92,24 @@ class Accepted:
         """Let go of a job that starts, is promoted or leaves the queue. Gives its place. O(accepted), quickly."""
         place = self.places.pop(job.id)
         take_out(self.by_place, (place, self._entries.pop(job.id)[1], job))
-        del self._deadlines[job.id]
+        del self._limits[job.id]
+        self._sorted = None
         return place
 
     def move(self, places: Mapping[str, float]) -> None:
         """Give all jobs other places; who has none is let go of. O(accepted * log accepted)."""
         self.places = dict(places)
-        self._entries = {job_id: self._entries[job_id] for job_id in places}
-        self._deadlines = {job_id: self._deadlines[job_id] for job_id in places}
+        if len(places) != len(self._entries):
+            self._entries = {job_id: self._entries[job_id] for job_id in places}
+            self._limits = {job_id: self._limits[job_id] for job_id in places}
+            self._sorted = None
         self.by_place = sorted((place, *self._entries[job_id][1:]) for job_id, place in places.items())
+
+    def _in_order(self) -> list[Entry]:
+        """Give all jobs in queue order. O(1), and O(accepted * log accepted) after a change."""
+        if self._sorted is None:
+            self._sorted = sorted(self._entries.values())
+        return self._sorted
 
     def take_all(self, profile: Profile) -> None:
         """Take what all jobs have reserved. O(accepted * profile)."""
@@ -119,10 +130,12 @@ class Accepted:
         return not self._late_at(places) <= self.lost()
 
     def _late_at(self, places: Mapping[str, float]) -> set[str]:
-        return {job_id for job_id, place in places.items() if not self._meets(self._entries[job_id][2], place)}
-
-    def _meets(self, job: Job, place: float) -> bool:
-        return meets(self._deadlines[job.id], place, self._span_s(job))
+        late = set()
+        for job_id, place in places.items():
+            span_s, limit_at = self._limits[job_id]
+            if place + span_s > limit_at:  # as `meets` says
+                late.add(job_id)
+        return late
 
     # --- drafts ---
 
@@ -185,7 +198,7 @@ class Accepted:
         Stops when a promoted job is late, unless `anyway`.
         """
         final = final.copy()
-        in_order = sorted(self._entries.values())
+        in_order = self._in_order()
         places: dict[str, float] = {}
         freed_from = math.inf  # the earliest instant at which somebody who moved has left room
         for _, _, job in in_order:
@@ -210,11 +223,13 @@ class Accepted:
 
     def _late(self, entries: Iterable[Entry], places: Mapping[str, float], lost: Container[str]) -> list[Entry]:
         late = self._late_at(places)
+        if not late:
+            return []
         return [entry for entry in entries if entry[2].id in late and entry[2].id not in lost]
 
     def placed(self, full: Profile, now: float) -> dict[str, float]:
         """Place all jobs in queue order into a profile, wherever there is room. O(accepted * profile)."""
-        return self._placed(sorted(self._entries.values()), full, now, -math.inf)
+        return self._placed(self._in_order(), full, now, -math.inf)
 
     def _placed(self, entries: list[Entry], full: Profile, now: float, freed_from: float) -> dict[str, float]:
         """Place jobs in order into a profile, each as early as it can be.
@@ -225,16 +240,18 @@ class Accepted:
         if self.is_stale:
             freed_from = -math.inf
         for _, _, job in entries:
-            n, span_s, place = job.n_procs, self._span_s(job), self.places[job.id]
-            if freed_from < place:
+            n, span_s, place = job.n_procs, self._limits[job.id][0], self.places[job.id]
+            if freed_from == -math.inf:
+                better = full.earliest(n, span_s, now)
+            elif freed_from < place:
                 better = full.earliest(n, span_s, max(now, full.step_at(freed_from - span_s)))
             elif place != math.inf and full.fits(n, place, instant(place, span_s)):
                 better = place
             else:
                 better = full.earliest(n, span_s, max(now, place) if place != math.inf else now)
             full.take(n, better, instant(better, span_s))
-            if better != place:
-                freed_from = min(freed_from, place)
+            if place < freed_from and better != place:
+                freed_from = place
             places[job.id] = better
         return places
 

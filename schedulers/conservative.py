@@ -151,8 +151,8 @@ class ConservativeScheduler(LocalScheduler):
             return list(itertools.takewhile(lambda entry: entry[0] <= now, self._by_place))
         if self._soonest() > now:
             return []
-        rows = zip(self._rows.places, self._rows.entries, strict=True)
-        return sorted((place, arrival, job) for place, (_, arrival, job) in rows if place <= now)
+        places, entries = self._rows.places, self._rows.entries
+        return sorted((place, *entries[i][1:]) for i, place in enumerate(places) if place <= now)
 
     def _soonest(self) -> float:
         """Give the first planned start; infinity for none. O(1), or O(queue), quickly, after many moves."""
@@ -272,7 +272,8 @@ class ConservativeScheduler(LocalScheduler):
         """Bring `_by_place` up to date. O(1), or O(queue log queue) after many moves."""
         if self._n_stale:
             rows = zip(self._rows.places, self._rows.entries, strict=True)
-            self._by_place = sorted((place, arrival, job) for place, (_, arrival, job) in rows)
+            self._by_place = [(place, entry[1], entry[2]) for place, entry in rows]
+            self._by_place.sort()
             self._n_stale = 0
 
     def _compress(self, now: float) -> None:

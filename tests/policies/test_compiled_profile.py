@@ -298,3 +298,15 @@ def test_every_policy_starts_the_same_jobs_on_the_same_processors(
             patch.setattr(module, "Profile", compiled.Profile)
         patch.setattr(conservative, "Gains", compiled.Gains)
         assert starts(run_policy(policy, workload, 8, config=DYNAMIC)) == plain
+
+
+@pytest.mark.parametrize("policy", ["conservative", "dbf", "ujfb"])
+@examples(50)
+@given(workload=crowds(), n_many=st.sampled_from([0, 1, 3]))
+def test_how_many_moves_are_too_many_to_keep_places_sorted_changes_nothing(
+    policy: str, workload: Workload, n_many: int
+) -> None:
+    usual = starts(run_policy(policy, workload, 8, config=DYNAMIC))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conservative, "MANY", n_many)
+        assert starts(run_policy(policy, workload, 8, config=DYNAMIC)) == usual
