@@ -100,12 +100,12 @@ class ConservativeScheduler(LocalScheduler):
 
     def withdraw(self, job: Job, now: float) -> None:
         """Take a job out of the queue and give its place to others."""
-        entry, span_s = self._entries[job.id], self.span_s(job)
+        entry = self._entries[job.id]
         super().withdraw(job, now)
         self._must_compress = True
         if self._rows.place_of(entry) is not None:
-            place = self._forget(entry)
-            self._gain(job.n_procs, max(place, now), instant(place, span_s))
+            place, end_at = self._forget(entry)
+            self._gain(job.n_procs, max(place, now), end_at)
         else:
             self._newcomers.remove(job)
 
@@ -134,8 +134,7 @@ class ConservativeScheduler(LocalScheduler):
         for place, _, job in self._due(now):
             # The plan may count on a job that ends at this very instant and has not been announced yet.
             if job.n_procs <= self.partition.n_free:
-                n, planned_end_at = job.n_procs, instant(place, self.span_s(job))
-                self._forget(self._entries[job.id])
+                n, (_, planned_end_at) = job.n_procs, self._forget(self._entries[job.id])
                 procs = self.pick(job, now)
                 if procs is None:
                     self._put_off(job, planned_end_at, now)
@@ -167,7 +166,7 @@ class ConservativeScheduler(LocalScheduler):
         """Look for a later place for a job that could not have the processors it wants now."""
         self._gain(job.n_procs, now, planned_end_at)  # for the others: the job itself has seen that it is no use
         later = self._profile.next_step(now)
-        self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), later)))
+        self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), later))
         self._put_off_jobs[job.id] = job
         self._vacated.add(planned_end_at)
         self._wakes = True
@@ -178,11 +177,10 @@ class ConservativeScheduler(LocalScheduler):
         What they want may be had while the plan, which counts processors, has not changed.
         """
         for entry in sorted(self._entries[job_id] for job_id in self._put_off_jobs):
-            job, place = entry[2], self._forget(entry)
-            end_at = instant(place, self.span_s(job))
+            job, (place, end_at) = entry[2], self._forget(entry)
             self._profile.give(job.n_procs, place, end_at)
             better = self._profile.earliest(job.n_procs, self.span_s(job), now)
-            self._note(job, self._take(job, better))
+            self._take(job, better)
             if better < place < math.inf and self.compression:
                 self._gains.add(place, end_at)
 
@@ -234,25 +232,29 @@ class ConservativeScheduler(LocalScheduler):
 
     def _welcome(self, job: Job, now: float) -> None:
         """Give a newcomer the first place there is. O(profile)."""
-        self._note(job, self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), now)))
+        self._take(job, self._profile.earliest(job.n_procs, self.span_s(job), now))
 
-    def _take(self, job: Job, place: float) -> float:
-        self._profile.take(job.n_procs, place, instant(place, self.span_s(job)))
-        return place
+    def _take(self, job: Job, place: float) -> None:
+        """Take a place in the profile, and note it."""
+        self._profile.take(job.n_procs, place, self._note(job, place))
 
-    def _note(self, job: Job, place: float) -> None:
+    def _note(self, job: Job, place: float) -> float:
+        """Note a place. Gives when it ends."""
         self._n_changes += 1
         entry = self._entries[job.id]
-        self._rows.insert(entry, self.span_s(job), place, self._gains.n)
+        end_at = self._rows.insert(entry, self.span_s(job), place, self._gains.n)
         if not self._n_stale:
             insort(self._by_place, (place, entry[1], job))
+        return end_at
 
-    def _forget(self, entry: tuple[float, int, Job]) -> float:
-        job, place = entry[2], self._rows.remove(entry)
+    def _forget(self, entry: tuple[float, int, Job]) -> tuple[float, float]:
+        """Let go of a job's place, but not of what it has taken. Gives from when to when that is."""
+        job = entry[2]
+        place, end_at = self._rows.remove(entry)
         self._put_off_jobs.pop(job.id, None)
         if not self._n_stale:
             take_out(self._by_place, (place, entry[1], job))
-        return place
+        return place, end_at
 
     def _note_moves(self, moved: list[tuple[int, float]]) -> None:
         """Note what a pass has done to some rows: they had other places before. O(log queue) for each, if few."""

@@ -146,13 +146,14 @@ class DbfScheduler(ConservativeScheduler):
         final, provisional = super()._upcoming(after), upcoming(self._accepted.by_place, after)
         return heapq.merge(final, provisional, key=lambda found: found[0])
 
-    def _forget(self, entry: Entry) -> float:
+    def _forget(self, entry: Entry) -> tuple[float, float]:
         job = entry[2]
         if job.id not in self._accepted:
             return super()._forget(entry)
         place = self._accepted.remove(job)
-        self._profile.take(job.n_procs, place, instant(place, self.span_s(job)))  # what starts is final
-        return place
+        end_at = instant(place, self.span_s(job))
+        self._profile.take(job.n_procs, place, end_at)  # what starts is final
+        return place, end_at
 
     def _settle(self, now: float) -> None:
         if self._full is not None:
@@ -208,7 +209,7 @@ class DbfScheduler(ConservativeScheduler):
             self._adopt(self._drafted(newcomer, now, self._accepted.lost()), now, job)
         else:  # it disturbs nobody
             full.take(newcomer.n, place, end_at)
-            self._note(job, self._take(job, place))
+            self._take(job, place)
 
     def _drafted(self, newcomer: Newcomer, now: float, lost: Container[str]) -> Draft | None:
         """Find a plan for a newcomer. None if no set of promotions saves all deadlines but the lost ones."""

@@ -169,14 +169,15 @@ class PlainProfile:
         must be wide enough for it, and lie before its own place: behind that it was the job's already.
         """
         first, last = gained
-        if first >= place or last <= now or not self._is_ever_free(n, first, min(last, place)):
+        if first >= place or last <= now:
             return place
-        return self.better(n, span_s, place, max(now, self.step_at(first - span_s)), last)
-
-    def _is_ever_free(self, n: int, start_at: float, end_at: float) -> bool:
-        """Tell whether n are free at some instant of [start, end). O(s), quickly."""
-        last = bisect_left(self._times, end_at)
-        return n <= 0 or self._next_wide(n, max(bisect_right(self._times, start_at) - 1, 0), last) < last
+        times, before = self._times, min(last, place)
+        end = bisect_left(times, place)
+        stop = bisect_left(times, before) if before < place else end
+        if n > 0 and self._next_wide(n, max(bisect_right(times, first) - 1, 0), stop) >= stop:
+            return place
+        not_before = max(now, times[max(bisect_right(times, first - span_s) - 1, 0)])
+        return min(self._first(n, span_s, not_before, stop, end), place) if not_before < before else place
 
     def most_free(self, start_at: float, end_at: float) -> int:
         """Give the largest number free at some instant of [start, end). O(s), quickly."""

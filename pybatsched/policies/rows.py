@@ -32,15 +32,25 @@ class Rows:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def insert(self, entry: tuple[float, int, Job], span_s: float, place: float, seen: int) -> None:
-        """Give an entry of the queue a row. O(log rows), and O(rows), quickly, to make room."""
+    def insert(self, entry: tuple[float, int, Job], span_s: float, place: float, seen: int) -> float:
+        """Give an entry of the queue a row, and when it is to end. O(log rows), and O(rows), quickly, to make room."""
+        end_at = instant(place, span_s)
+        if not self.entries or self.entries[-1] < entry:  # as it mostly is
+            self.entries.append(entry)
+            self.sizes.append(entry[2].n_procs)
+            self.spans_s.append(float(span_s))
+            self.places.append(place)
+            self.ends.append(end_at)
+            self.seen.append(seen)
+            return end_at
         i = bisect_left(self.entries, entry)
         self.entries.insert(i, entry)
         self.sizes.insert(i, entry[2].n_procs)
         self.spans_s.insert(i, float(span_s))
         self.places.insert(i, place)
-        self.ends.insert(i, instant(place, span_s))
+        self.ends.insert(i, end_at)
         self.seen.insert(i, seen)
+        return end_at
 
     def place_of(self, entry: tuple[float, int, Job]) -> float | None:
         """Give the place of an entry of the queue; None if it has no row. O(log rows)."""
@@ -51,14 +61,13 @@ class Rows:
         """Give all places by the jobs' names, for people and tests. O(rows)."""
         return {entry[2].id: place for entry, place in zip(self.entries, self.places, strict=True)}
 
-    def remove(self, entry: tuple[float, int, Job]) -> float:
-        """Take the row of an entry out. Gives its place. O(log rows), and O(rows), quickly, to close the gap."""
+    def remove(self, entry: tuple[float, int, Job]) -> tuple[float, float]:
+        """Take the row of an entry out. Gives its place, and the end. O(log rows), and O(rows), quickly."""
         i = bisect_left(self.entries, entry)
         if i == len(self.entries) or self.entries[i] != entry:
             raise ValueError(f"{entry!r:.120} has no row")
-        place = self.places[i]
-        del self.entries[i], self.sizes[i], self.spans_s[i], self.places[i], self.ends[i], self.seen[i]
-        return place
+        del self.entries[i], self.sizes[i], self.spans_s[i], self.seen[i]
+        return self.places.pop(i), self.ends.pop(i)
 
     def move(self, i: int, place: float) -> None:
         """Give the job of a row another place. O(1)."""
