@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FOREIGN := build/foreign
+COMPILED_TESTS ?= tests/conformance tests/properties tests/test_two_builds.py
 ACCASIM := build/accasim
 # Everything that is installed is pinned, what builds our own packages included.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit batsim wheel platforms bench bench-peers instructions fast clean
+.PHONY: demo test lint types unit batsim wheel platforms bench bench-peers instructions fast compiled test-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -48,6 +49,20 @@ fast: pyproject.toml
 	test -x build/fast/bin/python || $(PYTHON) -m venv build/fast
 	PYBATSCHED_COMPILE=1 $(subst $(BIN),build/fast/bin,$(PIP_INSTALL)) --force-reinstall '.[report]'
 	cd build && fast/bin/pybatsched --version
+
+# The same into build/compiled, by this environment's own tools: to be tested beside the plain modules.
+compiled: $(VENV)/ready
+	rm -rf build/compiled && mkdir -p build/compiled
+	cp -R pybatsched build/compiled/pybatsched
+	cp -R schedulers build/compiled/pybatsched_schedulers
+	PYBATSCHED_COMPILE=1 PYBATSCHED_OPTIMISE=0 $(BIN)/python -W ignore setup.py -q build_ext \
+	  --build-lib build/compiled --build-temp build/temp > build/compiled.log 2>&1 || { cat build/compiled.log; exit 1; }
+	cd build && PYTHONPATH=compiled ../$(BIN)/python -m pybatsched --version | tee compiled.version
+	grep -q '(compiled)' build/compiled.version
+
+# What promises and exactness rest on, on the compiled build, and that both builds schedule the same.
+test-compiled: compiled
+	PYBATSCHED_COMPILED=build/compiled PYTHONPATH=build/compiled $(BIN)/pytest -n auto $(COMPILED_TESTS)
 
 # The platform files of all machines, written anew from pybatsched/machines.
 platforms: $(VENV)/ready

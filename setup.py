@@ -5,6 +5,7 @@ instead of ``1`` leaves mypyc out. Where something fails, for want of a compiler
 `pybatsched --version` tells which it is.
 """
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -13,11 +14,12 @@ from setuptools import Extension, setup
 
 HERE = Path(__file__).parent
 WANTED = os.environ.get("PYBATSCHED_COMPILE", "0")
+#: As for the C compiler. Tests are content with 0, which is built in half the time.
+OPTIMISE = os.environ.get("PYBATSCHED_OPTIMISE", "2")
 
 IN_C = [
-    Extension("pybatsched.core._runs", ["pybatsched/core/_runs.c"], optional=True),
-    Extension("pybatsched.core._six", ["pybatsched/core/_six.c"], optional=True),
-    Extension("pybatsched.policies._profile", ["pybatsched/policies/_profile.c"], optional=True),
+    Extension(f"pybatsched.{name}", [f"pybatsched/{name.replace('.', '/')}.c"], optional=True)
+    for name in ("core._runs", "core._six", "policies._profile")
 ]
 
 #: Where the time of a run is spent. What defines options (pydantic) or messages (msgspec) stays as it is: compiled
@@ -31,12 +33,10 @@ HOT = {
 }
 
 
-def compiled() -> list[Extension]:
-    """Give the extensions that mypyc makes of the hot modules; none where mypyc is not at hand."""
-    try:
-        from mypyc.build import mypycify  # noqa: PLC0415  only where somebody asked for it
-    except ImportError:  # the first of the two times an installer reads this file; it sees `setup_requires` then
-        return []
+def from_python() -> list[Extension]:
+    """Give the extensions that mypyc makes of the hot modules; none, and a word why, where it cannot."""
+    from mypyc.build import mypycify  # noqa: PLC0415  only where somebody asked for it
+
     place = HERE / "build" / "typing"  # the directory schedulers/ is installed as pybatsched_schedulers
     place.mkdir(parents=True, exist_ok=True)
     link = place / "pybatsched_schedulers"
@@ -44,20 +44,26 @@ def compiled() -> list[Extension]:
         link.symlink_to(HERE / "schedulers", target_is_directory=True)
     os.environ["MYPYPATH"] = os.pathsep.join([str(HERE), str(place)])
     files = [
-        str((place if folder == "pybatsched_schedulers" else HERE) / folder / f"{name}.py")
+        str((place if folder == link.name else HERE) / folder / f"{name}.py")
         for folder, names in HOT.items()
         for name in names.split()
     ]
     options = ["--config-file=", "--ignore-missing-imports", "--explicit-package-bases", "--namespace-packages"]
-    found = mypycify([*options, *files], opt_level=os.environ.get("PYBATSCHED_OPT", "2"), debug_level="0")
+    try:
+        found = mypycify([*options, *files], opt_level=OPTIMISE, debug_level="0")
+    except SystemExit:  # its way to say that it did not like something; it has said what
+        sys.stderr.write("mypyc failed: these modules stay plain Python\n")
+        return []
     for extension in found:
         extension.optional = True
     return found
 
 
-IS_COMPILED = WANTED not in {"", "0"}
-WITH_MYPYC = IS_COMPILED and WANTED != "c" and not {"egg_info", "dist_info", "sdist"} & set(sys.argv)
+is_wanted = WANTED not in {"", "0"}
+with_mypyc = is_wanted and WANTED != "c"
+has_mypyc = importlib.util.find_spec("mypyc") is not None  # an installer reads this file first to see what it needs
+builds = not {"egg_info", "dist_info", "sdist"} & set(sys.argv)
 setup(
-    ext_modules=[*IN_C, *(compiled() if WITH_MYPYC else [])] if IS_COMPILED else [],
-    setup_requires=["mypy>=1.13"] if IS_COMPILED and WANTED != "c" else [],
+    ext_modules=[*IN_C, *(from_python() if with_mypyc and has_mypyc and builds else [])] if is_wanted else [],
+    setup_requires=["mypy>=1.13"] if with_mypyc and not has_mypyc else [],
 )

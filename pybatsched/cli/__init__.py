@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from pybatsched import __version__
+from pybatsched.core import cluster
 from pybatsched.errors import Interrupted, PybatschedError
 from pybatsched.policies.profile import PlainProfile, Profile
 
@@ -61,8 +62,10 @@ exit codes:
 
 
 def _build() -> str:
-    """Tell what is at work: the parts that are written in C, or the plain ones."""
-    return "pure Python" if Profile is PlainProfile else "compiled"
+    """Tell what is at work: all that can be compiled, the parts that are written in C alone, or plain modules."""
+    if Profile is PlainProfile:
+        return "pure Python"
+    return "parts in C" if str(cluster.__file__).endswith(".py") else "compiled"
 
 
 def build_parser(commands: Sequence[str] = _COMMANDS) -> argparse.ArgumentParser:

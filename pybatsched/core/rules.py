@@ -230,7 +230,8 @@ class Referee:
         if not 1 <= decision.n <= self.cluster.n_procs:
             text = f"a job has 1 to {self.cluster.n_procs} processors, as many as the platform; got {decision.n}"
             raise Violation("right number", text, job=job)
-        scale: Any = decision.scale  # an integer may be larger than any float
+        # An integer may be larger than any float, which compiled code would not let in.
+        scale: Any = getattr(decision, "scale")  # noqa: B009
         if not 0 < scale < 1e300:
             text = f"scale is what times are multiplied with, a number above 0, not {scale!r:.60}"
             raise Violation("finite numbers", text, job=job)

@@ -44,8 +44,7 @@ def test_operations_are_those_of_sets(a: set[int], b: set[int]) -> None:
 
 def check(value: IntervalSet) -> None:
     """The bounds are strictly increasing, so runs neither touch nor overlap."""
-    bounds = value._bounds
-    assert len(bounds) % 2 == 0
+    bounds = [*itertools.chain.from_iterable(value.intervals())]
     assert all(p < q for p, q in itertools.pairwise(bounds))
 
 

@@ -20,7 +20,6 @@ from pybatsched.core.cluster import Cluster, Partition
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
-from pybatsched.policies.profile import Profile
 from pybatsched.policies.registry import local_scheduler
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers.conservative import ConservativeOptions, ConservativeScheduler
@@ -183,11 +182,22 @@ def test_changes_in_another_partition_are_none_in_this_one() -> None:
 # --- bounds -------------------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_end_in_time_is_seen_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = local_scheduler("conservative", {}, Partition("all", IntervalSet.span(0, 4)))
+class Counting(ConservativeScheduler):
+    """Counts its searches for a place that does not exist yet."""
+
+    n_searches = 0
+
+    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+        self.n_searches += 1
+        return super()._estimated(n, duration_s, now, latest)
+
+
+def test_what_cannot_end_in_time_is_seen_without_a_search() -> None:
+    local = Counting(Partition("all", IntervalSet.span(0, 4)))
     local.submit(Job("w0!a", 4, walltime=10.0), 0.0)
     assert local.estimate(1, 5.0, 0.0, not_after=15.0) == 10.0
     assert local.estimate(1, 5.0, 0.0, not_after=14.999999) is None
-    monkeypatch.setattr(Profile, "earliest", None)
+    assert local.n_searches == 2
     assert local.estimate(1, 5.0, 0.0, not_after=4.999999) is None
     assert local.estimate(1, math.inf, 0.0, not_after=1e9) is None
+    assert local.n_searches == 2
