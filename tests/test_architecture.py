@@ -136,7 +136,18 @@ def test_the_core_does_no_input_or_output(path: Path) -> None:
 
 def test_the_policies_use_only_what_others_may_use() -> None:
     """Shipped policies are written against the same modules as anybody's: not against the engine's inside."""
-    public = {"cluster", "decisions", "events", "instants", "intervals", "jobs", "memory_classes", "ordered", "policy"}
+    public = {
+        "cluster",
+        "compiling",
+        "decisions",
+        "events",
+        "instants",
+        "intervals",
+        "jobs",
+        "memory_classes",
+        "ordered",
+        "policy",
+    }
     for path in (ROOT / "schedulers").glob("*.py"):
         for used in own_imports(path):
             assert room_of(used) in {"policies", "errors", "pybatsched"} or used.split(".")[2] in public, used

@@ -13,12 +13,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from pybatsched.campaign.cells import Cell
 from pybatsched.live.processes import DIE_WITH_PARENT
 
+#: Where this very package is: a worker must run no other, say one that lies where the command was started.
+_HOME: Final = str(Path(__file__).parents[2])
 _LOOK_S: Final = 0.2
 #: A worker that dies takes its cell with it, which may be a bad one; so often is it given to another worker.
 _N_TRIES: Final = 2
@@ -89,7 +92,8 @@ class LocalWorkers:
 
     def _start(self) -> _Worker:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pybatsched.campaign.worker"],
+            [sys.executable, "-P", "-m", "pybatsched.campaign.worker"],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (_HOME, os.environ.get("PYTHONPATH"))))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

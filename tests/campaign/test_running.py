@@ -91,6 +91,13 @@ def test_a_cell_is_a_run_of_simulate(tmp_path: Path) -> None:
     assert row["utilisation"] == pytest.approx(figures["utilisation"])
 
 
+def test_workers_run_this_package_and_no_other_that_lies_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pybatsched").mkdir()
+    (tmp_path / "pybatsched" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    monkeypatch.chdir(tmp_path)
+    assert campaign(write(tmp_path / "s.toml", seeds=1), tmp_path / "out").returncode == 0
+
+
 def test_files_may_be_kept(tmp_path: Path) -> None:
     assert campaign(write(tmp_path / "s.toml", seeds=1, keep="files"), tmp_path / "out").returncode == 0
     assert len(list((tmp_path / "out" / "runs").glob("*/run_jobs.csv"))) == 3
