@@ -18,7 +18,12 @@ WANTED = os.environ.get("PYBATSCHED_COMPILE", "0")
 OPTIMISE = os.environ.get("PYBATSCHED_OPTIMISE", "2")
 
 IN_C = [
-    Extension(f"pybatsched.{name}", [f"pybatsched/{name.replace('.', '/')}.c"], optional=True)
+    Extension(
+        f"pybatsched.{name}",
+        [f"pybatsched/{name.replace('.', '/')}.c"],
+        depends=["pybatsched/core/_six.h"],
+        optional=True,
+    )
     for name in ("core._runs", "core._six", "policies._profile")
 ]
 

@@ -1,37 +1,13 @@
-/* Numbers with six decimals, as Batsim writes them: instants.on_tick and simulator/rows.py in C, the same to the last bit.
- *
- * CPython rounds and prints with arithmetic on numbers of any length, because the nearest decimal of a double may hang on
- * its last bit. It seldom does: x * 1e6 is wrong by less than a relative 2^-53, so wherever it is not that close to the
- * middle between two integers, the nearer of these is the answer. The rest is left to CPython.
- */
+/* instants.on_tick and simulator/rows.py in C, the same to the last bit and letter. */
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <math.h>
-#include <string.h>
-
-#define ENOUGH 1e9 /* below that, a number in millionths is an exact double, and its error far below a half */
-
-/* Give x in whole millionths, without its sign; -1 if that hangs on the last bit, or x is too large or no number. */
-static double millionths(double x) {
-    double y = fabs(x) * 1e6;
-    if (!(y < ENOUGH * 1e6)) return -1;
-    double whole = floor(y), rest = y - whole; /* exact */
-    if (fabs(rest - 0.5) <= y * 2.3e-16) return -1;
-    return rest > 0.5 ? whole + 1 : whole;
-}
+#include "_six.h"
 
 static PyObject *on_tick(PyObject *module, PyObject *value) {
     (void)module;
     double x = PyFloat_AsDouble(value);
     if (x == -1.0 && PyErr_Occurred()) return NULL;
-    double n = millionths(x);
-    if (n >= 0) return PyFloat_FromDouble(copysign(n / 1e6, x)); /* the double next to n / 1e6, as IEEE 754 divides */
-    if (PyFloat_CheckExact(value)) return PyObject_CallMethod(value, "__round__", "i", 6);
-    PyObject *as_float = PyFloat_FromDouble(x);
-    if (as_float == NULL) return NULL;
-    PyObject *rounded = PyObject_CallMethod(as_float, "__round__", "i", 6);
-    Py_DECREF(as_float);
-    return rounded;
+    double rounded = rounded_to_tick(x);
+    return rounded == -1.0 && PyErr_Occurred() ? NULL : PyFloat_FromDouble(rounded);
 }
 
 /* --- rows -------------------------------------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "../core/_six.h"
+
 #define TICK 1e-6 /* these two as pybatsched.core.instants, as a test checks */
 #define HALF_TICK 5e-7
 #define BLOCK 16 /* steps of a block of the index */
@@ -46,22 +48,8 @@ static PyTypeObject GainsType;
 
 /* --- instants ---------------------------------------------------------------------------------------------------- */
 
-/* The same as round(at, 6). Where it is clear which tick is the nearest, dividing its number by a million gives the very
- * double that reading its decimals gives: both are the nearest to the true quotient. */
-static double on_tick(double at) {
-    double ticks = at * 1e6, nearest = rint(ticks);
-    if (fabs(ticks) < 562949953421312.0 /* 2 ** 49: ticks is less than 1/16 off */ && fabs(ticks - nearest) < 0.375)
-        return nearest / 1e6;
-    if (!isfinite(at)) return at;
-    char *decimals = PyOS_double_to_string(at, 'f', 6, 0, NULL);
-    if (decimals == NULL) return -1.0;
-    double rounded = PyOS_string_to_double(decimals, NULL, NULL);
-    PyMem_Free(decimals);
-    return rounded;
-}
-
 static double instant(double start_at, double span_s) {
-    return span_s == INFINITY ? INFINITY : on_tick(start_at + span_s);
+    return span_s == INFINITY ? INFINITY : rounded_to_tick(start_at + span_s);
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------ */
