@@ -55,7 +55,7 @@ def campaign(spec: Path, folder: Path, *more: str) -> subprocess.CompletedProces
 
 
 def start(spec: Path, folder: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pybatsched", "campaign", "run", str(spec), "--output", str(folder), *more]
+    command = [sys.executable, "-P", "-m", "pybatsched", "campaign", "run", str(spec), "--output", str(folder), *more]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 

@@ -11,6 +11,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.places import ROOT
 
 from pybatsched.cli.progress import CLEARED, ProgressLine, doing
@@ -57,10 +58,10 @@ def test_the_bar_is_there_before_the_first_message() -> None:
 @pytest.mark.parametrize(("more", "is_told"), [((), True), (("--quiet",), False)])
 def test_simulate_says_what_it_reads(tmp_path: Path, more: tuple[str, ...], is_told: bool) -> None:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "pybatsched", "simulate", "--procs", "32", "-w", "examples/workload.json"]
+    command = [sys.executable, "-P", "-m", "pybatsched", "simulate", "--procs", "32", "-w", "examples/workload.json"]
     command += ["--policy", "easy", "-e", str(tmp_path / "run"), *more]
     try:
-        subprocess.run(command, cwd=ROOT, stderr=theirs, stdout=subprocess.DEVNULL, check=True, timeout=60)
+        subprocess.run(command, cwd=ROOT, stderr=theirs, stdout=subprocess.DEVNULL, check=True, timeout=PATIENCE_S)
         os.write(theirs, b"|")  # else there may be nothing to read
         said = os.read(ours, 4096).decode()
     finally:

@@ -94,7 +94,7 @@ def test_lines_that_only_together_have_the_fields_of_jobs() -> None:
         ([[*words, ";", *words[:11]], words[12:]], "line 1: expected 18 fields, found 30"),
         ([[*words, "7", *words]], "line 1: expected 18 fields, found 37"),
     ):
-        chunk = "".join(" ".join(row) + "\n" for row in lines).encode()
+        chunk = b"".join(f"{' '.join(row)}\n".encode() for row in lines)
         assert _taken("take_jobs", chunk, 0, lenient=False)[0] is None
         assert _taken("take", chunk, 0, lenient=False) == f"log.swf: {told}"
 
