@@ -14,7 +14,7 @@ settings.register_profile(
     "pybatsched",
     deadline=None,
     print_blob=True,
-    derandomize="PYBATSCHED_EXAMPLES" not in os.environ,
+    derandomize=float(os.environ.get("PYBATSCHED_EXAMPLES", "1")) <= 1,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("pybatsched")

@@ -12,7 +12,7 @@ from support.examples import examples
 from support.patience import PATIENCE_S
 from support.places import ROOT
 
-N_WORKLOADS = examples(100).max_examples  # for each policy
+N_WORKLOADS = examples(200).max_examples  # for each policy
 
 
 @pytest.fixture(scope="module")
