@@ -44,11 +44,12 @@ wheel: $(VENV)/ready
 	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
 	cd build && fresh/bin/pybatsched --version && fresh/bin/pybatsched policies
 
-# The compiled build, beside the usual one.
+# The compiled build, beside the usual one: in an empty environment, as users install it.
 fast: pyproject.toml
-	test -x build/fast/bin/python || $(PYTHON) -m venv build/fast
-	PYBATSCHED_COMPILE=1 $(subst $(BIN),build/fast/bin,$(PIP_INSTALL)) --force-reinstall '.[report]'
-	cd build && fast/bin/pybatsched --version
+	rm -rf build/fast && $(PYTHON) -m venv build/fast
+	PYBATSCHED_COMPILE=1 $(subst $(BIN),build/fast/bin,$(PIP_INSTALL)) '.[report]'
+	cd build && fast/bin/pybatsched --version | tee fast.version
+	grep -q '(compiled)' build/fast.version
 
 # The same into build/compiled, by this environment's own tools: to be tested beside the plain modules.
 compiled: $(VENV)/ready

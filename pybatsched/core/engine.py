@@ -204,7 +204,6 @@ class Engine:
         self.cluster.jobs = MappingProxyType(self.jobs.alive)
         self.policy = self._make_policy(event)
         self._plugin = Plugin(self.policy, self.policy_name)
-        self._is_instant = type(self.policy).busy_until is Policy.busy_until
         if not all(isinstance(need, Need) for need in self.policy.needs):
             raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.Need")
         missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
@@ -219,6 +218,7 @@ class Engine:
         self._static_jobs_done = event.workloads is not None and not event.workloads
         self.began = True
         self._plugin.tell("on_begin", self.cluster)
+        self._is_instant = getattr(self.policy.busy_until, "__func__", None) is Policy.busy_until
         if not self.cluster.partitions:
             self.cluster.add_partition("all", self.cluster.procs)
 

@@ -125,8 +125,7 @@ class JobRecord:
     @remembered
     def ended_at(self) -> float:
         """When it ended for good."""
-        last = self.segments[-1]
-        return round(last.started_at + last.runtime_s, 6)
+        return self.segments[-1].ended_at
 
     @property
     def is_late(self) -> bool:
@@ -150,15 +149,12 @@ class JobRecord:
     @remembered
     def wait_s(self) -> float:
         """All of its flow that is not its run time; for a job of one segment, from submission to start."""
-        return max(
-            round(self.ended_at - self.submitted_at - self.runtime_s, 6), 0.0
-        )  # on the tick of the files it is read from
+        return max(round(self.flow_s - self.runtime_s, 6), 0.0)  # on the tick of the files it is read from
 
     @property
     def queue_time_s(self) -> float:
         """From its submission to its first start; what comes after that, as a load or a restart, is wait alone."""
-        wait_s = self.segments[0].started_at - self.submitted_at
-        return 0.0 if wait_s < 0.0 else wait_s  # noqa: FURB136  a call takes longer
+        return max(self.started_at - self.submitted_at, 0.0)
 
     @property
     def slowdown(self) -> float:

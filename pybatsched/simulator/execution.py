@@ -105,13 +105,18 @@ class Execution:
 
     def nap(self, job: SimJob) -> tuple[float, int]:
         """Begin a job that is nothing but a delay. Gives its end and its return code; `execute` does the same."""
-        work, limit = job.work, job.walltime
+        work = job.work
         frame = Frame(work, self._loop.now)
         frame.span_s = work.delay_s
         job.trail.append(frame)
-        if limit < 0 or work.delay_s < limit:
-            return self._loop.now + work.delay_s, work.ret
-        return self._loop.now + limit, WALLTIME_REACHED
+        end_at, code = self._woken_at(work.delay_s, job.walltime)
+        return end_at, code or work.ret
+
+    def _woken_at(self, span_s: float, limit_s: float) -> tuple[float, int]:
+        """Give the end of a sleep, and how it ends: one as long as what is left of the walltime reaches it."""
+        if limit_s < 0 or span_s < limit_s:
+            return self._loop.now + span_s, 0
+        return self._loop.now + limit_s, WALLTIME_REACHED
 
     def execute(self, job: SimJob, work: Work, left: list[float]) -> Steps:
         """Run a profile to its end, or to the end of what is left of the walltime (one number, which goes down)."""
@@ -137,16 +142,13 @@ class Execution:
         return code or work.ret
 
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
-        """Sleep, but not past the walltime. A sleep as long as what is left of the walltime reaches it."""
+        """Sleep, but not past the walltime."""
         limit = left[0]
-        if limit < 0 or span_s < limit:
-            yield self._loop.now + span_s
-            if limit > 0:
-                left[0] = limit - span_s
-            return 0
-        yield self._loop.now + limit
-        left[0] = 0.0
-        return WALLTIME_REACHED
+        end_at, code = self._woken_at(span_s, limit)
+        yield end_at
+        if limit > 0:
+            left[0] = 0.0 if code else limit - span_s
+        return code
 
     def _sleep_metered(self, job: SimJob, span_s: float, left: list[float], power: Power) -> Steps:
         """Sleep where the job's own process is, on its first host: the end brings that host's meter up to date."""

@@ -11,9 +11,11 @@ from support.stage import DynamicPuppet, Puppet, Stage, kinds, start
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.engine import Engine
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import Need
+from pybatsched.core.policy import Need, Options, Policy
 from pybatsched.errors import InputError, PolicyError, RemoteProtocolError
 
 # --- events -----------------------------------------------------------------------------------------------------
@@ -392,6 +394,18 @@ def test_a_busy_scheduler_may_stamp_up_to_its_own_now() -> None:
     assert reply.now == 7.0
     assert [item.timestamp for item in reply.decisions] == [0.0, 7.0, 7.0]
     assert refused(stage, d.CallMeLater(6.0, timestamp=7.0)).rule == "call in the future"
+
+
+def test_a_policy_may_set_how_long_it_is_busy_as_it_begins() -> None:
+    class Slow(Policy):
+        def on_begin(self, cluster: Cluster) -> None:
+            self.busy_until = lambda now: now + 2.5  # type: ignore[method-assign]
+
+        def decide(self, now: float) -> Iterable[d.Decision]:
+            return ()
+
+    engine = Engine(lambda _begins: Slow(Options()), "slow")
+    assert engine.step(0.0, [Stage(begin=False).begins()]).now == 2.5
 
 
 def test_a_call_within_the_tick_is_moved_behind_batsims_clock() -> None:
