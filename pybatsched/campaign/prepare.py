@@ -108,7 +108,12 @@ def _loaded(spec: WorkloadSpec, sources: Sequence[Path], seed: int) -> Iterator[
     if spec.generate is not None:
         yield "", generate(_recipe(spec.generate, walltimes, seed))
         return
-    options = swf.Options(walltimes, memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT)
+    options = swf.Options(
+        walltimes,
+        size=spec.size or "allocated",
+        run_times=spec.run_times or "logged",
+        memory_unit=spec.memory_unit or swf.DEFAULT_MEMORY_UNIT,
+    )
     if spec.merge:
         yield "", _merged(spec, sources, options, seed)
         return
@@ -142,13 +147,14 @@ def _check_format(spec: WorkloadSpec, source: Path) -> None:
     found = "a Batsim file" if kind == "Batsim JSON" else "a file of the Rackham format"
     if spec.weeks is not None:
         raise InputError(f"weeks: expected a log in SWF, found {found}")
-    if spec.memory_unit is not None:
-        raise InputError(f"memory_unit: expected a log in SWF, found {found}, which needs none")
+    for name, value in spec.of_swf.items():
+        if value is not None:
+            raise InputError(f"{name}: expected a log in SWF, found {found}, which needs none")
 
 
 def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.Options) -> Iterator[tuple[str, Workload]]:
     trace = swf.read_swf(source)
-    weeks = weeks_of(trace, swf.machine_of(trace, options)[0])
+    weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
     least, most = wanted.utilisation
     chosen = busy_weeks(weeks, least, math.inf if most is None else most, keep_ends=wanted.keep_ends)
     chosen = chosen[: wanted.max_weeks]

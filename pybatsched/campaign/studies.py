@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -28,7 +29,8 @@ class Claim(BaseModel):
     """Something that was published: a number with a relative `tolerance` or an absolute one (`within`), or bounds.
 
     `below` and `above` are bounds that must not be met, for trends; `least` and `most` may be, for ranges.
-    A claim of the status "not reproducible" says `why`, is measured all the same, and never fails.
+    A claim of the status "not reproducible" says `why`, is measured all the same, and never fails. `needs` is the
+    workload, optional in the campaign, without which nothing can be measured and nothing fails.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -46,6 +48,7 @@ class Claim(BaseModel):
     most: float | None = None
     status: Status
     why: str = ""
+    needs: str = ""
 
     @model_validator(mode="after")
     def _judgeable(self) -> Claim:
@@ -82,17 +85,23 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a claim: the measured value (None if nothing was measured), and whether it holds."""
+    """What became of a claim: the measured value (None if nothing was measured), and whether it holds.
+
+    It is `lacking` where the log that it needs is not at hand; that is no failure.
+    """
 
     claim: Claim
     value: float | None
     holds: bool
+    lacking: bool = False
 
     @property
     def word(self) -> str:
         """Say it in a word or two."""
         if self.claim.status == "not reproducible":
             return "not reproducible"
+        if self.lacking:
+            return "not measured"
         return "holds" if self.holds else "DOES NOT HOLD"
 
 
@@ -122,8 +131,10 @@ def _folder() -> Traversable:
     return resources.files("pybatsched.campaign.papers")
 
 
-def judge(claim: Claim, table: pl.DataFrame) -> Verdict:
-    """Measure a claim on a campaign's table, and judge it."""
+def judge(claim: Claim, table: pl.DataFrame, left_out: Collection[str] = ()) -> Verdict:
+    """Measure a claim on a campaign's table, from which some optional workloads were left out, and judge it."""
+    if claim.needs in left_out:
+        return Verdict(claim, None, holds=True, lacking=True)
     try:
         value = evaluate(claim.measured, table)
     except InputError as error:

@@ -12,7 +12,7 @@ from pybatsched.workload.generate import MODELS
 from pybatsched.workload.injections import Deadlines, Files, Moldable, Step, Urgent
 from pybatsched.workload.merge import check_name
 from pybatsched.workload.selection import Selection, seconds_of
-from pybatsched.workload.swf import MemoryUnit
+from pybatsched.workload.swf import MemoryUnit, RunTimes, Size
 from pybatsched.workload.walltimes import Walltimes
 
 
@@ -81,6 +81,7 @@ class WorkloadSpec(Part):
     with its points, where a file is not found. `merge` makes one workload of several. Both are cut to a window, `from`
     and `to`, counted from the first submission of each file; `external` is the share of merged jobs that are so by
     chance. `walltimes` are as in `workload convert`: requested unless it says otherwise, and exact for drawn workloads.
+    `size` and `run_times` say which processors of a log count, and whether run times are cut to the request.
     `memory_unit` is that of logs, KB unless it says otherwise. `seeds` are those of the campaign that it is tried with,
     all unless it names some.
     """
@@ -98,6 +99,8 @@ class WorkloadSpec(Part):
     max_jobs: Positive | None = None
     seeds: tuple[int, ...] = ()
     procs: Positive | None = None
+    size: Size | None = None
+    run_times: RunTimes | None = None
     memory_unit: MemoryUnit | None = None
     moldable: Moldable | None = None
     deadlines: Deadlines | None = None
@@ -126,6 +129,11 @@ class WorkloadSpec(Part):
         return [step for step in (self.moldable, self.deadlines, self.files, self.urgent) if step is not None]
 
     @property
+    def of_swf(self) -> dict[str, str | None]:
+        """What is said of a log in SWF alone, by name."""
+        return {"size": self.size, "run_times": self.run_times, "memory_unit": self.memory_unit}
+
+    @property
     def draws(self) -> bool:
         """Whether another seed may give another workload."""
         is_mixed = self.external is not None and 0 < self.external < 1
@@ -151,9 +159,9 @@ class WorkloadSpec(Part):
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> WorkloadSpec:
-        given = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs, "memory_unit": self.memory_unit}
+        given = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs, "procs": self.procs}
         if self.generate is not None:
-            for name, value in (given | {"procs": self.procs}).items():
+            for name, value in (given | self.of_swf).items():
                 if value is not None:
                     raise ValueError(f"{name}: expected with a file; what is drawn has its own")
         if self.weeks is not None and (self.file is None or self.from_at is not None or self.to_at is not None):

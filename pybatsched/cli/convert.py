@@ -81,6 +81,8 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     log = parser.add_argument_group("logs only")
     size = "which processors of SWF count (default: allocated)"
     log.add_argument("--size", choices=("allocated", "requested"), help=size)
+    run_times = "as the log has them, or cut to the requested time; jobs without one are dropped (default: logged)"
+    log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
     arguments.add_memory_unit(log)
     log.add_argument("--min-runtime", type=float, metavar="S", help="keep jobs that ran 0 s or unknown, as running S s")
     log.add_argument("--profile", choices=("delay", "parallel"), help="delays, or parallel tasks (default: delay)")
@@ -108,7 +110,7 @@ def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
 
 #: Options that a Batsim file has no use for, and those that mean something for SWF alone.
 _OF_LOGS: Final = ("min_runtime", "profile", "speed", "duplicates", "lenient")
-_OF_SWF: Final = ("size", "memory_unit", "weeks", "week")
+_OF_SWF: Final = ("size", "run_times", "memory_unit", "weeks", "week")
 
 
 def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf.Options:
@@ -129,6 +131,7 @@ def log_options(args: argparse.Namespace, path: str, n_procs: int | None) -> swf
         profile=args.profile or "delay",
         speed_flops=1e9 if args.speed is None else args.speed,
         size=args.size or "allocated",
+        run_times=args.run_times or "logged",
         memory_unit=args.memory_unit or swf.DEFAULT_MEMORY_UNIT,
     )
 

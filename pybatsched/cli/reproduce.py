@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     folder = args.output or f"out/reproduce-{study.name}{'-quick' if args.quick else ''}"
     places = [Path(args.traces)] if args.traces else []
     _look_for_logs(study, places, quick=args.quick)
+    lacking = {} if args.quick else _left_out(spec, places)
     arguments.raise_on_signals()
     with Store(folder) as store:
         _refuse_another(store, spec)
@@ -60,13 +61,15 @@ def run(args: argparse.Namespace) -> int:
         rows = table.frame(store)
     if not args.quiet:
         arguments.say(crew.told(progress, folder))
-    verdicts = [studies.judge(claim, rows) for claim in claims]
+    verdicts = [studies.judge(claim, rows, lacking) for claim in claims]
     lines = [("claim", "published", "measured", "verdict")]
     lines += [(one.claim.says, one.claim.expected, _shown(one.value), one.word) for one in verdicts]
     print(study.title)
     print("\n".join(aligned(lines, "lrrl")))
     for why, n in Counter(one.claim.why for one in verdicts if one.claim.why).items():
         print(f"not reproducible ({n}): {why}")
+    for name, n in Counter(one.claim.needs for one in verdicts if one.lacking).items():
+        print(f"not measured ({n}): {' '.join(lacking[name])} is not at hand")
     write_text(store.folder / "verdicts.md", [_as_markdown(study, verdicts)])
     if not rows.is_empty():
         _write_page(store)
@@ -104,6 +107,16 @@ def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> 
             f"study {study.name}: {len(missing)} logs are missing: {names}. Give --traces DIR or set {TRACES}; with a "
             f"network, pybatsched traces get {names} --output DIR. Without logs: --quick"
         )
+
+
+def _left_out(spec: Spec, places: list[Path]) -> dict[str, list[str]]:
+    """Give the optional workloads whose logs are not at hand, each with the files that are missing."""
+    missing = {
+        part.name: [file for file in part.sources if not any((place / file).is_file() for place in places)]
+        for part in spec.workload
+        if part.optional
+    }
+    return {name: files for name, files in missing.items() if files}
 
 
 def _as_markdown(study: studies.Study, verdicts: list[studies.Verdict]) -> str:

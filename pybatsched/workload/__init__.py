@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from pybatsched.workload import batsim_json, files, prepare, reading, swf
 from pybatsched.workload.model import Workload
@@ -17,7 +16,8 @@ def load(
     path: str | Path,
     *,
     walltimes: str = "requested",
-    size: Literal["allocated", "requested"] = "allocated",
+    size: swf.Size = "allocated",
+    run_times: swf.RunTimes = "logged",
     min_runtime_s: float | None = None,
     n_procs: int | None = None,
     memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
@@ -25,12 +25,14 @@ def load(
     """Load a workload for a simulation: Batsim JSON or a log (SWF or Rackham), plain or gzip, told by their content.
 
     `walltimes` is one of the rules of `pybatsched.workload.walltimes`; a Batsim file's own walltimes are the requested
-    ones. The other options are for logs and mean what they mean in `swf.Options` (`size` and `memory_unit` for SWF
-    alone): a Batsim file says for itself what its jobs are. What was dropped or changed is in `about["report"]` of the
-    result. Costs up to 20 µs a job. Raises InputError.
+    ones. The other options are for logs and mean what they mean in `swf.Options` (`size`, `run_times` and `memory_unit`
+    for SWF alone): a Batsim file says for itself what its jobs are. What was dropped or changed is in `about["report"]`
+    of the result. Costs up to 20 µs a job. Raises InputError.
     """
     rule = Walltimes.parse(walltimes)
     if files.format_of(path) == "Batsim JSON":
         return prepare.with_walltimes(batsim_json.read(path), rule)[0]
-    options = swf.Options(rule, size=size, min_runtime_s=min_runtime_s, n_procs=n_procs, memory_unit=memory_unit)
+    options = swf.Options(
+        rule, min_runtime_s=min_runtime_s, n_procs=n_procs, size=size, run_times=run_times, memory_unit=memory_unit
+    )
     return reading.read(path, options, Selection())[0]

@@ -18,7 +18,7 @@ def read(
     """Read a file and make a workload of the jobs that a selection keeps, with a report of what became of the others.
 
     Of the options, a file takes those that mean something for its format: a Batsim file its walltimes and the machine's
-    size, the Rackham format all but `size` and `memory_unit`. Costs up to 20 µs a job. Raises InputError.
+    size, the Rackham format all but `size`, `run_times` and `memory_unit`. Costs up to 20 µs a job. Raises InputError.
     """
     match files.format_of(path):
         case "Batsim JSON":

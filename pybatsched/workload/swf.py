@@ -36,6 +36,8 @@ __all__ = [
 
 PART: Final = "a part of a job that also has a line for the whole: dropped"
 NO_SIZE: Final = "no processors, neither allocated nor requested: dropped"
+NO_REQUEST: Final = "no requested time that its run time could be cut to: dropped"
+CUT: Final = "ran longer than requested: run time cut to the request"
 OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is missing"
 
 _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for partial executions
@@ -43,6 +45,8 @@ _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for parti
 #: Fields that jobs keep as they are, numbers or names.
 _LABELS: Final = ("user", "group", "queue")
 
+Size = Literal["allocated", "requested"]
+RunTimes = Literal["logged", "cut"]
 MemoryUnit = Literal["KB", "MB", "GB"]
 DEFAULT_MEMORY_UNIT: Final[MemoryUnit] = "KB"  # as the format says
 _IN_A_GB: Final[Mapping[str, float]] = {"KB": 1e6, "MB": 1e3, "GB": 1.0}
@@ -54,11 +58,13 @@ MEMORY_UNITS: Final = tuple(_IN_A_GB)
 class Options(LogOptions):
     """How a log in SWF becomes a workload.
 
-    `size`: which count of processors a job gets (the other one where it is missing). `memory_unit`: what the log counts
-    memory in. Where `n_procs` is not given, the machine has MaxProcs or MaxNodes of the header.
+    `size`: which count of processors a job gets (the other one where it is missing). `run_times`: as they were, or cut
+    to what was requested, and then a job without a request is dropped. `memory_unit`: what the log counts memory in.
+    Where `n_procs` is not given, the machine has MaxProcs or MaxNodes of the header.
     """
 
-    size: Literal["allocated", "requested"] = "allocated"
+    size: Size = "allocated"
+    run_times: RunTimes = "logged"
     memory_unit: MemoryUnit = DEFAULT_MEMORY_UNIT
 
     def __post_init__(self) -> None:
@@ -69,7 +75,8 @@ class Options(LogOptions):
     def as_json(self) -> dict[str, Any]:
         """Give the choices for the file that is made by them."""
         first = {"walltimes": str(self.walltimes), "size": self.size, "duplicates": self.duplicates}
-        return first | {"memory_unit": self.memory_unit} | LogOptions.as_json(self)
+        cut = {} if self.run_times == "logged" else {"run_times": self.run_times}
+        return first | cut | {"memory_unit": self.memory_unit} | LogOptions.as_json(self)
 
 
 def size_of(allocated: float, requested: float, size: str = "allocated") -> int:
@@ -101,8 +108,9 @@ def to_workload(
 ) -> tuple[Workload, Report]:
     """Make a workload of a log, or of the jobs of it that a selection keeps. About 7 µs a job, 1 µs if left out.
 
-    Run times stay as they are, jobs come in order of submission, and every job keeps its number. Raises InputError for
-    a number given twice where that is not to be repaired, and for a selection that leaves nothing.
+    Run times stay as they are unless they are to be cut, jobs come in order of submission, and every job keeps its
+    number. Raises InputError for a number given twice where that is not to be repaired, and for a selection that leaves
+    nothing.
     """
     making = _Making(trace, options or Options(), selection or Selection())
     with uncollected():
@@ -128,8 +136,9 @@ class _Making(Making):
         """Say of each line what decides whether it makes a job, and the one rule by which it does not."""
         keeps_short = self.options.min_runtime_s is not None
         numbers = self.trace.numbers
-        for line, number, submitted_at, run_s, n_procs, status in zip(
-            self.trace.lines, numbers[0], numbers[1], numbers[3], self._sizes(), numbers[10], strict=True
+        needs_request = self.options.run_times == "cut"
+        for line, number, submitted_at, run_s, n_procs, requested_s, status in zip(
+            self.trace.lines, numbers[0], numbers[1], numbers[3], self._sizes(), numbers[8], numbers[10], strict=True
         ):
             refusal = None
             if status in _PARTS and number in self._whole:
@@ -140,6 +149,8 @@ class _Making(Making):
                 refusal = NO_RUN_TIME
             elif n_procs <= 0:
                 refusal = NO_SIZE
+            elif needs_request and requested_s <= 0:
+                refusal = NO_REQUEST
             yield line, submitted_at, n_procs, refusal
 
     def _sizes(self) -> list[int]:
@@ -155,10 +166,14 @@ class _Making(Making):
         number, submitted_at, logged_s, n_procs, other, requested_s, line = self.trace.columns(names, places)
         if self.options.size == "requested":
             n_procs, other = other, n_procs
+        cuts = self.options.run_times == "cut"
         for at, a_number, a_run_s, n, n_else, wanted_s, a_line in zip(
             plains(submitted_at), number, logged_s, n_procs, other, requested_s, line, strict=True
         ):
             run_s = a_run_s if a_run_s > 0 else self.run_time(a_run_s, a_line)
+            if cuts and run_s > wanted_s:
+                self.report.count("changed", CUT, a_line)
+                run_s = wanted_s
             if n <= 0:
                 self.report.count("changed", OTHER_SIZE, a_line)
             walltime_s, estimate_s, _ = self.times(run_s, wanted_s if wanted_s > 0 else None, a_line)

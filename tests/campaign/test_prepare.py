@@ -72,6 +72,32 @@ def test_the_unit_of_memory_is_that_of_the_log(weeks: dict[str, Any], tmp_path: 
     assert found == {None: (0.0615, "KB"), "KB": (0.0615, "KB"), "MB": (61.5, "MB"), "GB": (61_500, "GB")}
 
 
+def test_sizes_and_run_times_of_a_log(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 0 60 1 -1 -1 3 30 -1 1 1 1 1 1 1 -1 -1\n")
+    for steps, expected in (({}, (1, "60")), ({"size": "requested", "run_times": "cut"}, (3, "30"))):
+        spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf"} | steps)
+        (one,) = Preparer(tmp_path, [tmp_path]).prepare(spec, 0)
+        (job,) = json.loads(Path(one.path).read_text())["jobs"]
+        assert (job["res"], job["profile"]) == expected
+
+
+def test_weeks_of_a_log_are_busy_by_the_sizes_that_are_wanted(tmp_path: Path) -> None:
+    lines = [f"{number} {number * 604_800} 0 604800 1 -1 -1 4 604800 -1 1 1 1 1 1 1 -1 -1" for number in range(4)]
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n")
+    given = {"name": "log", "file": "log.swf", "weeks": {"utilisation": [0.9, None]}}
+    wanted = WorkloadSpec.model_validate(given | {"size": "requested"})
+    assert Preparer(tmp_path, [tmp_path]).prepare(wanted, 0)
+    with pytest.raises(InputError, match="no week of log.swf has such a utilisation"):
+        Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given), 0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("size", "requested"), ("run_times", "cut")])
+def test_a_batsim_file_has_its_own_sizes_and_run_times(name: str, value: str, tmp_path: Path) -> None:
+    spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json", name: value})
+    with pytest.raises(InputError, match=rf"^workload w: {name}: expected a log in SWF, found a Batsim file"):
+        Preparer(tmp_path, [ROOT / "examples"]).prepare(spec, 0)
+
+
 def test_a_batsim_file_has_no_unit_of_memory(tmp_path: Path) -> None:
     spec = WorkloadSpec.model_validate({"name": "w", "file": "workload.json", "memory_unit": "MB"})
     with pytest.raises(InputError, match=r"^workload w: memory_unit: expected a log in SWF, found a Batsim file"):

@@ -93,6 +93,14 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
             "workload.0: memory_unit: expected with a file",
         ),
         (
+            {"workload": [{"name": "w", "generate": {"procs": 4, "jobs": 9}, "run_times": "cut"}]},
+            "workload.0: run_times: expected with a file",
+        ),
+        (
+            {"workload": [{"name": "w", "file": "f", "size": "largest"}]},
+            "workload.0.size: Input should be 'allocated' or 'requested'",
+        ),
+        (
             {"workload": [{"name": "w", "file": "f", "memory_unit": "mb"}]},
             "workload.0.memory_unit: Input should be 'KB', 'MB' or 'GB'",
         ),

@@ -33,6 +33,8 @@ from pybatsched.workload import archive
 
 TABLE = pl.DataFrame({"workload": ["a", "a", "b"], "policy": ["x", "y", "x"], "wait": [10.0, 20.0, 40.0]})
 
+CTC = "CTC-SP2-1996-3.1-cln.swf.gz"
+
 FIGURES_OF_LOCALITY = (
     "queue_time_s_mean",
     "queue_time_s_max",
@@ -170,6 +172,13 @@ def test_what_is_no_measure(text: str) -> None:
 )
 def test_verdicts(members: dict[str, Any], holds: bool) -> None:
     assert judge(claim(**members), TABLE).holds is holds
+
+
+def test_a_claim_whose_log_is_not_at_hand_is_not_measured() -> None:
+    lacking = claim(published=1.0, needs="a")
+    verdict = judge(lacking, TABLE, {"a": ["a.swf"]})
+    assert (verdict.word, verdict.value, verdict.holds) == ("not measured", None, True)
+    assert judge(lacking, TABLE, {"b": ["b.swf"]}).word == "DOES NOT HOLD"
 
 
 @pytest.mark.parametrize(
@@ -363,6 +372,28 @@ def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
     assert "pybatsched traces get" in done.stderr
     unknown = run_cli("reproduce", "atlantis")
     assert (unknown.returncode, "expected one of backfilling" in unknown.stderr) == (2, True)
+
+
+@pytest.mark.skipif(not (TRACES / CTC).exists(), reason=f"{CTC} is not in {TRACES}")
+def test_easy_with_exact_run_times_is_the_published_one_to_the_last_digit(tmp_path: Path) -> None:
+    """And a log that is not at hand is told, and no failure: KTH-SP2 here."""
+    (tmp_path / CTC).symlink_to(TRACES / CTC)
+    study = studies.read_study("easy")
+    small = study.campaign.model_copy(
+        update={"workload": tuple(part for part in study.campaign.workload if part.name in {"ctc-sp2", "kth-sp2"})}
+    )
+    claims = tuple(claim for claim in study.claims if claim.id.endswith(("ctc-sp2", "kth-sp2")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(studies, "read_study", lambda _name: replace(study, campaign=small, claims=claims))
+        done = run_cli("reproduce", "easy", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[-3:] for line in done.stdout.splitlines()[2:6]] == [
+        ["-", "not", "measured"],
+        ["-", "not", "measured"],
+        ["77199", "77199", "holds"],
+        ["5e-05", "37.1654", "holds"],
+    ]
+    assert "not measured (2): KTH-SP2-1996-2.swf.gz is not at hand" in done.stdout
 
 
 # --- the archive ---

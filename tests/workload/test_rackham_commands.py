@@ -68,7 +68,14 @@ def test_convert(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [("--weeks",), ("--week", "1"), ("--size", "requested"), ("--size", "allocated"), ("--memory-unit", "KB")],
+    [
+        ("--weeks",),
+        ("--week", "1"),
+        ("--size", "requested"),
+        ("--size", "allocated"),
+        ("--memory-unit", "KB"),
+        ("--run-times", "cut"),
+    ],
 )
 def test_convert_refuses_what_is_for_swf_alone(tmp_path: Path, option: tuple[str, ...]) -> None:
     file = rackham_file(tmp_path, *ONE_OF_EACH)

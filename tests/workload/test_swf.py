@@ -15,7 +15,17 @@ from pybatsched.workload import batsim_json, load
 from pybatsched.workload.logs import LOOSE, MOVED, NO_RUN_TIME, NO_SUBMISSION, RAISED, RENUMBERED
 from pybatsched.workload.logs import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
 from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_MANY, TOO_SMALL, Selection
-from pybatsched.workload.swf import NO_SIZE, OTHER_SIZE, PART, MemoryUnit, Options, read_swf, to_workload
+from pybatsched.workload.swf import (
+    CUT,
+    NO_REQUEST,
+    NO_SIZE,
+    OTHER_SIZE,
+    PART,
+    MemoryUnit,
+    Options,
+    read_swf,
+    to_workload,
+)
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
 
 EXACT = Walltimes("exact")
@@ -105,6 +115,31 @@ def test_the_unit_of_memory(unit: MemoryUnit, expected: list[float], tmp_path: P
     assert [type(job["memory_gb"]) for job in made.jobs] == [type(memory_gb) for memory_gb in expected]
     assert made.about["conversion"]["memory_unit"] == unit
     assert load(tmp_path / "log.swf", memory_unit=unit).jobs == made.jobs
+
+
+def test_run_times_are_cut_to_the_request(tmp_path: Path) -> None:
+    lines = (
+        line(1, run=60, requested_s=90),
+        line(2, run=90, requested_s=60),
+        line(3, run=60, requested_s=-1),
+        line(4, run=60, requested_s=0),
+        line(5, run=60, requested_s=60),
+        line(6, run=0, requested_s=60),
+    )
+    made, report = to_workload(trace(tmp_path, *lines), Options(Walltimes("exact"), run_times="cut"))
+    assert [(job["id"], job["profile"], job["walltime"]) for job in made.jobs] == [
+        (1, "60", 61),
+        (2, "60", 61),
+        (5, "60", 61),
+    ]
+    assert {rule: tally.places for rule, tally in report.tallies.items()} == {
+        CUT: [4],
+        NO_REQUEST: [5, 6],
+        NO_RUN_TIME: [8],
+    }
+    assert made.about["conversion"]["run_times"] == "cut"
+    assert load(tmp_path / "log.swf", walltimes="exact", run_times="cut").jobs == made.jobs
+    assert [job["profile"] for job in to_workload(trace(tmp_path, *lines))[0].jobs] == ["60", "90", "60", "60", "60"]
 
 
 def test_no_other_unit_of_memory() -> None:
