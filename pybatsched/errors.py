@@ -15,18 +15,27 @@ Everything else that escapes is a bug of ours: exit code 1, with a traceback.
 
 from __future__ import annotations
 
-from typing import ClassVar
+import sys
+import traceback
+from typing import ClassVar, Final
+
+_OURS: Final = frozenset({"pybatsched", "pybatsched_schedulers"})
 
 
 def told(error: BaseException) -> str:
-    """Say what was raised, and the file and line it was raised in."""
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
+    """Say what was raised, and the file and line of the plugin's own code that led to it.
+
+    Where a plugin calls our code or Python's own and that raises, the line with the call is the one to look at.
+    """
     text = f"{type(error).__name__}: {error}"
-    if frame is None or isinstance(error, SyntaxError):  # which tells its own place
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames or isinstance(error, SyntaxError):  # which tells its own place
         return text
-    return f"{text} ({frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno})"
+    strange = _OURS | sys.stdlib_module_names
+    packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames]
+    own = [place for place, package in zip(frames, packages, strict=True) if package not in strange]
+    frame, line = (own or frames)[-1]
+    return f"{text} ({frame.f_code.co_filename}, line {line})"
 
 
 class PybatschedError(Exception):

@@ -126,6 +126,7 @@ class FakeBatsim:
             acknowledge_dynamic_jobs=bool(self.config.get("dynamic-jobs-acknowledged")),
             profile_reuse=bool(self.config.get("profile-reuse-enabled")),
             forward_profiles=bool(self.config.get("profiles-forwarded-on-submission")),
+            forward_unknown_events=bool(self.config.get("forward-unknown-events")),
             sched_config=str(self.config.get("sched-config", "")),
         )
         jobs = workloads.Workload(self.workload.jobs, self.workload.profiles, self.n_procs, "workload.json")
@@ -183,8 +184,11 @@ def run_policy(
 ) -> FakeBatsim:
     """Run a policy on the fake Batsim through the codec, with the engine's invariants checked at each step.
 
-    `hosts` are the properties of each host, as a platform file would have them.
+    What the policy `needs` is turned on, unless `config` says otherwise. `hosts` are the properties of each host, as a
+    platform file would have them.
     """
-    session = Session(plan_for(policy, **options), checked=True)
-    fake = FakeBatsim(workload, n_procs, config=config or {}, machine_events=machine_events, hosts=hosts)
+    plan = plan_for(policy, **options)
+    needed = {need.config_key: True for need in plan.source.cls.needs}
+    session = Session(plan, checked=True)
+    fake = FakeBatsim(workload, n_procs, needed | dict(config or {}), machine_events=machine_events, hosts=hosts)
     return fake.run(session.handle)

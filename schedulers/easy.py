@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from itertools import islice
 from sys import float_info
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from sortedcontainers import SortedList
 
 from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason
 from pybatsched.core.instants import HALF_TICK, TICK
-from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler
+from pybatsched.policies.local import HEAD, Entry, LocalPolicy, LocalScheduler
 from pybatsched.policies.options import QueueOptions
 
 if TYPE_CHECKING:
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
     from pybatsched.policies.profile import Profile
-
-
-Entry: TypeAlias = "tuple[float, int, Job]"
 
 #: From this length on a queue is kept by sizes as well, which costs more than going through a short one.
 LONG_QUEUE: Final = 64
@@ -48,21 +45,21 @@ class Backlog:
 
     def add(self, entry: Entry, span_s: float) -> None:
         """Take in a job of the queue."""
-        n = entry[2].n_procs
+        n = entry.job.n_procs
         if n not in self._by_size:
             self._by_size[n] = (SortedList(), SortedList())
         in_order, by_span = self._by_size[n]
-        self._spans[entry[2].id] = span_s
+        self._spans[entry.job.id] = span_s
         in_order.add(entry)
         by_span.add((span_s, entry))
 
     def remove(self, entry: Entry) -> None:
         """Let go of a job that has left the queue."""
-        in_order, by_span = self._by_size[entry[2].n_procs]
+        in_order, by_span = self._by_size[entry.job.n_procs]
         in_order.remove(entry)
-        by_span.remove((self._spans.pop(entry[2].id), entry))
+        by_span.remove((self._spans.pop(entry.job.id), entry))
         if not in_order:
-            del self._by_size[entry[2].n_procs]
+            del self._by_size[entry.job.n_procs]
 
     def candidates(self, now: float, end_by: float, n_free: int, n_extra: int) -> list[Entry]:
         """Give in queue order all jobs that may start now, and few others. O(sizes * log queue + found).
@@ -80,7 +77,7 @@ class Backlog:
                     found += in_order.islice(stop=n_fit)
                 n_in_time = by_span.bisect_left(longest)
                 if n_in_time * n_in_time > n_fit * len(in_order):  # so many that the first ones are soon found
-                    in_time = (entry for entry in in_order if now + self._spans[entry[2].id] <= end_by)
+                    in_time = (entry for entry in in_order if now + self._spans[entry.job.id] <= end_by)
                     found += islice(in_time, n_fit)
                 else:
                     timed = by_span.islice(stop=n_in_time)
@@ -157,7 +154,7 @@ class EasyScheduler(LocalScheduler):
                 self._shadow_at, self._n_extra = self.shadow(self._head, now)
             newcomers = self._candidates(now) if partition.n_free else []
         for entry in newcomers:
-            job = entry[2]
+            job = entry.job
             if job.n_procs <= partition.n_free and job is not self._head and job.id in self._entries:
                 n_extra = self._n_extra
                 reason = self._backfill(job, now)
@@ -178,7 +175,7 @@ class EasyScheduler(LocalScheduler):
         if self._backlog is None:
             self._backlog = Backlog()
             for entry in self.queue:
-                self._backlog.add(entry, self.span_s(entry[2]))
+                self._backlog.add(entry, self.span_s(entry.job))
         return self._backlog.candidates(now, self._shadow_at + HALF_TICK, self.partition.n_free, self._n_extra)
 
     def _next_end(self, now: float) -> float:

@@ -34,8 +34,8 @@ class FcfsScheduler(LocalScheduler):
         self._kept: QueuePlan | None = None
 
     def _plan(self, now: float) -> Iterator[Decision]:
-        while self.queue and self.queue[0][2].n_procs <= self.partition.n_free:
-            job = self.queue[0][2]
+        while self.queue and self.queue[0].job.n_procs <= self.partition.n_free:
+            job = self.queue[0].job
             procs = self.pick(job, now)
             if procs is None:
                 return
@@ -85,7 +85,7 @@ class FcfsScheduler(LocalScheduler):
         partition, placed = self.partition, plan.placed
         if plan.n_changes != partition.n_changes or plan.n_free != partition.n_free:
             return False
-        if placed and not (placed[0].start_at >= now and self.queue and placed[0].job is self.queue[0][2]):
+        if placed and not (placed[0].start_at >= now and self.queue and placed[0].job is self.queue[0].job):
             return False
         # What waits for a job past its estimate moves on with the clock.
         is_late = bool(partition.running) and partition.running[0][0] < round(now + TICK, 6)

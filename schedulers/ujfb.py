@@ -21,7 +21,7 @@ from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.core.policy import Need
-from pybatsched.policies.local import QueuePolicy
+from pybatsched.policies.local import Entry, QueuePolicy
 from pybatsched.policies.profile import Profile
 from pybatsched_schedulers.preemption import (
     VICTIM_ORDERS,
@@ -38,8 +38,6 @@ from pybatsched_schedulers.swaps import SwapTimes, memory_gb_of
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.jobs import Job
-
-Entry = tuple[float, int, "Job"]
 
 
 class UjfbScheduler(SuspendingScheduler):
@@ -72,12 +70,12 @@ class UjfbScheduler(SuspendingScheduler):
             job.estimate = self.assume_walltime
         self._n_arrivals += 1
         rank = self.span_s(job) if self._rules.urgent_order == "shortest" else 0.0
-        self._queue_urgent((rank, self._n_arrivals, job))
+        self._queue_urgent(Entry(rank, self._n_arrivals, job))
 
     def _queue_urgent(self, entry: Entry) -> None:
-        self._entries[entry[2].id] = entry
+        self._entries[entry.job.id] = entry
         insort(self._urgents, entry)
-        entry[2].queued_in = self.partition
+        entry.job.queued_in = self.partition
 
     def withdraw(self, job: Job, now: float) -> None:
         """Take a waiting job out of its queue."""
@@ -152,7 +150,7 @@ class UjfbScheduler(SuspendingScheduler):
             yield from self._take_over(now)
         free = self._free_for_urgents(now)
         for entry in list(self._urgents):
-            job, n = entry[2], entry[2].n_procs
+            job, n = entry.job, entry.job.n_procs
             place = free.earliest(n, self.span_s(job), now)
             end_at = instant(place, self.span_s(job))
             if place <= now:

@@ -20,7 +20,7 @@ FLOORS: dict[str, str] = {
     "results": "locks errors",
     "core": "errors",
     "policies": "core errors",
-    "pybatsched": "policies core",
+    "pybatsched": "policies core errors",
     "protocol": "core errors",
     "workload": "core errors",
     "session": "pybatsched protocol policies core locks errors",

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
@@ -44,12 +44,20 @@ FRONT: Final = -math.inf
 HEAD: Final = "head of the queue"
 
 
+class Entry(NamedTuple):
+    """A place in a queue: the job's rank by the queue's order, when it came, and the job."""
+
+    rank: float
+    arrival: int
+    job: Job
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LocalScheduler(ABC):
     """A queue of waiting jobs and a rule that starts them on one partition.
 
-    Entries of `queue`, a sorted list, are (rank, arrival, job): ties are broken by arrival in *this* queue, so a
-    requeued job goes to the back of its equals unless it is put in front of all.
+    `queue` is a sorted list: ties of rank are broken by arrival in *this* queue, so a requeued job goes to the back of
+    its equals unless it is put in front of all.
     """
 
     #: Whether the rule promises every job a time, and so cannot plan with an endless one.
@@ -64,9 +72,9 @@ class LocalScheduler(ABC):
         options = options or QueueOptions.model_validate({})
         self.partition = partition
         self.assume_walltime = options.assume_walltime
-        self.queue: list[tuple[float, int, Job]] = []
+        self.queue: list[Entry] = []
         self._rank = _RANKS[options.order]
-        self._entries: dict[str, tuple[float, int, Job]] = {}
+        self._entries: dict[str, Entry] = {}
         self._n_arrivals = 0
         self._n_changes = 0  # of the queue and of the plan; see `plan_version`
         self._assumed: set[str] = set()  # jobs that plan with assume_walltime
@@ -99,7 +107,7 @@ class LocalScheduler(ABC):
             self._assumed.add(job.id)
         self._n_arrivals += 1
         arrival = -self._n_arrivals if front else self._n_arrivals
-        entry = (FRONT if front else self._rank(job, self.span_s(job)), arrival, job)
+        entry = Entry(FRONT if front else self._rank(job, self.span_s(job)), arrival, job)
         self._entries[job.id] = entry
         insort(self.queue, entry)
         job.queued_in = self.partition
@@ -213,9 +221,9 @@ class LocalScheduler(ABC):
         """
         return self.partition.free.first(job.n_procs)
 
-    def start(self, entry: tuple[float, int, Job], reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
+    def start(self, entry: Entry, reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
         """Take a job out of the queue and start it; by default on the lowest free processors. O(k + log queue)."""
-        job = entry[2]
+        job = entry.job
         del self._entries[job.id]
         take_out(self.queue, entry)
         job.queued_in = None
@@ -235,7 +243,7 @@ class LocalScheduler(ABC):
             return "it is not in this queue"
         if self.partition.n_kills_pending:
             return "a kill is under way in partition {}", self.partition.name
-        head = self.queue[0][2]
+        head = self.queue[0].job
         if head is job:
             return "head of the queue: needs {} processors, {} are free", job.n_procs, self.partition.n_free
         ahead = bisect_left(self.queue, entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable
 from typing import Any
 
@@ -361,6 +362,17 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
     stage.puppet.next = explode
     with pytest.raises(PolicyError, match=r"decide raised ZeroDivisionError: oops .*test_engine.py, line \d+"):
         stage.step()
+
+    stage.puppet.next = lambda _now: stage.engine.cluster.procs.first("two")  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match=r"decide raised TypeError: .*test_engine.py, line \d+"):  # ours raised it
+        stage.step()
+
+    class Sorted(Puppet):
+        def on_job_submitted(self, job: Job, now: float) -> None:
+            heapq.nsmallest(2, [job, job])  # type: ignore[type-var]  # Python's raised it
+
+    with pytest.raises(PolicyError, match=r"on_job_submitted raised TypeError: .*test_engine.py, line \d+"):
+        Stage(Sorted).submit("a")
 
     class Exits(Puppet):
         def on_job_submitted(self, job: Job, now: float) -> None:

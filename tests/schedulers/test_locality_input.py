@@ -212,7 +212,7 @@ def test_who_is_refused(fields: dict[str, Any], options: dict[str, Any], said: s
 
 def test_dynamic_jobs_are_needed() -> None:
     with pytest.raises(InputError) as raised:
-        run_policy("locality", one(), MACHINE.n_procs, hosts=MACHINE.hosts)
+        run_policy("locality", one(), MACHINE.n_procs, hosts=MACHINE.hosts, config={"dynamic-jobs-enabled": False})
     assert str(raised.value) == "policy locality needs Batsim to be started with --enable-dynamic-jobs"
 
 
