@@ -117,6 +117,15 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
 
 
+def test_what_another_simulator_would_have_to_know_is_so() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    shared: dict[str, object] = {}
+    for number, example in enumerate(examples, 1):
+        exec(compile(example, f"example {number} of docs/policies.md", "exec"), shared)
+    assert len(examples) == 6
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
