@@ -7,8 +7,6 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from bokeh.document import Document
-from bokeh.embed import components
 from bokeh.resources import INLINE
 
 from pybatsched import __version__
@@ -25,6 +23,7 @@ from pybatsched.metrics.series import span_of
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report import charts, gantt, moves, samples, spreads
 from pybatsched.report.boxes import Chart
+from pybatsched.report.embedding import embedded
 from pybatsched.report.layout import charts_of, named_charts
 
 _STYLE: Final = """
@@ -64,7 +63,7 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
         "slowdowns": charts.cumulated(runs, "bounded_slowdown", tau_s),
     }
     drawn["queue"].x_range = drawn["utilisation"].x_range  # one time for both, also when somebody zooms
-    script, divs = components(drawn)
+    script, divs = embedded(drawn)
     sections = [
         *_notices(runs),
         *_left_out(runs),
@@ -205,11 +204,7 @@ def _framed(found: Sequence[Chart]) -> tuple[str, Iterator[str]]:
     """Draw charts: the script, and each with its heading, in this order."""
     plots = [spreads.drawn(chart) for chart in found]
     drawn: dict[str, Any] = {str(number): plot for number, plot in enumerate(itertools.chain(*plots))}
-    document = Document()
-    with document.models.freeze():  # otherwise Bokeh goes through all charts again with each one
-        for plot in drawn.values():
-            document.add_root(plot)
-    script, divs = components(drawn) if drawn else ("", {})
+    script, divs = embedded(drawn)
     elements = iter(divs.values())
     frames = []
     for chart, own in zip(found, plots, strict=True):
