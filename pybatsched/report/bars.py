@@ -55,7 +55,7 @@ def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]
     known: dict[int, tuple[tuple[int, int], ...]] = {}  # by the identity of a set: many jobs have had the same one
     for number, record in enumerate(records):
         urgent = URGENT if kind_of(record) == "urgent" else 0
-        if len(record.segments) == 1 and not record.segments[0].metadata:  # nearly all jobs of nearly all runs
+        if is_plain(record):
             (only,) = record.segments
             procs = known.get(id(only.procs))
             if procs is None:
@@ -63,12 +63,18 @@ def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]
             note = told_of(record, "", rows.names(procs)) if rows is not None else ""
             bars.append(Bar(only.started_at, record.ended_at, number, urgent, procs, note))
         else:
-            bars += _bars_of_job(number, record, urgent, rows)
+            bars += bars_of_job(number, record, urgent, rows)
     bars.sort(key=attrgetter("begin", "end", "job"))
     return bars
 
 
-def _bars_of_job(number: int, record: JobRecord, urgent: int, rows: Rows | None) -> list[Bar]:
+def is_plain(record: JobRecord) -> bool:
+    """Whether a job that ran has one bar that nothing is told of, as nearly all jobs of nearly all runs."""
+    return len(record.segments) == 1 and not record.segments[0].metadata
+
+
+def bars_of_job(number: int, record: JobRecord, urgent: int, rows: Rows | None) -> list[Bar]:
+    """Give the bars of one job, segment by segment; `urgent` is part of how each looks. O(segments)."""
     parts = record.segments
     lineages = [lineage_of(part.metadata) for part in parts]
     anew = max((i for i, lineage in enumerate(lineages) if i and not (lineage and lineage.is_rest)), default=0)
@@ -125,8 +131,12 @@ def _seconds(duration_s: float) -> str:
 
 def legend_of(bars: Iterable[Bar]) -> dict[int, str]:
     """Give what a legend must explain: exactly the looks that are there. O(n)."""
-    looks = {bar.look for bar in bars}
-    found = {look & ~URGENT for look in looks} | {look & URGENT for look in looks}
+    return legend_of_looks({bar.look for bar in bars})
+
+
+def legend_of_looks(looks: Iterable[int]) -> dict[int, str]:
+    """Give what a legend must explain of these looks. O(n)."""
+    found = {part for look in looks for part in (look & ~URGENT, look & URGENT)}
     return {look: text for look, text in LEGEND.items() if look in found}
 
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.palettes import Category10
 from bokeh.plotting import figure
 
-from pybatsched.metrics.classes import title_of, values_of
+from pybatsched.metrics.classes import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
-from pybatsched.metrics.runs import Run
-from pybatsched.metrics.series import Steps, queue_length
+from pybatsched.report.sheet import Sheet
+from pybatsched.report.stairs import Numbers, Stairs, at_least
 
 WIDTH: Final = 1080
 _TOOLS: Final = "xwheel_zoom,xpan,box_zoom,reset,save"
 _MAX_POINTS: Final = 4_000
 
 
-def over_time(runs: Sequence[Run], what: str) -> figure:
+def over_time(runs: Sequence[Sheet], what: str) -> figure:
     """Draw the processors in use (as a share), or the length of the queue, of all runs over time. O(n log n)."""
     is_usage = what == "utilisation"
     is_share = all(run.n_procs for run in runs)
@@ -37,10 +38,9 @@ def over_time(runs: Sequence[Run], what: str) -> figure:
     )
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
     for number, run in enumerate(runs):
-        steps = run.usage if is_usage else queue_length(run.records)
-        times, values = _thinned(steps)
+        times, values = _thinned(run.jobs.usage if is_usage else run.jobs.queue_length)
         if is_usage and is_share:
-            values = [value / run.n_procs for value in values]
+            values = values / run.n_procs
         source = ColumnDataSource({"time": times, "value": values})
         color = Category10[10][number % 10]
         line = plot.step("time", "value", mode="after", color=color, legend_label=run.label, source=source)
@@ -49,16 +49,16 @@ def over_time(runs: Sequence[Run], what: str) -> figure:
     return plot
 
 
-def _thinned(steps: Steps) -> tuple[list[float], list[float]]:
+def _thinned(steps: Stairs) -> tuple[Numbers, Numbers]:
     """Give the steps themselves, or means over equal spans of time where they are too many to draw."""
     if len(steps.times) <= _MAX_POINTS:
-        return list(steps.times), list(steps.values)
+        return steps.times, steps.values
     begin, end = steps.times[0], steps.times[-1]
-    edges = [begin + (end - begin) * k / _MAX_POINTS for k in range(_MAX_POINTS + 1)]
+    edges = begin + (end - begin) * np.arange(_MAX_POINTS + 1) / _MAX_POINTS
     return edges[:-1], steps.binned(edges)
 
 
-def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
+def cumulated(runs: Sequence[Sheet], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
     """Draw the share of jobs up to each value of a measure, of all runs. O(n log n)."""
     plot = figure(
         width=WIDTH // 2,
@@ -71,11 +71,10 @@ def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -
         name=f"cdf-{measure}",
     )
     for number, run in enumerate(runs):
-        values = sorted(max(value, 1.0) for value in values_of(run.evaluated, measure, tau_s))
+        values = np.sort(at_least(1.0, run.evaluated.values(measure, tau_s)))
         stride = max(len(values) // _MAX_POINTS, 1)
-        kept = [*range(0, len(values), stride), len(values) - 1] if values else []
-        x = [values[i] for i in kept]
-        y = [(i + 1) / len(values) for i in kept]
+        kept = np.array([*range(0, len(values), stride), len(values) - 1] if len(values) else [], np.int64)
+        x, y = values[kept], (kept + 1) / max(len(values), 1)
         plot.step(x, y, mode="after", color=Category10[10][number % 10], legend_label=run.label)
     _tidy_legend(plot, "bottom_right")
     return plot

@@ -57,6 +57,9 @@ function pybatschedGantt(box, data) {
   const low = decode(data.low, Uint32Array), high = decode(data.high, Uint32Array);
   const job = decode(data.job, Uint32Array), look = decode(data.look, Uint8Array);
   const note = data.notes && decode(data.note, Uint32Array), palette = data.palette;
+  const states = decode(data.states, Uint8Array), sizes = decode(data.sizes, Uint32Array); // these are of each job
+  const submitted = decode(data.submitted, Float64Array), waits = decode(data.waits, Float64Array);
+  const runtimes = decode(data.runtimes, Float64Array);
   const n = left.length, BLOCK = 512, KIND = 7, HELD = 3, LOAD = 4, URGENT = 8;
   // Rectangles come in the order of their starts; a block knows how far its longest one reaches.
   const reach = new Float64Array(Math.ceil(n / BLOCK));
@@ -206,9 +209,9 @@ function pybatschedGantt(box, data) {
     const kind = look[i] & KIND, word = kind === HELD ? ", held" : kind === LOAD ? ", loading" : "";
     const spent = word ? word + " from " + s(left[i]) + " to " + s(right[i])
       : ", this began " + s(left[i]) + ", ended " + s(right[i]);
-    lines.push(data.states[k] + ", " + data.sizes[k] + " processors",
-      "submitted " + s(data.submitted[k]) + spent,
-      "waited " + s(data.waits[k]) + ", ran " + s(data.runtimes[k]));
+    lines.push(data.words[states[k]] + ", " + sizes[k] + " processors",
+      "submitted " + s(submitted[k]) + spent,
+      "waited " + s(waits[k]) + ", ran " + s(runtimes[k]));
     if (data.stories) lines.push(...(data.stories[k] || []));
     return lines.join("\n");
   }

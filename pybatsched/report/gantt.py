@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from itertools import chain, repeat
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from bokeh.palettes import Category20
 
 from pybatsched.metrics.runs import Run
-from pybatsched.metrics.series import span_of
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report.bands import Rows, rows_of
-from pybatsched.report.bars import Bar, bars_of, color_of, legend_of
+from pybatsched.report.bands import rows_of
+from pybatsched.report.bars import color_of, legend_of_looks
+from pybatsched.report.rectangles import rectangles_of
+from pybatsched.report.sheet import Sheet
+from pybatsched.report.stairs import on_tick
 
 WIDTH: Final = 1080
 HEIGHT: Final = 440
@@ -27,7 +29,7 @@ _COLORS: Final = tuple(
     if number not in {14, 15}
 )
 #: What the script is told of each rectangle, and as which type.
-_TYPES: Final = {"left": "d", "right": "d", "low": "I", "high": "I", "job": "I", "look": "B", "note": "I"}
+_OF_RECTANGLES: Final = {"left": "<f8", "right": "<f8", "low": "<u4", "high": "<u4", "job": "<u4", "look": "u1"}
 Stories = Mapping[str, Sequence[tuple[float, str]]]
 
 
@@ -37,69 +39,52 @@ def script() -> str:
 
 
 def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
+    """Give a run as the script wants it, as `data_of_sheet` does. O(n log n + r)."""
+    return data_of_sheet(Sheet(run), stories)
+
+
+def data_of_sheet(sheet: Sheet, stories: Stories | None = None) -> dict[str, Any]:
     """Give a run as the script wants it: rectangles in the order of their starts, and what is told of each job.
 
-    O(n log n + r) for n jobs and r intervals of processors.
+    O(n log n + r) for n jobs and r intervals of processors. Columns of numbers are packed.
     """
-    records = [record for record in run.records if record.ran]
-    rows = rows_of(run)
-    bars = bars_of(records, rows)
-    notes = list(dict.fromkeys(["", *(bar.note for bar in bars)]))
-    numbers = {note: number for number, note in enumerate(notes)}
-    columns = _columns(bars, rows, numbers)
-    begin, end = span_of(records)
+    jobs, rows = sheet.jobs, rows_of(sheet.run)
+    found = rectangles_of(jobs, rows)
+    states = list(dict.fromkeys(record.state for record in jobs.ran))
     data: dict[str, Any] = {
         "width": WIDTH,
         "height": HEIGHT,
-        "begin": min(columns["left"], default=begin),
-        "end": end,
-        "procs": run.n_procs or max(columns["high"], default=1),
+        "begin": float(min(found.left[:1], default=min(jobs.submitted_at, default=0.0))),
+        "end": jobs.span[1],
+        "procs": sheet.n_procs or int(found.high.max(initial=1)),
         "palette": [
             _COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))
         ],  # of the first jobs; it repeats
-        "legend": list(legend_of(bars).items()),
-        "jobs": [record.id for record in records],
-        "states": [STATE_WORDS.get(record.state, record.state) for record in records],
-        "sizes": [record.n_procs for record in records],
-        "submitted": [record.submitted_at for record in records],
-        "waits": [record.wait_s for record in records],
-        "runtimes": [round(record.runtime_s, 6) for record in records],
+        "legend": list(legend_of_looks(np.unique(found.look).tolist()).items()),
+        "jobs": [record.id for record in jobs.ran],
+        "words": [STATE_WORDS.get(state, state) for state in states],
+        "states": _packed([states.index(record.state) for record in jobs.ran], "u1"),
+        "sizes": _packed(jobs.n_procs, "<u4"),
+        "submitted": _packed(jobs.submitted_at, "<f8"),
+        "waits": _packed(jobs.wait_s, "<f8"),
+        "runtimes": _packed(on_tick(jobs.runtime_s), "<f8"),
     }
     if rows is not None:
         data["procs"] = rows.n_rows
         data["bands"] = rows.bands
         if not rows.is_plain:  # which processor each row is
             data["rows"] = sorted((part.row, part.begin) for part in rows.stretches)
-    if len(notes) > 1:
-        data["notes"] = notes
-    else:
-        del columns["note"]
-    for name, column in columns.items():
-        data[name] = base64.b64encode(array(_TYPES[name], column).tobytes()).decode()
+    if len(found.notes) > 1:
+        data |= {"notes": found.notes, "note": _packed(found.note, "<u4")}
+    data |= {name: _packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}
     if stories:
-        data["stories"] = [[f"{at:g} s: {what}" for at, what in stories.get(record.id, ())][:20] for record in records]
+        data["stories"] = [[f"{at:g} s: {what}" for at, what in stories.get(record.id, ())][:20] for record in jobs.ran]
     return data
 
 
-def _columns(bars: Sequence[Bar], rows: Rows | None, numbers: Mapping[str, int]) -> dict[str, list[Any]]:
-    """Give the rectangles of bars, one for each interval of processors, column by column. O(rectangles)."""
-    procs = [bar.procs if rows is None else rows.placed(bar.procs) for bar in bars]
-    counts = list(map(len, procs))
-
-    def of_each(values: Iterable[Any]) -> list[Any]:
-        return list(chain.from_iterable(map(repeat, values, counts)))
-
-    columns = {
-        "left": of_each([bar.begin for bar in bars]),
-        "right": of_each([bar.end for bar in bars]),
-        "low": [low for intervals in procs for low, _ in intervals],
-        "high": [high for intervals in procs for _, high in intervals],
-        "job": of_each([bar.job for bar in bars]),
-        "look": of_each([bar.look for bar in bars]),
-        "note": of_each([numbers[bar.note] for bar in bars]),
-    }
-    assert columns.keys() == _TYPES.keys()
-    return columns
+def _packed(column: npt.ArrayLike, kind: str) -> str:
+    """Write numbers as text, in the type that the script reads them as."""
+    return base64.b64encode(np.asarray(column).astype(kind).tobytes()).decode()
 
 
 def element(name: str, data: Mapping[str, Any]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import html
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+import numpy as np
 from bokeh.resources import INLINE
 
 from pybatsched import __version__
@@ -14,17 +16,18 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import by_class, facts_told, plain_measures_of, title_of, values_of
-from pybatsched.metrics.distributions import distribution, mean_and_maximum
+from pybatsched.metrics.classes import facts_told, plain_measures_of, title_of, values_of
+from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
-from pybatsched.metrics.series import span_of
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report import charts, gantt, moves, samples, spreads
 from pybatsched.report.boxes import Chart
 from pybatsched.report.embedding import embedded
 from pybatsched.report.layout import charts_of, named_charts
+from pybatsched.report.sheet import Sheet
+from pybatsched.report.stairs import Numbers
 
 _STYLE: Final = """
 body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; color: #222; }
@@ -50,17 +53,18 @@ move, double click to see all, hover for a job.</p>"""
 
 def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: float = DEFAULT_TAU_S) -> str:
     """Write the page of one run or several. O(jobs). `stories` are those of the first runs, by job."""
+    sheets = [Sheet(run) for run in runs]
     told = [stories[i] if i < len(stories) else {} for i in range(len(runs))]
     gantts = [
         (f"<h3>{html.escape(run.label)}</h3>" if len(runs) > 1 else "")
-        + gantt.element(f"gantt{number}", gantt.data_of(run, story))
-        for number, (run, story) in enumerate(zip(runs, told, strict=True))
+        + gantt.element(f"gantt{number}", gantt.data_of_sheet(run, story))
+        for number, (run, story) in enumerate(zip(sheets, told, strict=True))
     ]
     drawn: dict[str, Any] = {
-        "utilisation": charts.over_time(runs, "utilisation"),
-        "queue": charts.over_time(runs, "queue length"),
-        "waits": charts.cumulated(runs, "wait_s", tau_s),
-        "slowdowns": charts.cumulated(runs, "bounded_slowdown", tau_s),
+        "utilisation": charts.over_time(sheets, "utilisation"),
+        "queue": charts.over_time(sheets, "queue length"),
+        "waits": charts.cumulated(sheets, "wait_s", tau_s),
+        "slowdowns": charts.cumulated(sheets, "bounded_slowdown", tau_s),
     }
     drawn["queue"].x_range = drawn["utilisation"].x_range  # one time for both, also when somebody zooms
     script, divs = embedded(drawn)
@@ -68,19 +72,19 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
         *_notices(runs),
         *_left_out(runs),
         "<h2>Summary</h2>",
-        _summary(runs, tau_s),
+        _summary(sheets, tau_s),
         "<h2>Gantt chart</h2>",
         _HOW_TO_LOOK,
         f"<script>{gantt.script()}</script>",
         *gantts,
-        *_moved(runs),
+        *_moved(sheets),
         "<h2>Over time</h2>",
         divs["utilisation"],
         divs["queue"],
         "<h2>Distributions</h2>",
         f'<div class="row">{divs["waits"]}{divs["slowdowns"]}</div>',
         "<h2>By kind and size of job</h2>",
-        *(_classes(run, tau_s) for run in runs),
+        *(_classes(run, tau_s) for run in sheets),
     ]
     if len(runs) > 1:
         sections += [f"<h2>Job by job, against {html.escape(runs[0].label)}</h2>", _pairs(runs, tau_s)]
@@ -275,50 +279,58 @@ def _number(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _summary(runs: Sequence[Run], tau_s: float) -> str:
-    rows: list[list[str]] = [["jobs", *(_number(len(run.evaluated)) for run in runs)]]
-    if any(run.n_left_out for run in runs):
-        rows.append(["jobs left out: not evaluated", *(_number(run.n_left_out) for run in runs)])
-    states = list(dict.fromkeys(state for run in runs for state in by_class(run.evaluated, "state")))
-    for state in states:
-        counts = [sum(record.state == state for record in run.evaluated) for run in runs]
-        rows.append([f"jobs {STATE_WORDS.get(state, state)}", *map(_number, counts)])
-    jobs = [record for run in runs for record in run.evaluated]
-    for measure in plain_measures_of(jobs):
-        told = [distribution(values_of(run.evaluated, measure, tau_s)) for run in runs]
-        for name, key in (("mean", "mean"), ("median", "median"), ("max", "maximum")):
-            values = [getattr(one, key) if one is not None else None for one in told]
+def _summary(runs: Sequence[Sheet], tau_s: float) -> str:
+    rows: list[list[str]] = [["jobs", *(_number(len(run.evaluated.records)) for run in runs)]]
+    if any(run.run.n_left_out for run in runs):
+        rows.append(["jobs left out: not evaluated", *(_number(run.run.n_left_out) for run in runs)])
+    states = [Counter(record.state for record in run.evaluated.records) for run in runs]
+    rows += [
+        [f"jobs {STATE_WORDS.get(state, state)}", *(_number(of_run[state]) for of_run in states)]
+        for state in dict.fromkeys(state for of_run in states for state in sorted(of_run))
+    ]
+    for measure in plain_measures_of(itertools.chain.from_iterable(run.evaluated.records for run in runs)):
+        found = [_mean_median_maximum(run.evaluated.values(measure, tau_s)) for run in runs]
+        for name, values in zip(("mean", "median", "max"), zip(*found, strict=True), strict=True):
             rows.append([f"{name} {title_of(measure)}", *map(_number, values)])
-    for fact in facts_told(jobs):
-        told = [distribution(values_of(run.evaluated, fact)) for run in runs]
+    for fact in facts_told(itertools.chain.from_iterable(run.evaluated.noted for run in runs)):
+        told = [distribution(values_of(run.evaluated.noted, fact)) for run in runs]
         rows.append([samples.figure_title(f"{fact}_n"), *(_number(one.n if one is not None else 0) for one in told)])
         for name, key in (("total", "total"), ("mean", "mean"), ("max", "maximum")):
             rows.append([f"{name} {title_of(fact)}", *(_number(getattr(one, key, None)) for one in told)])
     rows.append(["utilisation", *(_number(run.utilisation()) for run in runs)])
-    rows.append(["makespan (s)", *(_number(span_of(run.records)[1]) for run in runs)])
+    rows.append(["makespan (s)", *(_number(run.jobs.span[1]) for run in runs)])
     return _table(["", *(run.label for run in runs)], rows, "summary")
 
 
-def _classes(run: Run, tau_s: float) -> str:
+def _mean_median_maximum(values: Numbers) -> tuple[float | None, float | None, float | None]:
+    """Give three numbers of a `distribution`; None if there are no values."""
+    ordered = np.sort(values).tolist()
+    mean, maximum = mean_and_maximum(ordered)
+    return mean, percentile(ordered, 50) if ordered else None, maximum
+
+
+def _classes(run: Sheet, tau_s: float) -> str:
     rows = []
-    for key in ("kind", "size"):
-        for name, members in by_class(run.evaluated, key).items():
-            told = [mean_and_maximum(values_of(members, what, tau_s)) for what in ("wait_s", "bounded_slowdown")]
+    keys: tuple[Literal["kind", "size"], ...] = ("kind", "size")
+    columns = [run.evaluated.values(measure, tau_s) for measure in ("wait_s", "bounded_slowdown")]
+    for key in keys:
+        for name, (n, which) in run.evaluated.by_class(key).items():
+            told = [mean_and_maximum(column[which].tolist()) for column in columns]
             shown = name if key == "kind" else f"{name} processors"
-            rows.append([shown, _number(len(members)), *(_number(value) for pair in told for value in pair)])
+            rows.append([shown, _number(n), *(_number(value) for pair in told for value in pair)])
     head = ["", "jobs", "mean wait (s)", "max wait (s)", "mean bounded slowdown", "max bounded slowdown"]
     return f"<h3>{html.escape(run.label)}</h3>{_table(head, rows)}"
 
 
-def _moved(runs: Sequence[Run]) -> list[str]:
+def _moved(runs: Sequence[Sheet]) -> list[str]:
     """Tell which jobs were moved most between clusters; nothing of runs whose policy does not tell moves."""
     sections = []
     for number, run in enumerate(runs):
-        if not moves.are_told(run.evaluated):
+        if not moves.are_told(run.evaluated.noted):
             continue
-        found = moves.moved(run.evaluated)
+        found = moves.moved(run.evaluated.noted)
         n_moved, n_moves = sum(one.moves > 0 for one in found), sum(one.moves for one in found)
-        told = f"{n_moved:,} of {len(run.evaluated):,} jobs were moved, {n_moves:,.0f} times in all"
+        told = f"{n_moved:,} of {len(run.evaluated.records):,} jobs were moved, {n_moves:,.0f} times in all"
         most = f"; the {_N_MOVED} moved most:" if len(found) > _N_MOVED else ":" if found else "."
         name = f"{run.label}: " if len(runs) > 1 else ""
         sections.append(f'<p class="note">{html.escape(name + told + most)}</p>')
