@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +64,9 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
         if len(args.journal) > len(args.runs):
             raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
         with doing(f"reading {', '.join(args.runs)}"):
-            runs = [read_what_is_there(prefix, args.workload, args.procs, newest=args.partial) for prefix in args.runs]
+            # Several are compared job by job, by their records.
+            read = partial(read_what_is_there, newest=args.partial, by_columns=len(args.runs) == 1)
+            runs = [read(prefix, args.workload, args.procs) for prefix in args.runs]
         standings = [run.standing for run in runs]
         wholeness.introduce(standings)
         told = [_stories(path, run) for path, run in zip(args.journal, runs, strict=False)]

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 
 #: The member of a summary, and of the mark of a run that is not over, that says how many jobs do not count.
 NOT_EVALUATED: Final = "n_not_evaluated"
+#: Members of jobs that figures and classes of jobs rest on.
+_TELLING: Final = ("alone_s", "deadline", "evaluated", "max_stay", "urgent")
+
+
+def tells_nothing(content: bytes) -> bool:
+    """Whether no job of a workload file has a member that figures or kinds of jobs rest on. O(length).
+
+    It may say no where it is not sure of that: of all but plain JSON, and of text in which a name may be hidden.
+    """
+    if content[:1] != b"{" or b"\\u" in content:
+        return False
+    return not any(f'"{name}"'.encode() in content for name in _TELLING)
 
 
 def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]:

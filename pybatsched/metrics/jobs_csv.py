@@ -13,7 +13,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome
 
-_COLUMNS: Final = (
+COLUMNS: Final = (
     "job_id",
     "workload_name",
     "submission_time",
@@ -51,10 +51,10 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
                 if is_partial:
                     return
                 raise InputError(f"{path}, line 1: the file is empty (was the disk full?)")
-            missing = [name for name in _COLUMNS if name not in head]
+            missing = [name for name in COLUMNS if name not in head]
             if missing:
                 raise InputError(f"{path}, line 1: no column {missing[0]!r}; expected Batsim's columns")
-            places = [head.index(name) for name in _COLUMNS]
+            places = [head.index(name) for name in COLUMNS]
             chosen, least = itemgetter(*places), max(places) + 1
             sets: dict[str, IntervalSet] = {}
             for row in rows:

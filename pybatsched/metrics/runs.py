@@ -15,6 +15,8 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError
 from pybatsched.metrics import fields, jobs_csv
 from pybatsched.metrics.outcomes import JobRecord, joined
+from pybatsched.metrics.plain import Awaited, PlainJobs
+from pybatsched.metrics.plain import read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, span_of
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
 from pybatsched.workload import Workload, load, swf
@@ -26,13 +28,17 @@ class Run:
 
     `standing` tells whether it is whole. If it is not, what its mark says stands for the summary. A page asks for the
     jobs that count many times, so it remembers them (and has no slots for that).
+
+    `plain` are the jobs by columns, where there is nothing to tell of them but these: no job was rejected, ran in
+    several segments, has metadata, or fields that figures rest on. The records are then made when somebody asks.
     """
 
     prefix: str
-    records: tuple[JobRecord, ...]
+    records: Sequence[JobRecord]
     n_procs: int
     summary: Mapping[str, Any]
     standing: Standing = WHOLE
+    plain: PlainJobs | None = None
 
     @property
     def label(self) -> str:
@@ -42,7 +48,7 @@ class Run:
     @cached_property
     def evaluated(self) -> Sequence[JobRecord]:
         """The jobs that figures of jobs are about: all, or those with ``evaluated: true`` where some have the field."""
-        return fields.evaluated(self.records)
+        return self.records if self.plain is not None else fields.evaluated(self.records)
 
     @cached_property
     def usage(self) -> Steps:
@@ -97,7 +103,12 @@ def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = N
 
 
 def read_what_is_there(
-    prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None, *, newest: bool = False
+    prefix: str,
+    workloads: Sequence[str] = (),
+    n_procs: int | None = None,
+    *,
+    newest: bool = False,
+    by_columns: bool = False,
 ) -> Run:
     """Read ``PREFIX_jobs.csv``, and ``PREFIX_summary.json`` or ``PREFIX_schedule.csv`` where they are. O(jobs).
 
@@ -105,8 +116,32 @@ def read_what_is_there(
     `n_procs` is the machine's size if none of the files says. Fields of jobs (user, deadline, …) come from `workloads`,
     in Batsim's order; without them from the files that the summary names, if those are still what they were. Raises
     InputError.
+
+    Who needs columns of numbers more than records says so: the jobs may then be `plain`, in a third of the time.
     """
-    return steadily(prefix, lambda found: _read(prefix, found, workloads, n_procs), newest=newest)
+
+    def read(found: Found) -> Run:
+        plain = _plain(prefix, found) if by_columns and not workloads and n_procs is None else None
+        return _read(prefix, found, workloads, n_procs) if plain is None else plain
+
+    return steadily(prefix, read, newest=newest)
+
+
+def _plain(prefix: str, found: Found) -> Run | None:
+    """Give a run by columns; None if more may be told of its jobs, or something must be said of a file."""
+    if not found.is_whole:
+        return None
+    summary = _summary(found.path(SUMMARY))
+    _memory_unit(prefix, summary)
+    contents = _unchanged(summary)
+    if summary.get(fields.NOT_EVALUATED) or not all(fields.tells_nothing(content) for _, content in contents):
+        return None
+    jobs = read_plain(found.path(JOBS))
+    if jobs is None:
+        return None
+    n = len(jobs.ids)
+    records = Awaited(n, lambda: read_what_is_there(prefix).records)
+    return Run(prefix, records, _size(found, summary), summary, found.standing(prefix, n), jobs)
 
 
 def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | None) -> Run:
@@ -116,12 +151,16 @@ def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | No
     else:
         summary, outcomes = found.mark.about, jobs_csv.read_what_is_there(path)
     records = tuple(joined(outcomes, fields.fields_of(workloads_of(prefix, summary, workloads))))
-    n_told = summary.get("n_procs")
-    if not isinstance(n_told, int):
-        n_told = _machines(found.path("_schedule.csv"))
+    n_told = _size(found, summary)
     if n_procs is not None:
         _check_size(prefix, records, n_procs, n_told)
     return Run(prefix, records, n_procs or n_told, summary, found.standing(prefix, len(records)))
+
+
+def _size(found: Found, summary: Mapping[str, Any]) -> int:
+    """Give the processors that the machine has by its files, 0 if none says."""
+    n_told = summary.get("n_procs")
+    return n_told if isinstance(n_told, int) else _machines(found.path("_schedule.csv"))
 
 
 def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] = ()) -> dict[str, Workload]:
@@ -130,7 +169,7 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     Without any, nobody can tell which jobs count: if some do not, that is an InputError.
     """
     unit = _memory_unit(prefix, summary)
-    paths = list(files) or _unchanged(summary)
+    paths = list(files) or [path for path, _ in _unchanged(summary)]
     if not paths:
         _refuse_to_guess(prefix, summary)
     return {f"w{i}": load(path, walltimes="none", memory_unit=unit) for i, path in enumerate(paths)}
@@ -173,8 +212,8 @@ def _memory_unit(prefix: str, summary: Mapping[str, Any]) -> swf.MemoryUnit:
     return unit
 
 
-def _unchanged(summary: Mapping[str, Any]) -> list[str]:
-    """Give the workload files that a summary names, if all of them are still the same."""
+def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """Give the workload files that a summary names, with their content, if all of them are still the same."""
     inputs = summary.get("inputs")
     named = inputs.get("workloads") if isinstance(inputs, dict) else None
     found = []
@@ -182,9 +221,10 @@ def _unchanged(summary: Mapping[str, Any]) -> list[str]:
         if not isinstance(file, dict):
             return []
         path = Path(str(file.get("file")))
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != file.get("sha256"):
+        content = path.read_bytes() if path.is_file() else b""
+        if hashlib.sha256(content).hexdigest() != file.get("sha256"):
             return []
-        found.append(str(path))
+        found.append((str(path), content))
     return found
 
 

@@ -50,7 +50,7 @@ def data_of_sheet(sheet: Sheet, stories: Stories | None = None) -> dict[str, Any
     """
     jobs, rows = sheet.jobs, rows_of(sheet.run)
     found = rectangles_of(jobs, rows)
-    states = list(dict.fromkeys(record.state for record in jobs.ran))
+    states = {state: number for number, state in enumerate(dict.fromkeys(jobs.states))}
     data: dict[str, Any] = {
         "width": WIDTH,
         "height": HEIGHT,
@@ -61,9 +61,9 @@ def data_of_sheet(sheet: Sheet, stories: Stories | None = None) -> dict[str, Any
             _COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))
         ],  # of the first jobs; it repeats
         "legend": list(legend_of_looks(np.unique(found.look).tolist()).items()),
-        "jobs": [record.id for record in jobs.ran],
+        "jobs": jobs.ids,
         "words": [STATE_WORDS.get(state, state) for state in states],
-        "states": _packed([states.index(record.state) for record in jobs.ran], "u1"),
+        "states": _packed([states[state] for state in jobs.states], "u1"),
         "sizes": _packed(jobs.n_procs, "<u4"),
         "submitted": _packed(jobs.submitted_at, "<f8"),
         "waits": _packed(jobs.wait_s, "<f8"),
@@ -78,7 +78,7 @@ def data_of_sheet(sheet: Sheet, stories: Stories | None = None) -> dict[str, Any
         data |= {"notes": found.notes, "note": _packed(found.note, "<u4")}
     data |= {name: _packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}
     if stories:
-        data["stories"] = [[f"{at:g} s: {what}" for at, what in stories.get(record.id, ())][:20] for record in jobs.ran]
+        data["stories"] = [[f"{at:g} s: {what}" for at, what in stories.get(job_id, ())][:20] for job_id in jobs.ids]
     return data
 
 

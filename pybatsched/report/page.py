@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -16,7 +15,7 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import facts_told, plain_measures_of, title_of, values_of
+from pybatsched.metrics.classes import facts_told, title_of, values_of
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
@@ -283,12 +282,12 @@ def _summary(runs: Sequence[Sheet], tau_s: float) -> str:
     rows: list[list[str]] = [["jobs", *(_number(len(run.evaluated.records)) for run in runs)]]
     if any(run.run.n_left_out for run in runs):
         rows.append(["jobs left out: not evaluated", *(_number(run.run.n_left_out) for run in runs)])
-    states = [Counter(record.state for record in run.evaluated.records) for run in runs]
+    states = [run.evaluated.n_by_state for run in runs]
     rows += [
         [f"jobs {STATE_WORDS.get(state, state)}", *(_number(of_run[state]) for of_run in states)]
         for state in dict.fromkeys(state for of_run in states for state in sorted(of_run))
     ]
-    for measure in plain_measures_of(itertools.chain.from_iterable(run.evaluated.records for run in runs)):
+    for measure in max((run.evaluated.measures for run in runs), key=len):
         found = [_mean_median_maximum(run.evaluated.values(measure, tau_s)) for run in runs]
         for name, values in zip(("mean", "median", "max"), zip(*found, strict=True), strict=True):
             rows.append([f"{name} {title_of(measure)}", *map(_number, values)])

@@ -1,51 +1,90 @@
 """The jobs of a run by columns: what the tables and charts of the page are worked out from.
 
-A record is asked for its numbers once; the page wants each of them some ten times, of all jobs. A column holds what
-the member of `JobRecord` that has its name says, to the last bit.
+The page wants each number of all jobs some ten times. A column holds what the member of `JobRecord` that has its name
+says, to the last bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pybatsched.metrics.classes import kind_of, size_class, values_of
+from pybatsched.metrics.classes import MEASURES, kind_of, plain_measures_of, size_class, values_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
+from pybatsched.metrics.plain import PlainJobs
 from pybatsched.metrics.runs import Run
+from pybatsched.report.bars import is_plain
 from pybatsched.report.stairs import Counts, Numbers, Stairs, at_least, on_tick, stairs_of
 
 _TICK_S: Final = 1e-6
 
 
-class Jobs:
-    """Some jobs of a run; a column has a row for each of them that ran, in their order. O(n) to make.
+class Parts(NamedTuple):
+    """The segments of all jobs that ran, job after job: their columns, and the places of each job's first and last."""
 
-    `noted` are those that ran and have metadata: of no others something special is told.
+    begins: Numbers
+    ends: Numbers
+    sizes: Counts
+    first: Counts
+    last: Counts
+
+
+class Holdings(NamedTuple):
+    """Who held which processors, of jobs of one segment that nothing need be said about.
+
+    `job` are the numbers of these jobs among those that ran, `place` says which set each of them held. The sets, none
+    twice, are told by their lengths and by all of their intervals (without their ends) one after another.
     """
 
-    def __init__(self, records: Sequence[JobRecord]) -> None:
-        self.records = records
-        self.ran = [record for record in records if record.segments]
-        self.noted = [record for record in self.ran if record.segments[-1].metadata]
-        self._has_run = np.fromiter((bool(record.segments) for record in records), np.bool_, len(records))
-        parts = list(chain.from_iterable(map(attrgetter("segments"), self.ran)))
-        n_parts = np.fromiter((len(record.segments) for record in self.ran), np.int64, len(self.ran))
-        self._last = np.cumsum(n_parts) - 1
-        self._first = self._last - n_parts + 1
-        self._begins = _numbers("started_at", parts)
-        self._ends = on_tick(self._begins + _numbers("runtime_s", parts))
-        self._sizes = np.fromiter(map(attrgetter("n_procs"), parts), np.int64, len(parts))
-        self.submitted_at = _numbers("submitted_at", self.ran)
-        self.runtime_s = _numbers("runtime_s", self.ran)
-        self.started_at = self._begins[self._first]
-        self.ended_at = self._ends[self._last]
-        self.n_procs = self._sizes[self._last]
+    job: Counts
+    place: Counts
+    lengths: Counts
+    intervals: Counts
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """Some jobs of a run; a column has a row for each of them that ran, in their order.
+
+    `records` are all of them; looking at one may take long, and is not needed where all are plain. `others` never ran;
+    `special` ran, and there is more to tell of them than `holdings` do; `noted` ran, and have metadata.
+    """
+
+    records: Sequence[JobRecord]
+    ids: Sequence[str]
+    states: Sequence[str]
+    submitted_at: Numbers
+    runtime_s: Numbers
+    parts: Parts
+    holdings: Holdings
+    kinds: npt.NDArray[np.str_]
+    measures: Sequence[str]
+    others: Sequence[JobRecord] = ()
+    special: Sequence[tuple[int, JobRecord]] = ()
+    noted: Sequence[JobRecord] = ()
+
+    @cached_property
+    def started_at(self) -> Numbers:
+        """When each job first began to run."""
+        return self.parts.begins[self.parts.first]
+
+    @cached_property
+    def ended_at(self) -> Numbers:
+        """When each job ended for good."""
+        return self.parts.ends[self.parts.last]
+
+    @cached_property
+    def n_procs(self) -> Counts:
+        """The processors of each job's last segment."""
+        return self.parts.sizes[self.parts.last]
 
     @cached_property
     def flow_s(self) -> Numbers:
@@ -70,52 +109,112 @@ class Jobs:
         return np.array(values_of(self.records, measure, tau_s))
 
     @cached_property
-    def kinds(self) -> npt.NDArray[np.str_]:
-        """The kind of each job, also of those that never ran."""
-        return np.array(list(map(kind_of, self.records)), np.str_)
-
-    @cached_property
-    def is_urgent(self) -> npt.NDArray[np.bool_]:
-        """Whether each job is urgent, of those that ran."""
-        found: npt.NDArray[np.bool_] = (self.kinds == "urgent")[self._has_run]
-        return found
+    def n_by_state(self) -> Counter[str]:
+        """How many jobs came to each state."""
+        return Counter(chain(self.states, map(attrgetter("state"), self.others)))
 
     def by_class(self, key: Literal["kind", "size"]) -> dict[str, tuple[int, npt.NDArray[np.bool_]]]:
         """Sort jobs as `metrics.classes.by_class` does: how many a class has, and which of those that ran. O(n)."""
-        of_all: npt.NDArray[Any] = self.kinds if key == "kind" else self._n_bits()
+        of_ran: npt.NDArray[Any]
+        of_others: Counter[Any]
+        if key == "kind":
+            of_ran, of_others = self.kinds, Counter(map(kind_of, self.others))
+        else:
+            of_ran = np.frexp(self.n_procs)[1]  # how many binary digits a number has
+            of_others = Counter(record.n_procs.bit_length() for record in self.others)
         found = {}
-        for one in np.unique(of_all).tolist():
-            which = of_all == one
-            found[one if key == "kind" else size_class(one)] = int(which.sum()), which[self._has_run]
+        for one in sorted({*np.unique(of_ran).tolist(), *of_others}):
+            which = of_ran == one
+            found[one if key == "kind" else size_class(one)] = int(which.sum()) + of_others[one], which
         return found
-
-    def _n_bits(self) -> Counts:
-        """Give the number of binary digits of each job's size."""
-        sizes = np.empty(len(self.records), np.int64)
-        sizes[self._has_run] = self.n_procs
-        sizes[~self._has_run] = [record.n_procs for record in self.records if not record.segments]
-        return np.frexp(sizes)[1].astype(np.int64)
 
     @cached_property
     def usage(self) -> Stairs:
         """The processors that jobs hold over time, all segments of all jobs."""
-        sizes = self._sizes.astype(np.float64)
-        return stairs_of(np.concatenate((self._begins, self._ends)), np.concatenate((sizes, -sizes)))
+        sizes = self.parts.sizes.astype(np.float64)
+        return stairs_of(np.concatenate(self.parts[:2]), np.concatenate((sizes, -sizes)))
 
     @cached_property
     def queue_length(self) -> Stairs:
         """The number of waiting jobs over time: from submission, or a kill that requeues, to the next start."""
-        since = np.roll(self._ends, 1)
-        since[self._first] = self.submitted_at
+        since = np.roll(self.parts.ends, 1)
+        since[self.parts.first] = self.submitted_at
         one = np.ones(len(since))
-        return stairs_of(np.concatenate((since, self._begins)), np.concatenate((one, -one)))
+        return stairs_of(np.concatenate((since, self.parts.begins)), np.concatenate((one, -one)))
 
     @cached_property
     def span(self) -> tuple[float, float]:
         """The first submission, of a job that never ran as well, and the last end; (0, 0) if nothing ran."""
-        if not self.ran:
+        if not self.ids:
             return 0.0, 0.0
-        return min(map(attrgetter("submitted_at"), self.records)), float(self.ended_at.max())
+        first = min([float(self.submitted_at.min()), *map(attrgetter("submitted_at"), self.others)])
+        return first, float(self.ended_at.max())
+
+
+def jobs_of(records: Sequence[JobRecord]) -> Jobs:
+    """Take jobs apart into columns. O(n)."""
+    ran = [record for record in records if record.segments]
+    parts = list(chain.from_iterable(map(attrgetter("segments"), ran)))
+    n_parts = np.fromiter((len(record.segments) for record in ran), np.int64, len(ran))
+    last = np.cumsum(n_parts) - 1
+    begins = _numbers(map(attrgetter("started_at"), parts))
+    ends = on_tick(begins + _numbers(map(attrgetter("runtime_s"), parts)))
+    sizes = np.array([part.n_procs for part in parts], np.int64)
+    return Jobs(
+        records=records,
+        ids=[record.id for record in ran],
+        states=[record.state for record in ran],
+        submitted_at=_numbers(map(attrgetter("submitted_at"), ran)),
+        runtime_s=_numbers(map(attrgetter("runtime_s"), ran)),
+        parts=Parts(begins, ends, sizes, last - n_parts + 1, last),
+        holdings=_holdings(ran),
+        kinds=np.array(list(map(kind_of, ran)), np.str_),
+        measures=plain_measures_of(records),
+        others=[record for record in records if not record.segments],
+        special=[(number, record) for number, record in enumerate(ran) if not is_plain(record)],
+        noted=[record for record in ran if record.segments[-1].metadata],
+    )
+
+
+def _holdings(ran: Sequence[JobRecord]) -> Holdings:
+    job: list[int] = []
+    place: list[int] = []
+    sets: list[tuple[tuple[int, int], ...]] = []
+    known: dict[int, int] = {}  # the places of sets by their identity: many jobs have had the same one
+    for number, record in enumerate(ran):
+        if is_plain(record):
+            held = record.segments[0].procs
+            at = known.setdefault(id(held), len(sets))
+            if at == len(sets):
+                sets.append(tuple(held.intervals()))
+            job.append(number)
+            place.append(at)
+    return Holdings(np.array(job, np.int64), np.array(place, np.int64), *laid_out(sets))
+
+
+def laid_out(sets: Sequence[Sequence[tuple[int, int]]]) -> tuple[Counts, Counts]:
+    """Give the number of intervals of each set, and all of them one after another. O(intervals)."""
+    intervals = np.fromiter(chain.from_iterable(chain.from_iterable(sets)), np.int64)
+    return np.fromiter(map(len, sets), np.int64, len(sets)), intervals.reshape(-1, 2)
+
+
+def plain_jobs_of(jobs: PlainJobs, records: Sequence[JobRecord]) -> Jobs:
+    """Give the columns of jobs that have been read by columns; nobody looks at their records. O(n)."""
+    begins, runtime_s = np.array(jobs.started_at), np.array(jobs.runtime_s)
+    numbers, place = np.arange(len(jobs.ids)), np.array(jobs.where, np.int64)
+    sizes = np.array(jobs.sets.sizes, np.int64)[place]
+    intervals = np.array([jobs.sets.lows, jobs.sets.highs], np.int64).T
+    return Jobs(
+        records=records,
+        ids=jobs.ids,
+        states=jobs.states,
+        submitted_at=np.array(jobs.submitted_at),
+        runtime_s=at_least(0.0, runtime_s),
+        parts=Parts(begins, on_tick(begins + runtime_s), sizes, numbers, numbers),
+        holdings=Holdings(numbers, place, np.array(jobs.sets.lengths, np.int64), intervals),
+        kinds=np.full(len(jobs.ids), "regular"),
+        measures=list(MEASURES),
+    )
 
 
 class Sheet:
@@ -125,8 +224,11 @@ class Sheet:
         self.run = run
         self.label = run.label
         self.n_procs = run.n_procs
-        self.jobs = Jobs(run.records)
-        self.evaluated = self.jobs if run.evaluated is run.records else Jobs(run.evaluated)
+        if run.plain is not None and not run.clusters:  # else it is told of each job in which cluster it was
+            self.jobs = plain_jobs_of(run.plain, run.records)
+        else:
+            self.jobs = jobs_of(run.records)
+        self.evaluated = self.jobs if run.evaluated is run.records else jobs_of(run.evaluated)
 
     def utilisation(self) -> float | None:
         """Give the share of all processors' time from the first submission to the last end that jobs held."""
@@ -136,5 +238,5 @@ class Sheet:
         return self.jobs.usage.integral(begin, end) / (self.n_procs * (end - begin))
 
 
-def _numbers(member: str, of: Sequence[Any]) -> Numbers:
-    return np.fromiter(map(attrgetter(member), of), np.float64, len(of))
+def _numbers(values: Iterable[float]) -> Numbers:
+    return np.fromiter(values, np.float64)
