@@ -24,9 +24,9 @@ def on_tick(values: Numbers) -> Numbers:
         whole = np.rint(ticks)
         # A whole number of ticks over a million is the nearest there is to its decimals. Which whole number it is, the
         # product cannot tell near a half, where its last bit matters.
-        is_unsure = np.abs(ticks - whole) + np.spacing(np.abs(ticks)) >= 0.5
+        is_sure = np.abs(ticks - whole) + np.spacing(np.abs(ticks)) < 0.5
         rounded: Numbers = whole / _TICKS
-    for i in np.flatnonzero(is_unsure).tolist():
+    for i in np.flatnonzero(~is_sure).tolist():
         rounded[i] = round(float(values[i]), 6)
     return rounded
 
