@@ -154,6 +154,12 @@ def test_rectangles_are_those_of_the_bars(records: list[JobRecord], has_clusters
     assert [*(column.tolist() for column in found[:-1]), found.notes] == list(rectangles_by_bars(records, rows))
 
 
+def test_rectangles_of_one_span_are_in_the_order_of_their_jobs() -> None:
+    notes = ("load_s=1", "", "load_s=1", "")
+    rows = [Outcome(f"w0!{k}", "COMPLETED_FAILED", 0.0, 1.0, 2.0, 1, note, _SAME[0]) for k, note in enumerate(notes)]
+    assert rectangles_of(jobs_of(joined(rows))).job.tolist() == [0, 1, 2, 3]
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
