@@ -3,41 +3,45 @@
 Authors of policies find what they need here; see docs/write-a-policy.md, and docs/api.md for all of it.
 """
 
-from pybatsched.core import events
-from pybatsched.core.cluster import Cluster, Partition
-from pybatsched.core.decisions import (
-    CONTINUE_REGISTRATION,
-    REGISTRATION_FINISHED,
-    Answer,
-    CallMeLater,
-    ChangeJobState,
-    Decision,
-    ExecuteJob,
-    KillJob,
-    Notify,
-    Query,
-    Reason,
-    RegisterJob,
-    RegisterProfile,
-    RejectJob,
-    Release,
-    Replace,
-    Requeue,
-    Reshape,
-    SetJobMetadata,
-    SetResourceState,
-    StartAt,
-    ToJobMsg,
-)
-from pybatsched.core.instants import TICK, instant
-from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import API_VERSION, Need, Options, Policy
-from pybatsched.errors import InputError
-from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
-from pybatsched.policies.options import QueueOptions
-from pybatsched.policies.profile import Profile
-from pybatsched.policies.registry import local_scheduler
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pybatsched.core import events
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.decisions import (
+        CONTINUE_REGISTRATION,
+        REGISTRATION_FINISHED,
+        Answer,
+        CallMeLater,
+        ChangeJobState,
+        Decision,
+        ExecuteJob,
+        KillJob,
+        Notify,
+        Query,
+        Reason,
+        RegisterJob,
+        RegisterProfile,
+        RejectJob,
+        Release,
+        Replace,
+        Requeue,
+        Reshape,
+        SetJobMetadata,
+        SetResourceState,
+        StartAt,
+        ToJobMsg,
+    )
+    from pybatsched.core.instants import TICK, instant
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.jobs import Job, JobState
+    from pybatsched.core.policy import API_VERSION, Need, Options, Policy
+    from pybatsched.errors import InputError
+    from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
+    from pybatsched.policies.options import QueueOptions
+    from pybatsched.policies.profile import Profile
+    from pybatsched.policies.registry import local_scheduler
 
 __version__ = "0.1.0"
 
@@ -85,3 +89,35 @@ __all__ = [
     "instant",
     "local_scheduler",
 ]
+
+#: Where these are defined. They are imported when somebody asks for the first of them: a command that needs none need
+#: not wait for them.
+_HOMES = (
+    "core",
+    "core.cluster",
+    "core.decisions",
+    "core.instants",
+    "core.intervals",
+    "core.jobs",
+    "core.policy",
+    "errors",
+    "policies.local",
+    "policies.options",
+    "policies.profile",
+    "policies.registry",
+)
+
+
+if not TYPE_CHECKING:  # who checks types knows all names, and is to say so if one is not there
+
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module 'pybatsched' has no attribute {name!r}")
+        for home in _HOMES:
+            module = import_module(f"pybatsched.{home}")
+            globals().update({one: getattr(module, one) for one in __all__ if hasattr(module, one)})
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

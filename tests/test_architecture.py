@@ -22,7 +22,7 @@ FLOORS: dict[str, str] = {
     "policies": "core errors",
     "pybatsched": "policies core errors",
     "protocol": "core errors",
-    "workload": "core errors",
+    "workload": "results core errors",
     "session": "pybatsched protocol policies core locks errors",
     "metrics": "pybatsched results workload core errors",
     "live": "metrics session core errors",
@@ -31,7 +31,7 @@ FLOORS: dict[str, str] = {
     "simulator": "platform live metrics results session workload protocol policies core errors",
     "testing": "simulator platform session workload protocol policies core errors",
     "campaign": "pybatsched simulator machines platform live metrics workload policies core errors",
-    "report": "campaign pybatsched metrics errors",
+    "report": "campaign pybatsched metrics results errors",
     "cli": (
         "report campaign simulator machines platform live metrics session pybatsched workload protocol policies core "
         "results errors"

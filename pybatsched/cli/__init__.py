@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
+import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final
 
@@ -101,8 +101,23 @@ def _named_in(args: Sequence[str]) -> Sequence[str]:
     return () if first == "--version" else _COMMANDS
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code. Without a command, options mean `serve`."""
+def tell(text: str) -> None:
+    """Say on standard error what has ended a command."""
+    print(f"pybatsched: {text}", file=sys.stderr)
+
+
+def interrupted(stop: Interrupted | KeyboardInterrupt) -> int:
+    """Say in one line that a signal has ended a command, with what was noted on the way out. Gives the exit code."""
+    signum = stop.signum if isinstance(stop, Interrupted) else signal.SIGINT
+    tell("; ".join([f"interrupted by {Interrupted(signum)}", *getattr(stop, "__notes__", ())]))
+    return 128 + signum
+
+
+def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = None) -> int:
+    """Run the command line and give the exit code. Without a command, options mean `serve`.
+
+    `begin` is called when all is loaded and read that the command line asks for.
+    """
     args = list(sys.argv[1:] if argv is None else argv)
     if args and args[0].startswith("-") and args[0] not in {"-h", "--help", "--version"}:
         args.insert(0, "serve")  # `pybatsched --policy easy` is the main job
@@ -113,21 +128,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = build_parser(_named_in(args)).parse_args(args)
     options.for_batsim = for_batsim
     try:
+        if begin is not None:
+            begin()
         return int(options.run(options))
     except PybatschedError as error:
-        print(f"pybatsched: {error}", file=sys.stderr)
+        tell(str(error))
         if getattr(options, "verbose", 0) and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         return error.exit_code
-    except Interrupted as stop:
-        print(f"pybatsched: interrupted by {stop}", file=sys.stderr)
-        return 128 + stop.signum
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # Somebody closed our output, as `head` does; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except (Interrupted, KeyboardInterrupt) as stop:
+        return interrupted(stop)
     except Exception:  # noqa: BLE001  the last border: everything else is our own fault
         traceback.print_exc()
         print(

@@ -1,23 +1,20 @@
-"""What several commands have in common: the policy and its options, numbers, signals, and how they speak."""
+"""What several commands have in common: the policy and its options, numbers, and how they speak."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import math
 import os
-import signal
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from pybatsched import __version__
-from pybatsched.errors import InputError, Interrupted
+from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.policies import registry
 from pybatsched.results import marks
@@ -152,24 +149,6 @@ def refuse_journal_among(journal: str, prefix: str, more_suffixes: Iterable[str]
         raise InputError(f"--journal {journal} is a file of the run itself (-e {prefix}); expected another name")
 
 
-def ignore_signals() -> None:
-    """Let SIGTERM and SIGINT do nothing any more: all is done, and how it went must not change on the way out."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let SIGTERM and SIGINT do nothing while something takes a moment that must not be left half done."""
-    before = [(signum, signal.getsignal(signum)) for signum in (signal.SIGINT, signal.SIGTERM)]
-    ignore_signals()
-    try:
-        yield
-    finally:
-        for signum, handler in before:
-            signal.signal(signum, handler)
-
-
 def timeout_s(text: str) -> float:
     """Read a number of seconds from 0."""
     seconds = _number(text)
@@ -236,16 +215,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-
-
-def raise_on_signals() -> None:
-    """Let SIGINT and SIGTERM raise `Interrupted`, so that files are closed and peers are told."""
-
-    def stop(signum: int, _frame: FrameType | None) -> NoReturn:
-        raise Interrupted(signum)
-
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
 
 
 def positive(text: str) -> int:

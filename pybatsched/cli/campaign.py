@@ -10,7 +10,7 @@ from typing import Final
 from pybatsched.campaign import table
 from pybatsched.campaign.spec import read_spec
 from pybatsched.campaign.store import Store
-from pybatsched.cli import arguments, crew
+from pybatsched.cli import arguments, crew, signals
 from pybatsched.cli.arguments import Command
 from pybatsched.cli.traces import TRACES
 from pybatsched.errors import InputError
@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     spec = read_spec(args.spec)
     folder = args.output or f"out/{spec.name}"
     places = [Path(args.spec).parent, *(Path(place) for place in (args.traces, os.environ.get(TRACES)) if place)]
-    arguments.raise_on_signals()
+    signals.raise_interrupted()
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
             raise InputError(f"{folder}: a campaign was begun there; go on with --resume, or take another --output")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, signals
 from pybatsched.errors import BrokenPromiseError, UnfinishedError
 from pybatsched.metrics import summary
 from pybatsched.results import marks
@@ -23,21 +23,25 @@ def kept(results: Results) -> Iterator[Results]:
     try:
         with results:
             yield results
-    except BaseException:
+    except BaseException as error:
         if results.state in {marks.State.INTERRUPTED, marks.State.FAILED}:
             earlier = Path(f"{results.prefix}{marks.JOBS}").exists()
-            arguments.say(
+            where = (
                 f"{results.told()}; its files are {results.part}_*"
                 + (f", the results of an earlier run stay in {results.prefix}_*" if earlier else "")
                 + f" (pybatsched metrics {results.prefix} --partial)"
             )
+            if results.state is marks.State.INTERRUPTED:
+                error.add_note(where)  # which comes with the one line that tells of the signal
+            else:
+                arguments.say(where)
         raise
 
 
 def put_in_place(results: Results, about: Mapping[str, Any]) -> None:
     """Write the summary, and put all files of a run that is over in their places."""
     summary.write(f"{results.part}{marks.SUMMARY}", about)
-    with arguments.undisturbed():
+    with signals.undisturbed():
         results.finish()
 
 

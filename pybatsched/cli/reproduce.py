@@ -11,7 +11,7 @@ from typing import Final
 from pybatsched.campaign import studies, table
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
-from pybatsched.cli import arguments, crew
+from pybatsched.cli import arguments, crew, signals
 from pybatsched.cli.traces import TRACES
 from pybatsched.errors import BrokenPromiseError, InputError
 from pybatsched.metrics.columns import aligned
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     places = [Path(args.traces)] if args.traces else []
     _look_for_logs(study, places, quick=args.quick)
     lacking = {} if args.quick else _left_out(spec, places)
-    arguments.raise_on_signals()
+    signals.raise_interrupted()
     with Store(folder) as store:
         _refuse_another(store, spec)
         progress = crew.run(args, spec, store, places)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli import arguments, closing, inputs
+from pybatsched.cli import arguments, closing, inputs, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.core import events as e
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[summary.Result, Engine]:
-    arguments.raise_on_signals()
+    signals.raise_interrupted()
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from pybatsched.cli import arguments, closing
+from pybatsched.cli import arguments, closing, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.core import decisions as d
 from pybatsched.errors import BrokenPromiseError, Interrupted
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until the simulation has ended."""
     plan = arguments.policy_plan(args.policy, args.options, args.config)
     plan.check_early()
-    arguments.raise_on_signals()
+    signals.raise_interrupted()
     session = Session(plan, watch=narrate if args.verbose else None, max_bytes=args.max_message)
 
     def ready(endpoint: str) -> None:
@@ -75,10 +75,10 @@ def run(args: argparse.Namespace) -> int:
             serve(session, ServerOptions(args.endpoint, args.timeout, args.first_timeout), ready)
     except (Interrupted, KeyboardInterrupt) as stop:
         if not session.finished or session.engine.jobs.alive:
-            arguments.say(f"stopped by {str(stop) or 'the keyboard'} after message {session.n_messages}")
+            stop.add_note(f"after message {session.n_messages}")
             raise
         # Batsim is through: there is nothing left to interrupt.
-    arguments.ignore_signals()
+    signals.ignore()
     arguments.say(_summary(session))
     promises = session.engine.broken_promises
     if promises:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli import arguments, closing, inputs
+from pybatsched.cli import arguments, closing, inputs, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.errors import InputError
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
         arguments.refuse_journal_among(args.journal, args.export)
-    arguments.raise_on_signals()
+    signals.raise_interrupted()
     plan = None
     if args.policy:
         plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)

@@ -15,6 +15,7 @@ from pybatsched.metrics.runs import Run
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length
 from pybatsched.report.bands import Rows, rows_of
 from pybatsched.report.bars import HELD, LOAD, LOST, SUSPENDED, URGENT, bars_of, color_of, legend_of
+from pybatsched.results.whole import whole
 
 _ENDINGS: Final = (".svg", ".pdf", ".png")
 _MAX_STEPS: Final = 20_000
@@ -36,7 +37,7 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, *, measure: str, tau_
 
 @contextlib.contextmanager
 def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
-    """Give a figure of so many inches to draw on, and write it to a file in the end. Raises InputError.
+    """Give a figure of so many inches to draw on, and write it to a file in the end, or none of it. Raises InputError.
 
     The same drawing gives the same file: no date in it, and ids from a fixed salt.
     """
@@ -58,11 +59,9 @@ def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
     ):
         figure = figures.Figure(figsize=size, layout="constrained")
         yield figure
-        try:
+        with whole(path) as place:
             dates = {"Date": None} if str(path).endswith(".svg") else {"CreationDate": None}
-            figure.savefig(path, dpi=160, metadata=None if str(path).endswith(".png") else dates)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+            figure.savefig(place, dpi=160, metadata=None if str(path).endswith(".png") else dates)
 
 
 def _draw_gantt(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) -> None:

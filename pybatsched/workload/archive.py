@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.client
-import os
 import urllib.error
 import urllib.request
 import zlib
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
+from pybatsched.results.whole import whole
 
 ARCHIVE: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
 _MAX_BYTES: Final = 1 << 28
@@ -84,13 +84,8 @@ def get(file: str, folder: str | Path, base: str = ARCHIVE) -> Path:
     except (OSError, urllib.error.URLError, ValueError, http.client.HTTPException) as error:
         raise PeerLostError(f"{address}: cannot be reached: {getattr(error, 'reason', error)}") from None
     _make_sure(content, log, address)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        half = path.with_name(f".{file}.{os.getpid()}.part")
-        half.write_bytes(content)
-        half.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    with whole(path) as place:
+        place.write_bytes(content)
     return path
 
 

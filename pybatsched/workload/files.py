@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Literal, cast
 
 from pybatsched.errors import InputError
+from pybatsched.results.whole import whole
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -53,24 +53,11 @@ def read_bytes(path: str | Path) -> bytes:
 def write_text(path: str | Path, pieces: Iterable[str]) -> None:
     """Write a file piece by piece, compressed if its name ends in .gz; the same text gives the same bytes.
 
-    A file that is there already is replaced only when the new one is complete; directories are made.
+    A file that is there already is replaced only when the new one is complete; directories are made. A pipe or a device
+    gets plain text, whatever it is called.
     """
-    target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists() and not target.is_file():
-            _write(target, pieces)  # a pipe or a device: nothing to replace
-            return
-        half = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            _write(half, pieces, compressed=target.suffix == ".gz")
-            half.replace(target)
-        finally:
-            half.unlink(missing_ok=True)
-    except IsADirectoryError:
-        raise InputError(f"{path}: cannot be written: it is a directory") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with whole(path) as place:
+        _write(place, pieces, compressed=place.suffix == ".gz" and place != Path(path))
 
 
 def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError
+from pybatsched.results.whole import whole
 from pybatsched.workload import stats
 from pybatsched.workload.stats import DAY_S, Sample
 
@@ -64,10 +65,8 @@ def draw(of: Sample, path: str | Path) -> None:
             axes.grid(axis="y", color="#e4e4e4", linewidth=0.7)
             axes.set_axisbelow(True)
             axes.set_ylim(bottom=0)
-        try:
-            figure.savefig(path, dpi=130, metadata={"Date": None} if Path(path).suffix.lower() == ".svg" else None)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        with whole(path) as place:
+            figure.savefig(place, dpi=130, metadata={"Date": None} if Path(path).suffix.lower() == ".svg" else None)
 
 
 def _thousands(axis: Any) -> None:

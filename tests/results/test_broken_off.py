@@ -137,8 +137,8 @@ def test_a_run_that_is_stopped(
         n_over = N_OVER
         assert n_rows() == N_OVER
         where = ", the results of an earlier run stay in out/a_*" if earlier else ""
-        assert f"interrupted after 40 of 1,200 jobs; its files are out/a.part_*{where} (pybatsched metrics" in words
-        assert f"interrupted by signal {signum}" in words
+        how = f"interrupted by signal {signum}; interrupted after 40 of 1,200 jobs"
+        assert words == f"pybatsched: {how}; its files are out/a.part_*{where} (pybatsched metrics out/a --partial)\n"
     notice = f"{told} after {n_over} of 1,200 jobs"
     code, out, err = said("metrics", "out/a", capsys=capsys)
     if is_first:

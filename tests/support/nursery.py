@@ -28,11 +28,14 @@ _MAX_BYTES = 2**20  # of arguments and environment
 class Forked:
     """A ``pybatsched`` that the nursery has started; of what `subprocess.Popen` has, what tests need."""
 
-    def __init__(self, args: Sequence[str], *, stderr: IO[bytes], cwd: Path | None = None) -> None:
+    def __init__(
+        self, args: Sequence[str], *, stderr: IO[bytes], stdout: int | None = None, cwd: Path | None = None
+    ) -> None:
         self.returncode: int | None = None
         self._news, news = os.pipe()
         request = {"args": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(os.environ)}
-        socket.send_fds(_nursery().channel, [json.dumps(request).encode()], [stderr.fileno(), news])
+        fds = [stderr.fileno(), news, *([] if stdout is None else [stdout])]
+        socket.send_fds(_nursery().channel, [json.dumps(request).encode()], fds)
         os.close(news)
         self.pid = self._hear()
 
@@ -99,14 +102,15 @@ def close() -> None:
 
 def _tend(channel: socket.socket) -> int:
     """Fork for every request until the channel is closed. In a fork: run the command and give its exit code."""
-    from pybatsched import cli
+    from pybatsched import __main__, cli
     from pybatsched.policies import registry
 
+    cli.build_parser()
     registry.available()
     gc.freeze()  # what a fork never collects, it does not have to copy
     keepers: list[int] = []
     while True:
-        raw, fds, _, _ = socket.recv_fds(channel, _MAX_BYTES, 2)
+        raw, fds, _, _ = socket.recv_fds(channel, _MAX_BYTES, 3)
         if not raw:
             for keeper in keepers:
                 os.waitpid(keeper, 0)
@@ -114,14 +118,15 @@ def _tend(channel: socket.socket) -> int:
         keeper = os.fork()
         if not keeper:
             channel.close()
-            return cli.main(_become(json.loads(raw), *fds))
+            _become(json.loads(raw), *fds)
+            return __main__.main()
         keepers.append(keeper)
         for fd in fds:
             os.close(fd)
 
 
-def _become(request: dict[str, Any], stderr: int, news: int) -> list[str]:
-    """Fork once more, with one process to keep the other and tell of its end. In the other, give its arguments."""
+def _become(request: dict[str, Any], stderr: int, news: int, stdout: int | None = None) -> None:
+    """Fork once more, with one process to keep the other and tell of its end. The other goes on, as was asked for."""
     pid = os.fork()
     if pid:
         os.write(news, array.array("i", [pid]))
@@ -131,16 +136,15 @@ def _become(request: dict[str, Any], stderr: int, news: int) -> list[str]:
     os.close(news)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-    os.dup2(0, 1)
+    os.dup2(0 if stdout is None else stdout, 1)
     os.dup2(stderr, 2)
-    os.close(stderr)
+    for fd in (stderr, *([] if stdout is None else [stdout])):
+        os.close(fd)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
     sys.path[0] = request["cwd"]  # as with python -m
-    args: list[str] = request["args"]
-    sys.argv[1:] = args
-    return args
+    sys.argv[1:] = request["args"]
 
 
 if __name__ == "__main__":

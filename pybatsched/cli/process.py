@@ -1,0 +1,88 @@
+"""The command as a process of its own: its signals, and a standard output that may be full or closed.
+
+What `pybatsched.cli.main` does is the same in any process; what is here holds for the one that was started for it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+from pybatsched import cli
+from pybatsched.cli import signals
+from pybatsched.errors import InputError, Interrupted
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+_SIGNALLED: Final = 128
+
+
+class _StandardOutput(io.RawIOBase):
+    """File descriptor 1, or none if it was closed. The first failure is an InputError; what comes then is for nobody.
+
+    So neither a command nor the interpreter on its way out stumbles over it a second time.
+    """
+
+    def __init__(self, fd: int | None) -> None:
+        self.failed = False
+        self._fd = fd
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        if self._fd is None:
+            raise OSError("standard output is closed")
+        return self._fd
+
+    def isatty(self) -> bool:
+        return self._fd is not None and os.isatty(self._fd)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        if self.failed:
+            return memoryview(data).nbytes
+        try:
+            return os.write(self.fileno(), data)
+        except OSError as error:
+            self.failed = True
+            why = error.strerror or "it is closed"
+            raise InputError(f"standard output cannot be written: {why}") from None
+
+
+def run(may_be_interrupted: bool = True) -> int:
+    """Run the command line of this process and give its exit code. `pybatsched.__main__` has set a handler for SIGINT.
+
+    A command whose output was lost ends with 2, unless a signal has ended it.
+    """
+    given = sys.stdout
+    raw = _StandardOutput(None if given is None else given.fileno())
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=given.encoding if given else "utf-8",
+        errors=given.errors if given else "replace",
+        line_buffering=raw.isatty(),
+    )
+    try:
+        code = cli.main(begin=_interruptible if may_be_interrupted else None)
+        signals.ignore()
+    except SystemExit as stop:  # argparse has said what there is to say
+        code = stop.code if isinstance(stop.code, int) else 0
+        signals.ignore()
+    except (Interrupted, KeyboardInterrupt) as stop:  # between the command's last word and ours
+        signals.ignore()
+        code = cli.interrupted(stop)
+    try:
+        sys.stdout.flush()
+    except InputError as error:
+        if code < _SIGNALLED:
+            cli.tell(str(error))
+    return InputError.exit_code if raw.failed and code < _SIGNALLED else code
+
+
+def _interruptible() -> None:
+    """Let SIGINT raise KeyboardInterrupt again: from here on there may be something that must be put away."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

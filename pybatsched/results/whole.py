@@ -1,0 +1,35 @@
+"""A file that is there whole or not at all: written beside its place, and put there when it is complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pybatsched.errors import InputError
+
+
+@contextmanager
+def whole(path: str | Path) -> Iterator[Path]:
+    """Give the name to write a file under, and put it in its place when that went well; else nothing is left of it.
+
+    A file that is there already is replaced only then, and directories are made. The name ends as the file's own does.
+    A pipe or a device is written as it is: there is nothing to replace. Raises InputError that names the file.
+    """
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not target.is_file():
+            yield target
+            return
+        half = target.with_name(f".part-{os.getpid()}.{target.name}")
+        try:
+            yield half
+            half.replace(target)
+        finally:
+            half.unlink(missing_ok=True)
+    except IsADirectoryError:
+        raise InputError(f"{path}: cannot be written: it is a directory") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,98 @@
+"""Ctrl-C at any moment: exit code 130 and one line, while modules are loaded as well."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.patience import PATIENCE_S
+
+import pybatsched
+
+#: Sends SIGINT to its own process when a module is asked for; Python runs this before anything else.
+_CUSTOM = """
+import importlib.abc, os, signal, sys
+
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == os.environ["AT"]:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+        return None
+
+sys.meta_path.insert(0, Interrupting())
+"""
+ONE_LINE = "pybatsched: interrupted by signal 2\n"
+PROGRAMS = {"module": ("-m", "pybatsched"), "script": (str(Path(sys.executable).with_name("pybatsched")),)}
+
+
+def interrupted(at: str, program: str, args: tuple[str, ...], place: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command that is interrupted when a module is asked for."""
+    (place / "sitecustomize.py").write_text(_CUSTOM)
+    env = os.environ | {"PYTHONPATH": str(place), "AT": at}
+    return subprocess.run(
+        [sys.executable, *PROGRAMS[program], *args],
+        capture_output=True,
+        text=True,
+        cwd=place,
+        timeout=PATIENCE_S,
+        check=False,
+        env=env,
+    )
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    "at", ["pybatsched.cli", "argparse", "pybatsched.errors", "pybatsched.cli.simulate", "pydantic", "zmq", "msgspec"]
+)
+def test_while_modules_are_loaded(at: str, program: str, tmp_path: Path) -> None:
+    done = interrupted(at, program, ("simulate", "--procs", "4", "--policy", "easy"), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", ONE_LINE)
+
+
+def test_while_a_command_is_at_work(tmp_path: Path) -> None:
+    """Most commands have no handler of their own: KeyboardInterrupt it is, and one line."""
+    done = interrupted("pybatsched_schedulers.easy", "module", ("policies", "easy"), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", ONE_LINE)
+
+
+def test_while_a_policy_of_a_run_is_loaded(tmp_path: Path) -> None:
+    args = ("simulate", "--procs", "4", "--policy", "easy", "-e", "a")
+    done = interrupted("pybatsched_schedulers.easy", "module", args, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", ONE_LINE)
+    assert [path.name for path in tmp_path.iterdir()] == ["sitecustomize.py"]
+
+
+def test_what_is_ignored_from_outside_stays_ignored(tmp_path: Path) -> None:
+    """As with nohup: a shell that starts a command in the background says so."""
+    (tmp_path / "sitecustomize.py").write_text(_CUSTOM)
+    env = os.environ | {"PYTHONPATH": str(tmp_path), "AT": "pybatsched_schedulers.easy"}
+    command = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", sys.executable, "-m", "pybatsched", "policies", "easy"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("easy: ")
+
+
+def test_the_package_loads_nothing_before_its_command_begins() -> None:
+    """Else a signal would come before anybody can hear it."""
+    script = "import sys, pybatsched.__main__, json; print(json.dumps([*sys.modules]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    loaded = {name for name in json.loads(done.stdout) if name.startswith(("pybatsched", "pydantic", "msgspec"))}
+    assert loaded <= {"pybatsched", "pybatsched.__main__"}
+
+
+def test_what_authors_import_is_there_all_the_same() -> None:
+    script = "from pybatsched import *; import pybatsched; print(sorted({*pybatsched.__all__} - {*globals()}))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert done.stdout == "[]\n"
+    assert {*pybatsched.__all__} <= {*dir(pybatsched)}
+    with pytest.raises(AttributeError, match="module 'pybatsched' has no attribute 'Polcy'"):
+        pybatsched.Polcy  # type: ignore[attr-defined]  # noqa: B018

@@ -1,0 +1,186 @@
+"""A standard output that is full or closed, and files that cannot be written whole, for every command there is."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support import campaigns
+from support.commands import all_commands
+from support.nursery import Forked
+from support.patience import PATIENCE_S
+from support.places import ROOT
+from support.process import run_cli
+
+WORKLOAD = str(ROOT / "examples" / "workload.json")
+STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
+RUN = ("--procs", "32", "-w", WORKLOAD, "--policy", "easy", "-e", "another")
+#: What each command is called with so that it writes to standard output; None for those that write nothing there, or
+#: need a network.
+SPEAKING: dict[str, tuple[str, ...] | None] = {
+    "serve": None,
+    "simulate": RUN,
+    "run": (
+        "-p",
+        str(ROOT / "platforms" / "cluster32.xml"),
+        "-w",
+        WORKLOAD,
+        "--policy",
+        "easy",
+        "--batsim",
+        "./batsim",
+    ),
+    "workload lint": (WORKLOAD,),
+    "workload convert": (WORKLOAD, "converted.json"),
+    "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),
+    "workload generate": ("poisson", "--jobs", "9", "--procs", "4", "--output", "drawn.json"),
+    "workload inject deadlines": (WORKLOAD, "deadlines", "--every", "3", "--output", "injected.json"),
+    "workload inject urgent": (WORKLOAD, "urgent", "--share", "0.3", "--output", "injected.json"),
+    "workload inject moldable": (WORKLOAD, "moldable", "--output", "injected.json"),
+    "workload inject files": ("users.json", "files", "--output", "injected.json"),
+    "workload areas": (WORKLOAD, "-p", "rackham"),
+    "workload stats": (WORKLOAD,),
+    "platform list": (),
+    "platform show": ("curie",),
+    "platform generate": ("rackham", "--output", "-"),
+    "platform check": (str(ROOT / "platforms" / "cluster32.xml"),),
+    "campaign run": None,
+    "campaign status": ("study",),
+    "campaign table": ("study",),
+    "reproduce": (),
+    "traces list": (),
+    "traces get": None,
+    "metrics": ("easy",),
+    "report": ("easy",),
+    "plot": None,
+    "compare": ("easy_summary.json", "easy_summary.json"),
+    "policies": (),
+    "replay": ("easy.pbj",),
+    "explain": ("easy.pbj", "w0!23"),
+}
+COMMANDS = [" ".join(words) for words in all_commands()]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a run, its journal, a campaign, and the stand-in for Batsim."""
+    folder = tmp_path_factory.mktemp("output")
+    args = ("--procs", "32", "-w", WORKLOAD, "--policy", "easy", "-e", "easy", "--journal", "easy.pbj")
+    assert run_cli("simulate", *args, cwd=folder).returncode == 0
+    drawn = ("poisson", "--jobs", "9", "--procs", "4", "--users", "3", "--output", "users.json")
+    assert run_cli("workload", "generate", *drawn, cwd=folder).returncode == 0
+    campaigns.scanned(folder / "study")
+    (folder / "batsim").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{STAND_IN}" "$@"\n')
+    (folder / "batsim").chmod(0o755)
+    return folder
+
+
+@contextmanager
+def full() -> Iterator[int]:
+    """A device without room."""
+    fd = os.open("/dev/full", os.O_WRONLY)
+    yield fd
+    os.close(fd)
+
+
+@contextmanager
+def closed_pipe() -> Iterator[int]:
+    """A pipe whose reader has had enough, as `head` has."""
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    yield ours
+    os.close(ours)
+
+
+WAYS = {"full": (full, "No space left on device"), "closed": (closed_pipe, "Broken pipe")}
+
+
+def run_into(way: str, args: tuple[str, ...], cwd: Path) -> tuple[int, list[str]]:
+    """Run a command with such a standard output. Gives its exit code and what it says on standard error."""
+    with tempfile.TemporaryFile() as said, WAYS[way][0]() as stdout:
+        code = Forked(args, stderr=said, stdout=stdout, cwd=cwd).finish()
+        said.seek(0)
+        return code, said.read().decode().splitlines()
+
+
+def called(command: str) -> list[str]:
+    """Give the words of a command as they are typed: what `inject` does stands behind a file."""
+    return command.replace("inject ", f"inject {WORKLOAD} ").split()
+
+
+def test_every_command_is_tried() -> None:
+    assert {*SPEAKING} == {*COMMANDS}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_is_lost_with_one_line(command: str, way: str, place: Path) -> None:
+    code, said = run_into(way, (*called(command), "--help"), place)
+    assert (code, said) == (2, [f"pybatsched: standard output cannot be written: {WAYS[way][1]}"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("command", [name for name, args in SPEAKING.items() if args is not None])
+def test_what_every_command_has_to_say_is_lost_with_one_line(command: str, way: str, place: Path) -> None:
+    group, *name = command.split()[:2]  # what `inject` does is told behind its file
+    code, said = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
+    assert code == 2
+    assert said[-1] == f"pybatsched: standard output cannot be written: {WAYS[way][1]}"
+    assert [line for line in said if not line.startswith("pybatsched 0.")] == said[-1:]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_so_is_a_lot_that_does_not_wait_for_the_end(way: str, place: Path) -> None:
+    """More than a buffer holds: the command itself stumbles, not the last flush."""
+    code, said = run_into(way, ("platform", "generate", "curie", "--output", "-"), place)
+    assert (code, said) == (2, [f"pybatsched: standard output cannot be written: {WAYS[way][1]}"])
+
+
+@pytest.mark.parametrize("program", [("-m", "pybatsched"), (str(Path(sys.executable).with_name("pybatsched")),)])
+def test_a_standard_output_that_was_never_there(program: tuple[str, ...], place: Path) -> None:
+    command = ["/bin/sh", "-c", 'exec "$@" >&-', "sh", sys.executable, *program, "policies"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=place, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stderr) == (2, "pybatsched: standard output cannot be written: it is closed\n")
+
+
+def test_a_command_without_a_word_for_it_needs_no_standard_output(place: Path, tmp_path: Path) -> None:
+    assert run_into("full", ("simulate", *RUN[:-1], str(tmp_path / "a"), "--quiet"), place) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("plot", "gantt", "easy", "--output"),
+        ("plot", "boxes", "study", "--measure", "wait_s_mean", "--output"),
+        ("workload", "stats", WORKLOAD, "--plot"),
+        ("report", "easy", "--output"),
+    ],
+    ids=["plot", "plot of a campaign", "stats", "report"],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_picture_that_cannot_be_written_whole_leaves_no_file(
+    is_first: bool, args: tuple[str, ...], place: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "there" / ("page.html" if args[0] == "report" else "figure.svg")
+    earlier = {} if is_first else {output: b"an earlier one"}
+    for path, content in earlier.items():
+        path.parent.mkdir()
+        path.write_bytes(content)
+    done = subprocess.run(
+        [sys.executable, "-m", "pybatsched", *args, str(output)],
+        capture_output=True,
+        text=True,
+        cwd=place,
+        timeout=PATIENCE_S,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)),
+    )
+    assert (done.returncode, done.stderr) == (2, f"pybatsched: {output}: cannot be written: File too large\n")
+    assert {path: path.read_bytes() for path in output.parent.iterdir()} == earlier

@@ -1,0 +1,22 @@
+"""All commands that there are, as the parser knows them: a new one is in every test that goes through them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from pybatsched.cli import build_parser
+
+
+def all_commands() -> list[tuple[str, ...]]:
+    """Give the words of every command that can be run, as ("simulate",) and ("workload", "lint")."""
+    return list(_below(build_parser(), ()))
+
+
+def _below(parser: argparse.ArgumentParser, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    choices = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    for action in choices:
+        for name, sub in action.choices.items():
+            yield from _below(sub, (*words, name))
+    if not choices:
+        yield words
