@@ -165,7 +165,7 @@ def explain(
             _ask_why(story, session.engine, now)
     story.settle()
     if not any(text for _, text in story.lines if not text.startswith("(")):
-        raise InputError(f"{reader.path!r} knows no job {job_id!r}")
+        raise InputError(f"{reader.path!r} knows no job {job_id!r} ({reader.note})")
     if reader.note:
         story.tell(now, f"({reader.note})")
     return story.lines

@@ -36,6 +36,9 @@ FORMAT: Final = "pybatsched journal"
 VERSION: Final = 1
 _HEADER: Final = {"policy": str, "options": dict, "given": dict, "from_file": dict}
 _KEPT_OF_OVERSIZED: Final = 2**20
+#: How every journal begins, behind the byte that says how many members its header has.
+_BEGIN: Final = msgpack.packb({"record": "header", "format": FORMAT})[1:]
+_MAPS: Final = {*range(0x80, 0x90), 0xDE, 0xDF}
 
 
 class JournalWriter:
@@ -127,9 +130,10 @@ class JournalReader:
         except OSError as error:
             raise InputError(f"the journal {self.path!r} cannot be read: {error.strerror}") from None
         if header is None:
-            raise InputError(f"{self.path!r} holds no whole record: the run ended before its first message")
+            what = self.note or "it is empty"
+            raise InputError(f"{self.path!r} holds no whole record ({what}): the run ended before its first message")
         if header.get("record") != "header" or header.get("format") != FORMAT:
-            raise InputError(f"{self.path!r} is no pybatsched journal")
+            raise InputError(f"{self.path!r} is no pybatsched journal; expected a file written with --journal")
         if header.get("version") != VERSION:
             raise InputError(f"{self.path!r} is a journal of version {header.get('version')}; expected {VERSION}")
         if not all(isinstance(header.get(key), kind) for key, kind in _HEADER.items()):
@@ -170,6 +174,9 @@ class JournalReader:
 
     def _read(self) -> Iterator[dict[str, Any]]:
         with Path(self.path).open("rb") as file:
+            head = file.peek(1 + len(_BEGIN))[: 1 + len(_BEGIN)]
+            if head and not (head[0] in _MAPS and _BEGIN.startswith(head[1:])):
+                raise InputError(f"{self.path!r} is no pybatsched journal; expected a file written with --journal")
             yield from self._unpack(file, os.fstat(file.fileno()).st_size)
 
     def _unpack(self, file: BinaryIO, size: int) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pybatsched.core.engine import Engine
-from pybatsched.errors import PybatschedError, UntrustedFileError
+from pybatsched.errors import InputError, PybatschedError, UntrustedFileError
 from pybatsched.policies import registry
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.session import Session
@@ -30,7 +30,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How many exchanges were the same, and the first that was not. `note` tells if the journal was cut."""
+    """How many exchanges were the same, and the first that was not. `note` tells if the journal was cut, or its end."""
 
     n_same: int
     difference: Difference | None
@@ -67,12 +67,14 @@ def replay(
 ) -> ReplayResult:
     """Play the recorded messages at the policy, up to the first difference. `watch` sees each exchange that agreed.
 
-    Raises UntrustedFileError where the journal names a Python file that neither `policy` nor `given` name.
+    The rest of the journal is read all the same, to tell whether it is whole. Raises UntrustedFileError where the
+    journal names a Python file that neither `policy` nor `given` name, InputError where there is nothing to compare.
     """
     session = session_for(reader, policy, given)
     n_same = 0
     difference = None
-    for exchange in reader.exchanges():
+    exchanges = reader.exchanges()
+    for exchange in exchanges:
         if exchange.is_cut or (exchange.reply is None and exchange.error is None):
             continue  # nothing to compare with: too large to be kept, or the run died there
         difference = _compare(exchange, session)
@@ -81,7 +83,21 @@ def replay(
         n_same += 1
         if watch is not None:
             watch(exchange, session.engine)
-    return ReplayResult(n_same, difference, reader.note)
+    if difference is not None:
+        return ReplayResult(n_same, difference, _note_of_the_rest(reader, exchanges))
+    if not n_same:
+        raise InputError(f"{reader.path!r} holds no whole message: there is nothing to compare ({reader.note})")
+    return ReplayResult(n_same, None, reader.note)
+
+
+def _note_of_the_rest(reader: JournalReader, exchanges: Iterator[Exchange]) -> str:
+    """Read a journal to its end, for what is to be said of it; damage there must not hide what was found before it."""
+    try:
+        for _ in exchanges:
+            pass
+    except InputError as error:
+        return str(error)
+    return reader.note
 
 
 def _compare(exchange: Exchange, session: Session) -> Difference | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+import msgspec
 import zmq
 
 from pybatsched.core import decisions as d
@@ -49,10 +50,13 @@ class ExternalScheduler:
         self._context.term()
 
     def __call__(self, now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
-        """Tell the scheduler and give its reply. A reply that is no message is a RemoteProtocolError."""
+        """Tell the scheduler and give its reply. A reply that is no message is a RemoteProtocolError.
+
+        So is one with nothing but an `error`, as our own scheduler and others say farewell: in that text is why.
+        """
         self._send(now, events)
         try:
-            reply = v4.decode_decisions(self._receive())
+            reply = _decoded(self._receive())
         except RemoteProtocolError as error:
             error.message_number = self.n_messages
             raise
@@ -89,3 +93,22 @@ class ExternalScheduler:
         if self._timeout_s and silent_s >= self._timeout_s:
             what = f"no answer to message {self.n_messages}" if self._watch.has_been_open else "no scheduler"
             raise PeerLostError(f"{what} at {self.endpoint} for {silent_s:.1f} s (--timeout {self._timeout_s:g})")
+
+
+def _decoded(raw: bytes) -> Message[d.Decision]:
+    try:
+        return v4.decode_decisions(raw)
+    except RemoteProtocolError:
+        try:
+            why = msgspec.json.decode(raw, type=_Farewell).error
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+            why = ""
+        if not why:
+            raise
+        raise RemoteProtocolError(f"the scheduler has given up: {why}") from None
+
+
+class _Farewell(msgspec.Struct):
+    """A reply that says why there is none."""
+
+    error: str

@@ -8,11 +8,12 @@ from typing import Any
 import msgpack
 import pytest
 from support.places import PUSHY
+from support.process import run_cli
 from support.pushy import Gentle, Loader
 from support.recordings import recording
 from support.scripted import Scripted
 
-from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
+from pybatsched.errors import InputError, Interrupted, PybatschedError, RemoteProtocolError
 from pybatsched.policies import registry
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
@@ -98,10 +99,17 @@ def record_ends(raw: bytes) -> list[int]:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"hello", "no record at byte 0|no pybatsched journal|no readable record"),
+        (b"hello", "is no pybatsched journal; expected a file written with --journal"),
+        (b"h", "is no pybatsched journal"),
+        (b"# a page of text\n", "is no pybatsched journal"),
+        (b'{"nb_res": 4}', "is no pybatsched journal"),
+        (b"\x1f\x8b\x08\x00", "is no pybatsched journal"),  # gzip
+        (b"\xdd\xff\xff\xff\xff", "is no pybatsched journal"),  # an array of four thousand million
         (msgpack.packb({"record": "request"}), "is no pybatsched journal"),
+        (b"", r"holds no whole record \(it is empty\): the run ended before its first message"),
+        (b"\x8a\xa6rec", r"holds no whole record \(the journal is cut: 5 bytes after its last whole record\)"),
         (msgpack.packb({"record": "header", "format": "pybatsched journal", "version": 99}), "version 99; expected 1"),
-        (b"\xc1", "no readable record at byte 0"),
+        (b"\xc1", "is no pybatsched journal"),
     ],
 )
 def test_what_is_no_journal(tmp_path: Path, content: bytes, message: str) -> None:
@@ -161,6 +169,48 @@ def test_replay_of_a_cut_journal(journal: Path) -> None:
     result = replay(JournalReader(journal))
     assert result.difference is None
     assert "is cut" in result.note
+
+
+def test_replay_of_a_cut_journal_says_so_beside_a_difference(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.pbj", workload=BACKFILL)
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-3])
+    result = replay(JournalReader(path), "fcfs")
+    assert result.difference is not None
+    left = len(raw) - 3 - record_ends(raw)[-2]
+    assert result.note == f"the journal is cut: {left} bytes after its last whole record"
+    done = run_cli("replay", str(path), "--policy", "fcfs")
+    assert (done.returncode, done.stdout) == (7, f"({result.note})\n")
+    assert "first difference at message 4" in done.stderr
+
+
+def test_damage_behind_a_difference_does_not_hide_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.pbj", workload=BACKFILL)
+    raw = path.read_bytes()
+    path.write_bytes(raw + b"\xc1")
+    result = replay(JournalReader(path), "fcfs")
+    assert result.difference is not None
+    assert f"no readable record at byte {len(raw)}" in result.note
+
+
+@pytest.mark.parametrize("n_records", [1, 2])
+def test_a_journal_without_a_whole_message_is_not_identical(n_records: int, journal: Path) -> None:
+    """With its header alone, and with a request that nobody has answered."""
+    raw = journal.read_bytes()
+    ends = record_ends(raw)
+    journal.write_bytes(raw[: ends[n_records - 1] + 7])
+    done = run_cli("replay", str(journal))
+    why = "there is nothing to compare (the journal is cut: 7 bytes after its last whole record)"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"pybatsched: {str(journal)!r} holds no whole message: {why}\n"
+
+
+def test_a_run_that_was_stopped_before_its_first_message_is_not_identical(tmp_path: Path) -> None:
+    session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
+    with pytest.raises(Interrupted), session.to_its_end():
+        raise Interrupted(2)
+    with pytest.raises(InputError, match=r"holds no whole message: .* \(the run was interrupted\)"):
+        replay(JournalReader(tmp_path / "run.pbj"))
 
 
 def test_a_failed_run_keeps_the_offending_bytes_and_replays(tmp_path: Path) -> None:
@@ -280,8 +330,16 @@ def test_the_story_of_a_reshaped_job(tmp_path: Path) -> None:
 
 
 def test_unknown_jobs(journal: Path) -> None:
-    with pytest.raises(InputError, match="knows no job 'w0!ghost'"):
+    with pytest.raises(InputError, match=r"knows no job 'w0!ghost' \(the run ended\)"):
         explain(JournalReader(journal), "w0!ghost")
+
+
+@pytest.mark.parametrize("policy", [None, "fcfs"])
+def test_a_job_that_is_missing_because_the_journal_is_cut(journal: Path, policy: str | None) -> None:
+    raw = journal.read_bytes()
+    journal.write_bytes(raw[: record_ends(raw)[4] + 9])  # the header and two exchanges
+    with pytest.raises(InputError, match=r"knows no job 'w0!6' \(the journal is cut: 9 bytes after its last whole rec"):
+        explain(JournalReader(journal), "w0!6", policy)
 
 
 def test_explain_survives_a_cut(journal: Path) -> None:

@@ -200,6 +200,9 @@ class Rude(threading.Thread):
             "cannot execute job 'w0!77': it does not exist",
         ),
         (b'{"now":1e999,"events":[]}', "message 1"),
+        (b'{"error":"no licence\\nleft"}', "message 1: the scheduler has given up: no licence\nleft\n"),
+        (b'{"error":7}', "message 1, now: "),
+        (b'{"error":"","now":"?"}', "message 1, now: "),
     ],
 )
 def test_a_scheduler_that_breaks_the_protocol(answer: bytes, said: str, inputs: Path) -> None:
@@ -207,6 +210,17 @@ def test_a_scheduler_that_breaks_the_protocol(answer: bytes, said: str, inputs: 
     assert code == 3
     assert said in errors
     assert "Traceback" not in errors
+
+
+def test_a_policy_that_raises_at_the_other_end_is_told_at_this_one(inputs: Path) -> None:
+    halting = f"{PUSHY.with_name('halting.py')}:Halting"
+    with Server("--policy", halting, "-o", "after=0", "-o", "then=raise") as server:
+        done = simulate(inputs, "--external", "-s", server.wait_ready())
+        assert server.finish() == 6
+    assert done.returncode == 3
+    assert re.search(
+        r"message \d+: the scheduler has given up: PolicyError: policy .* ValueError: that is en", done.stderr
+    )
 
 
 def test_a_scheduler_that_vanishes(inputs: Path) -> None:
