@@ -69,6 +69,8 @@ class Preparer:
         except InputError as error:
             raise InputError(f"workload {spec.name}: {str(error).removeprefix(': ')}") from None
         for label, workload in made:
+            if not workload.jobs:
+                raise InputError(f"workload {spec.name}{label}: there is no job to run ({workload.why_empty})")
             text = batsim_json.text_of(workload)
             name = f"{key}{label}.json"
             files.write_text(self._folder / name, [text])

@@ -42,16 +42,25 @@ def add_workloads(group: arguments.Group) -> None:
         help="walltimes: requested (default, as the file has them), exact, requested-strict, factor:F, round, none",
     )
     arguments.add_memory_unit(group)
+    add("--allow-empty", action="store_true", help="run without a job, too: without workloads, or with empty ones")
 
 
 def workloads(args: argparse.Namespace) -> dict[str, Workload]:
-    """Read workloads, by the names that Batsim gives them, and tell what was dropped or changed in logs."""
+    """Read workloads, by the names that Batsim gives them, and tell what was dropped or changed in logs.
+
+    Raises InputError where nothing is left to be run, unless that is wanted.
+    """
     if args.memory_unit is not None and "SWF" not in map(files.format_of, args.workload):
         raise InputError(
             "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have memory_gb"
         )
     found = {f"w{i}": _workload(path, args) for i, path in enumerate(args.workload)}
     check_fields(found.values())
+    if not args.allow_empty and not any(workload.jobs for workload in found.values()):
+        what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
+        raise InputError(
+            f"there is no job to run ({what or 'no -w'}); expected a workload with jobs, or --allow-empty for none"
+        )
     return found
 
 

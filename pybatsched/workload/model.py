@@ -24,3 +24,15 @@ class Workload:
     n_procs: int
     source: str = ""
     about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def why_empty(self) -> str:
+        """What became of its jobs if it has none: those that were dropped, by rule, as far as it is known."""
+        report = self.about.get("report")
+        rules = report.get("rules") if isinstance(report, dict) else None
+        dropped = [
+            f"{what['count']:,} jobs: {rule}"
+            for rule, what in (rules.items() if isinstance(rules, dict) else ())
+            if isinstance(what, dict) and what.get("fate") == "dropped" and isinstance(what.get("count"), int)
+        ]
+        return ", ".join(dropped) or "no jobs in it"

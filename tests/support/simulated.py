@@ -38,7 +38,7 @@ class Played:
 
 def scenario_of(recording: Recording) -> Scenario:
     """Read the inputs by the very options Batsim was given."""
-    args = build_parser().parse_args(["simulate", *recording.args, "--external", "--quiet"])
+    args = build_parser().parse_args(["simulate", *recording.args, "--external", "--quiet", "--allow-empty"])
     before = Path.cwd()
     os.chdir(recording.directory)
     try:

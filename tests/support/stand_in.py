@@ -76,7 +76,7 @@ def main(args: list[str]) -> int:
         return 139
     from pybatsched import cli
 
-    code = cli.main(["simulate", "--external", "--timeout", "0", *args])
+    code = cli.main(["simulate", "--external", "--timeout", "0", "--allow-empty", *args])  # Batsim takes any workload
     if how == "crash-late":
         return 139
     prefix = args[args.index("-e") + 1]

@@ -1,0 +1,85 @@
+"""Runs without a job: an error of the input, unless somebody wants one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.process import run_cli
+from support.simulated import rows
+
+from pybatsched.campaign.prepare import Preparer
+from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.errors import InputError
+
+NONE_RAN = "; MaxProcs: 4\n" + "".join(
+    f"{number} {number} -1 0 1 -1 -1 1 10 -1 5 1 1 1 1 1 -1 -1\n" for number in range(1, 4)
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with a workload without jobs, a log of jobs that never ran, and a platform."""
+    (tmp_path / "none.json").write_text(json.dumps({"nb_res": 4, "jobs": [], "profiles": {}}))
+    (tmp_path / "none.swf").write_text(NONE_RAN)
+    jobs = [{"id": "1", "subtime": 0, "res": 1, "profile": "d"}]
+    content = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 2}}}
+    (tmp_path / "one.json").write_text(json.dumps(content))
+    return tmp_path
+
+
+EXPECTED = "expected a workload with jobs, or --allow-empty for none"
+CASES = {
+    "no workload": ((), "no -w"),
+    "an empty one": (("-w", "none.json"), "none.json: no jobs in it"),
+    "all dropped": (("-w", "none.swf"), "none.swf: 3 jobs: run time of 0 or unknown: dropped"),
+    "two of them": (("-w", "none.json", "-w", "none.json"), "none.json: no jobs in it; none.json: no jobs in it"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_without_a_job_is_refused_before_anything_is_written(case: str, place: Path) -> None:
+    given, why = CASES[case]
+    before = {*place.iterdir()}
+    done = run_cli("simulate", "--procs", "4", *given, "--policy", "easy", "-e", "out", "-q", cwd=place)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"pybatsched: there is no job to run ({why}); {EXPECTED}\n"
+    assert {*place.iterdir()} == before
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_who_wants_one_gets_it(case: str, place: Path) -> None:
+    given, _ = CASES[case]
+    done = run_cli("simulate", "--procs", "4", *given, "--policy", "easy", "-e", "out", "--allow-empty", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert rows(place / "out_jobs.csv") == []
+    assert json.loads((place / "out_summary.json").read_text())["figures"]["n_jobs"] == 0
+
+
+def test_one_job_is_enough(place: Path) -> None:
+    given = ("-w", "none.json", "-w", "one.json")
+    assert run_cli("simulate", "--procs", "4", *given, "--policy", "easy", "-e", "out", cwd=place).returncode == 0
+
+
+def test_a_run_with_batsim_is_refused_too(place: Path) -> None:
+    done = run_cli("run", "-p", "curie-node", "-w", "none.json", "--policy", "easy", "-e", "out", cwd=place)
+    assert done.returncode == 2
+    assert f"there is no job to run (none.json: no jobs in it); {EXPECTED}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [("none.json", "no jobs in it"), ("none.swf", "3 jobs: run time of 0 or unknown: dropped")],
+)
+def test_a_campaign_has_nothing_to_measure(file: str, why: str, place: Path) -> None:
+    with pytest.raises(InputError) as error:
+        Preparer(place, [place]).prepare(WorkloadSpec(name="idle", file=file), 0)
+    assert str(error.value) == f"workload idle: there is no job to run ({why})"
+
+
+@pytest.mark.parametrize("report", [None, 3, {"rules": 3}, {"rules": {"x": 3}}, {"rules": {"x": {"fate": "dropped"}}}])
+def test_a_file_may_say_anything_of_its_jobs(report: object, place: Path) -> None:
+    (place / "none.json").write_text(json.dumps({"nb_res": 4, "jobs": [], "profiles": {}, "report": report}))
+    done = run_cli("simulate", "--procs", "4", "-w", "none.json", "--policy", "easy", cwd=place)
+    assert (done.returncode, "none.json: no jobs in it" in done.stderr) == (2, True)
