@@ -33,13 +33,14 @@ if TYPE_CHECKING:
         StartAt,
         ToJobMsg,
     )
+    from pybatsched.core.fields import FieldError, FieldModel, JobFields
     from pybatsched.core.instants import TICK, instant
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job, JobState
     from pybatsched.core.policy import API_VERSION, Need, Options, Policy
     from pybatsched.errors import InputError
     from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
-    from pybatsched.policies.options import QueueOptions
+    from pybatsched.policies.options import QueueFields, QueueOptions
     from pybatsched.policies.profile import Profile
     from pybatsched.policies.registry import local_scheduler
 
@@ -56,9 +57,12 @@ __all__ = [
     "Cluster",
     "Decision",
     "ExecuteJob",
+    "FieldError",
+    "FieldModel",
     "InputError",
     "IntervalSet",
     "Job",
+    "JobFields",
     "JobState",
     "KillJob",
     "LocalPolicy",
@@ -70,6 +74,7 @@ __all__ = [
     "Policy",
     "Profile",
     "Query",
+    "QueueFields",
     "QueueOptions",
     "QueuePolicy",
     "Reason",
@@ -96,6 +101,7 @@ _HOMES = (
     "core",
     "core.cluster",
     "core.decisions",
+    "core.fields",
     "core.instants",
     "core.intervals",
     "core.jobs",

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from pybatsched.core.decisions import Decision, Reason, RejectJob
+from pybatsched.core.fields import DeadlineFields
 from pybatsched.core.instants import instant
 from pybatsched.core.jobs import JobState
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
+from pybatsched.policies.options import QueueFields, QueueOptions
 from pybatsched_schedulers.accepted import NOBODY, Accepted, Draft, Entry, Newcomer, Promote, meets
 from pybatsched_schedulers.conservative import TOLERANCE, ConservativeOptions, ConservativeScheduler, upcoming
 
@@ -47,6 +48,10 @@ class DbfOptions(ConservativeOptions):
     infeasible: Literal["regular", "reject"] = Field(
         "regular", description="a job that cannot meet its deadline when it arrives is treated as regular, or rejected"
     )
+
+
+class DbfFields(QueueFields, DeadlineFields):
+    """What it reads of jobs: when they are to be over."""
 
 
 class DbfScheduler(ConservativeScheduler):
@@ -75,7 +80,7 @@ class DbfScheduler(ConservativeScheduler):
     # --- what happened ---
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
-        """Put a job into the queue. Raises InputError for a deadline that is none. O(log queue)."""
+        """Put a job into the queue. O(log queue)."""
         deadline_at = job.deadline_at()
         if deadline_at is not None:
             self._wanted[job.id] = deadline_at
@@ -303,4 +308,5 @@ class Dbf(LocalPolicy):
     """Deadline-based backfilling: jobs with deadlines step back for those without, as far as they can."""
 
     Options: ClassVar[type[Any]] = DbfOptions
+    JobFields: ClassVar[type[Any]] = DbfFields
     scheduler = DbfScheduler

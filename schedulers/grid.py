@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from pydantic import Field, model_validator
+
+from pybatsched.core.fields import FieldError, FieldModel
 from pybatsched.core.instants import instant
 from pybatsched.errors import InputError
+from pybatsched.policies.options import QueueFields
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -149,34 +153,33 @@ def _told(speed: float | None) -> str:
     return "none" if speed is None else f"{speed:.12g}"
 
 
+class MoldableField(FieldModel):
+    """How far a job can be spread, as its field says it."""
+
+    fraction: float = Field(ge=0, le=1, description="a number from 0 to 1")
+    limit: int = Field(ge=1, description="a whole number from 1")
+
+
+class GridFields(QueueFields):
+    """What is read of the jobs of a grid: how they can be spread, and whether they go past its own scheduler."""
+
+    moldable: MoldableField | None = Field(None, description='{"fraction": F, "limit": N}')
+    external: bool = Field(default=False, description="true or false")
+    cluster: str | None = Field(None, min_length=1, description="the name of a cluster")
+
+    @model_validator(mode="after")
+    def _has_home(self) -> GridFields:
+        if self.external and self.cluster is None:
+            raise FieldError("cluster", "the cluster that this external job goes to")
+        return self
+
+
 def read_moldable(fields: Mapping[str, Any]) -> Moldable | None:
-    """Read the field `moldable` of a job, {"fraction": 0.9, "limit": 96}. Raises ValueError that names the field."""
+    """Read the field `moldable` of a job, {"fraction": 0.9, "limit": 96}."""
     given = fields.get("moldable")
-    if given is None:
-        return None
-    if not isinstance(given, Mapping):
-        text = f'field moldable: expected {{"fraction": F, "limit": N}}, got {_got(given)}'
-        raise ValueError(text)  # noqa: TRY004  as of any other bad field
-    fraction, limit = given.get("fraction"), given.get("limit")
-    if not isinstance(fraction, int | float) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
-        raise ValueError(f"field moldable.fraction: expected a number from 0 to 1, got {_got(fraction)}")
-    if type(limit) is not int or limit < 1:
-        raise ValueError(f"field moldable.limit: expected a whole number from 1, got {_got(limit)}")
-    return Moldable(float(fraction), limit)
+    return None if given is None else Moldable(float(given["fraction"]), given["limit"])
 
 
 def read_home(fields: Mapping[str, Any]) -> str | None:
-    """Read the cluster that an external job goes to; None for a grid job. Raises ValueError that names the field."""
-    external, home = fields.get("external", False), fields.get("cluster")
-    if not isinstance(external, bool):
-        text = f"field external: expected true or false, got {_got(external)}"
-        raise ValueError(text)  # noqa: TRY004
-    if not external:
-        return None
-    if not isinstance(home, str) or not home:
-        raise ValueError(f"field cluster: expected the cluster that this external job goes to, got {_got(home)}")
-    return home
-
-
-def _got(value: Any) -> str:
-    return "nothing" if value is None else repr(value)[:60]
+    """Read the cluster that an external job goes to; None for a grid job."""
+    return fields["cluster"] if fields.get("external", False) else None

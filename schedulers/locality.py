@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata, fact_text
@@ -19,6 +19,7 @@ from pybatsched.core.memory_classes import class_of, need_of
 from pybatsched.core.policy import Need, Policy
 from pybatsched.errors import InputError
 from pybatsched_schedulers.input_files import Arrival
+from pybatsched_schedulers.locality_fields import MOST, LocalityFields
 from pybatsched_schedulers.locality_options import LocalityOptions
 from pybatsched_schedulers.locality_passes import Planner
 from pybatsched_schedulers.node_scores import Waiter
@@ -31,14 +32,11 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
 
 
-#: No number of a job is greater: GB, seconds.
-MOST: Final = 1e15
-
-
 class Locality(Policy):
     """Gives jobs of one node each to the node with the best score."""
 
     Options: ClassVar[type[Any]] = LocalityOptions
+    JobFields: ClassVar[type[Any]] = LocalityFields
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -52,7 +50,6 @@ class Locality(Policy):
         else:
             self._planner = Planner(self._nodes, options)
         self._waiters: dict[str, Waiter] = {}
-        self._sizes: dict[str, float] = {}  # of all input files, in GB
         self._node_of: dict[str, Node] = {}  # of running jobs
         self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of running jobs; some may be over
         self._refused: list[Decision] = []
@@ -62,7 +59,7 @@ class Locality(Policy):
     # --- what happened ----------------------------------------------------------------------------------------
 
     def on_job_submitted(self, job: Job, now: float) -> None:
-        """Queue the job, or refuse it if it can never start. Raises InputError for fields that cannot be read."""
+        """Queue the job, or refuse it if it can never start. Raises InputError for a file that cannot be loaded."""
         one = self._read(job)
         refusal = self._refusal(one)
         if refusal is not None:
@@ -103,19 +100,13 @@ class Locality(Policy):
     def _read(self, job: Job) -> Waiter:
         """Read what the planner must know of a job."""
         fields, options = job.fields, self.options
-        try:
-            need_gb = need_of(fields)
-            file, size_gb = _input_of(fields)
-            history = _history_of(fields)
-        except ValueError as error:
-            raise InputError(f"job {job.id}, {error}") from None
+        need_gb = need_of(fields)
+        file, size_gb = _input_of(fields)
+        history = _history_of(fields)
         span_s = job.walltime if job.walltime is not None else options.assume_walltime
         span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
         memory = class_of(need_gb, self._nodes.classes)
         one = Waiter(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
-        if self._sizes.setdefault(file, size_gb) != size_gb:
-            text = f"job {job.id}, field input_size_gb: file {file[:40]!r} has {size_gb:g} GB here"
-            raise InputError(f"{text} and {self._sizes[file]:g} GB for a job before it")
         if size_gb and (node := self._nodes.without_bandwidth) is not None:
             text = f"job {job.id} has an input file, but node {node.name} has no property fs_bw_gbps"
             raise InputError(f"{text}; expected it, or the option bandwidth")
@@ -231,35 +222,15 @@ class Locality(Policy):
 
 
 def _input_of(fields: Mapping[str, Any]) -> tuple[str, float]:
-    """Read the name and the size in GB of a job's input file. Raises ValueError that names the field."""
-    file, size_gb = fields.get("input_file"), fields.get("input_size_gb")
-    if file is None:
-        if size_gb is not None:
-            raise ValueError("field input_size_gb: there is no input_file whose size it could be")
-        return "", 0.0
-    if not isinstance(file, str) or not file:
-        raise ValueError(f"field input_file: expected a name, got {str(file)[:60]!r}")
-    if size_gb is None:
-        raise ValueError(f"field input_size_gb: expected the size of {file[:40]!r} in GB, got nothing")
-    if isinstance(size_gb, bool) or not isinstance(size_gb, int | float) or not 0 <= size_gb <= MOST:
-        raise ValueError(f"field input_size_gb: expected GB from 0, got {str(size_gb)[:60]}")
-    return file, float(size_gb)
+    """Read the name and the size in GB of a job's input file; "" for none."""
+    file = fields.get("input_file")
+    return ("", 0.0) if file is None else (file, float(fields["input_size_gb"]))
 
 
 def _history_of(fields: Mapping[str, Any]) -> tuple[int, float] | None:
     """Read the node on which a job ran when the simulation begins, and since when."""
-    node, start = fields.get("history_node"), fields.get("history_start")
-    if node is None:
-        if start is not None:
-            raise ValueError("field history_start: there is no history_node on which it could have started")
-        return None
-    if type(node) is not int or node < 0:
-        raise ValueError(f"field history_node: expected a whole number from 0, got {str(node)[:60]}")
-    if start is None:
-        return node, 0.0
-    if isinstance(start, bool) or not isinstance(start, int | float) or not -MOST <= start <= MOST:
-        raise ValueError(f"field history_start: expected seconds, got {str(start)[:60]}")
-    return node, float(start)
+    node = fields.get("history_node")
+    return None if node is None else (node, float(fields.get("history_start") or 0.0))
 
 
 def _facts(one: Waiter, node: Node, found: Arrival) -> str:

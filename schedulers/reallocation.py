@@ -30,7 +30,7 @@ from pybatsched.core.policy import Need, Options
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies import registry
 from pybatsched.policies.local import LocalScheduler, QueuePolicy
-from pybatsched_schedulers.grid import GridJob, Site, read_home, read_moldable, read_sites
+from pybatsched_schedulers.grid import GridFields, GridJob, Site, read_home, read_moldable, read_sites
 from pybatsched_schedulers.sizing import MinMin, Place, Sizing, best_place
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ class Reallocation(QueuePolicy):
     """Submits jobs to the cluster where they end first, and moves waiting ones when plans have changed."""
 
     Options: ClassVar[type[Any]] = ReallocationOptions
+    JobFields: ClassVar[type[Any]] = GridFields
+    borrows = ("local",)
     needs = frozenset({Need.DYNAMIC_JOBS})
     handles_oversized = True  # a moldable job may be smaller
 
@@ -110,11 +112,8 @@ class Reallocation(QueuePolicy):
     # --- what happened ----------------------------------------------------------------------------------------
 
     def on_job_submitted(self, job: Job, now: float) -> None:  # noqa: ARG002
-        """Keep the job until all that happened in this instant is known. Raises InputError for fields that are none."""
-        try:
-            moldable, home = read_moldable(job.fields), read_home(job.fields)
-        except ValueError as error:
-            raise InputError(f"job {job.id}, {error}") from None
+        """Keep the job until all that happened in this instant is known."""
+        moldable, home = read_moldable(job.fields), read_home(job.fields)
         if job.n_procs < 1:
             self._refuse(job, ("asks for {} processors", job.n_procs))
             return

@@ -115,6 +115,7 @@ class Redirection(QueuePolicy):
     """EASY with redirection: jobs that hold up too many others are restarted on a part of the machine kept for them."""
 
     Options: ClassVar[type[Any]] = RedirectionOptions
+    borrows = ("principal", "redirected")
     needs = frozenset({Need.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:

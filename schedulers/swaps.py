@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.policies.options import QueueFields
 from pybatsched_schedulers.conservative import ConservativeOptions
 from pybatsched_schedulers.swap_measurements import SwapClass, bandwidth_gbps
 
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 DEFAULT_GBPS: Final = 6.0
 
 Seconds: TypeAlias = float | tuple[float, float]
+
+
+class SwapFields(QueueFields):
+    """What is read of jobs that may be swapped."""
+
+    memory_gb: float | None = Field(None, ge=0, allow_inf_nan=False, description="gigabytes per processor from 0")
 
 
 class SwapOptions(ConservativeOptions):
@@ -89,15 +96,9 @@ class _Kind(NamedTuple):
 
 
 def memory_gb_of(job: Job) -> float | None:
-    """Read a job's memory per processor from its field; None if it says nothing. Raises InputError for what is none."""
+    """Read a job's memory per processor from its field; None if it says nothing."""
     value = job.fields.get("memory_gb")
-    if value is None:
-        return None
-    if type(value) not in {int, float} or not 0 <= value < math.inf:
-        raise InputError(
-            f"job {job.id}, field memory_gb: expected gigabytes per processor from 0, got {str(value)[:60]}"
-        )
-    return float(value)
+    return None if value is None else float(value)
 
 
 class Swaps:

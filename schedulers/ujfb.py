@@ -33,7 +33,7 @@ from pybatsched_schedulers.preemption import (
     delay_s,
 )
 from pybatsched_schedulers.suspension import SuspendingScheduler
-from pybatsched_schedulers.swaps import SwapTimes, memory_gb_of
+from pybatsched_schedulers.swaps import SwapFields, SwapTimes
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -61,8 +61,7 @@ class UjfbScheduler(SuspendingScheduler):
     # --- what happened ---
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
-        """Put a job into its queue. Raises InputError for fields that cannot be read. O(log queue)."""
-        memory_gb_of(job)
+        """Put a job into its queue. O(log queue)."""
         if not job.is_urgent():
             super().submit(job, now, front=front)
             return
@@ -326,6 +325,7 @@ class Ujfb(QueuePolicy):
     """Urgent jobs first: they start at once, and regular jobs in their way are suspended."""
 
     Options: ClassVar[type[Any]] = UjfbOptions
+    JobFields: ClassVar[type[Any]] = SwapFields
     needs = frozenset({Need.DYNAMIC_JOBS})
     local: UjfbScheduler
 

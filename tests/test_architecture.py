@@ -141,6 +141,7 @@ def test_the_policies_use_only_what_others_may_use() -> None:
         "compiling",
         "decisions",
         "events",
+        "fields",
         "instants",
         "intervals",
         "jobs",

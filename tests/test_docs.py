@@ -17,6 +17,7 @@ from support.places import ROOT
 from support.process import Peer, Server, run_cli
 
 from pybatsched import testing
+from pybatsched.errors import InputError
 from pybatsched.testing import FakeBatsim, Workload
 
 GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text()
@@ -61,7 +62,16 @@ def test_the_test_of_the_guide_passes(shortest: Path) -> None:
 
 @pytest.mark.parametrize(
     ("index", "name"),
-    [(2, "FirstFit"), (3, "Halves"), (4, "Rounds"), (5, "Pushy"), (6, "Booting"), (7, "Staging"), (8, "EarliestEnd")],
+    [
+        (2, "FirstFit"),
+        (3, "Halves"),
+        (4, "Rounds"),
+        (5, "Pushy"),
+        (6, "Booting"),
+        (7, "Staging"),
+        (8, "EarliestEnd"),
+        (9, "Shares"),
+    ],
 )
 def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) -> None:
     path = tmp_path / "snippet.py"
@@ -113,6 +123,13 @@ def test_the_other_snippets_are_policies(index: int, name: str, tmp_path: Path) 
             "dyn!w0.c.1": (6, 15, "2-5"),
             "w0!d": (4, 9, "0"),
         }
+    elif name == "Shares":
+        jobs = Workload().job("a", n=2, s=5, project="x", share=0.5).job("b", n=1, s=5, at=1, project="x", share=0.5)
+        run = testing.run_policy(f"{path}:{name}", jobs.job("c", n=2, s=5, at=2), n_procs=4)
+        assert [job.started_at for job in run.jobs.values()] == [0, 5, 2]
+        assert "project: the name of a project" in shown.stdout
+        with pytest.raises(InputError, match="^job w0!d, field share: expected a number above 0, up to 1, got 2$"):
+            testing.run_policy(f"{path}:{name}", Workload().job("d", n=1, s=5, share=2), n_procs=4)
     else:
         assert "Batsim must be started with --enable-dynamic-jobs" in shown.stdout
 

@@ -23,7 +23,7 @@ from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
-from pybatsched.workload import load
+from pybatsched.workload import job_fields, load
 
 #: Values of a measure that go into a row: of each kind of job, and of all.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
@@ -41,6 +41,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     platform = model.uniform(cell["procs"]) if cell["procs"] else names.find(cell["platform"]).read()
     source = registry.find(cell["policy"], trusted=True)  # the owner's campaign names it
     plan = registry.PolicyPlan(source, dict(cell["options"]), given_by="the campaign", trusted=True)
+    job_fields.check([workload], plan.field_models())
     options = runs.with_needs(Options(), plan)
     scenario = Scenario(platform, {"w0": workload}, options)
     with tempfile.TemporaryDirectory(prefix="pybatsched-") as scratch:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pybatsched.cli import arguments
 from pybatsched.cli.progress import doing
+from pybatsched.core.fields import JobFields
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.metrics import summary
@@ -19,7 +20,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.workload import Workload, files, load, swf
+from pybatsched.workload import Workload, files, job_fields, load, swf
 
 PLATFORM_HELP: Final = "a SimGrid platform, or the name of a machine (pybatsched platform list)"
 
@@ -45,10 +46,11 @@ def add_workloads(group: arguments.Group) -> None:
     add("--allow-empty", action="store_true", help="run without a job, too: without workloads, or with empty ones")
 
 
-def workloads(args: argparse.Namespace) -> dict[str, Workload]:
+def workloads(args: argparse.Namespace, models: Mapping[str, type[JobFields]]) -> dict[str, Workload]:
     """Read workloads, by the names that Batsim gives them, and tell what was dropped or changed in logs.
 
-    Raises InputError where nothing is left to be run, unless that is wanted.
+    Raises InputError where nothing is left to be run, unless that is wanted, and for fields of jobs that figures cannot
+    use, or a policy, which has told what it reads by `models`.
     """
     if args.memory_unit is not None and "SWF" not in map(files.format_of, args.workload):
         raise InputError(
@@ -61,6 +63,7 @@ def workloads(args: argparse.Namespace) -> dict[str, Workload]:
         raise InputError(
             f"there is no job to run ({what or 'no -w'}); expected a workload with jobs, or --allow-empty for none"
         )
+    job_fields.check(found.values(), models)
     return found
 
 

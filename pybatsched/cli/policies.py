@@ -49,6 +49,9 @@ def described(source: registry.PolicySource) -> list[str]:
     lines = [f"{source.name}: {_summary(source.cls)}", f"  from {source.origin}"]
     if source.cls.needs:
         lines.append(f"  Batsim must be started with {' '.join(source.batsim_args)}")
+    if source.job_fields:
+        lines.append("reads of jobs:")
+        lines += [f"  {name}" + f": {text}" * bool(text) for name, text in source.job_fields.items()]
     fields = source.option_fields
     lines.append("options:" if fields else "no options")
     for name, info in fields.items():

@@ -162,7 +162,7 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
         check_energy(platform)
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
-    workloads = inputs.workloads(args)
+    workloads = inputs.workloads(args, plan.field_models())
     for remark in inputs.too_small(platform.n_procs, workloads.values()):
         _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)

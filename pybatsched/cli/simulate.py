@@ -195,7 +195,7 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     options = _options(args)
     if plan is not None:
         options = runs.with_needs(options, plan)
-    workloads = inputs.workloads(args)
+    workloads = inputs.workloads(args, {} if plan is None else runs.field_models(plan, options))
     platform = _platform(args, list(workloads.values()))
     if options.energy:
         model.check_energy(platform)

@@ -8,10 +8,13 @@ from typing import Any, Final
 
 from pybatsched.cli import areas, arguments, convert, inject, merge, written
 from pybatsched.cli.arguments import Command
+from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError
+from pybatsched.metrics.fields import MetricFields
+from pybatsched.policies import registry
 from pybatsched.workload import batsim_json, describe, plot, stats
 from pybatsched.workload.generate import MODELS, Recipe, generate
-from pybatsched.workload.lint import Linted, lint
+from pybatsched.workload.lint import METRICS, Linted, lint
 from pybatsched.workload.walltimes import Walltimes
 
 EPILOG: Final = """\
@@ -81,9 +84,20 @@ def _lint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _lint(args: argparse.Namespace) -> int:
-    found = lint(args.file, args.procs)
+    found = lint(args.file, args.procs, _readers())
     print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(_lint_lines(found)))
     return 7 if args.strict and found.is_odd else 0
+
+
+def _readers() -> dict[str, type[FieldModel]]:
+    """Give those who read fields of jobs: figures, and all installed policies; say which of these cannot be loaded."""
+    readers: dict[str, type[FieldModel]] = {METRICS: MetricFields}
+    for name in registry.available():
+        try:
+            readers[name] = registry.find(name).cls.JobFields
+        except InputError as error:
+            arguments.say(f"{error}; what it reads of jobs is not checked")
+    return readers
 
 
 def _lint_lines(found: Linted) -> list[str]:

@@ -20,6 +20,7 @@ from pybatsched.core import events as e
 from pybatsched.core.actions import Actions
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Reason
+from pybatsched.core.fields import FieldCheck
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
@@ -84,6 +85,7 @@ class Engine:
         self._hook = ""  # of the policy whose code runs just now: what it raises is the policy's
         self._event: e.Event | None = None  # that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
+        self._field_check: FieldCheck
         self._referee: Referee
         self._actions: Actions
         self._services: Services
@@ -204,6 +206,7 @@ class Engine:
         self.cluster.jobs = MappingProxyType(self.jobs.alive)
         self.policy = self._make_policy(event)
         self._plugin = Plugin(self.policy, self.policy_name)
+        self._field_check = FieldCheck(self.policy.JobFields, self.policy_name)
         if not all(isinstance(need, Need) for need in self.policy.needs):
             raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.Need")
         missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
@@ -234,6 +237,9 @@ class Engine:
             raise RemoteProtocolError(f"job {job_id} is submitted twice", field="job_id")
         if event.job is None:
             raise RemoteProtocolError(f"job {job_id} comes without its description", field="job")
+        refusal = self._field_check.refusal(job_id, event.job)
+        if refusal is not None:
+            raise InputError(refusal)
         job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
         if not self.policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
             reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from pybatsched.core.fields import JobFields
+
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
     from pybatsched.core.decisions import Decision, Reason
@@ -65,10 +67,15 @@ class TrustedFiles:
 class Policy:
     """Base class of all policies.
 
-    Set `Options` to a model of your own if the policy has options, and `needs` to what Batsim must have enabled.
+    Set `Options` to a model of your own if the policy has options, `JobFields` to one if it reads fields of jobs, and
+    `needs` to what Batsim must have enabled.
     """
 
     Options: ClassVar[type[BaseModel]] = Options
+    #: What it reads of `job.fields`. Workloads are checked by it before a run, and jobs over the wire when they come.
+    JobFields: ClassVar[type[JobFields]] = JobFields
+    #: Its options that name other policies, by whose rules it schedules: what these read of jobs is checked as well.
+    borrows: ClassVar[tuple[str, ...]] = ()
     needs: ClassVar[frozenset[Need]] = frozenset()
     #: Set it if the policy reads the text of Batsim's --sched-cfg in a form of its own.
     reads_sched_config: ClassVar[bool] = False

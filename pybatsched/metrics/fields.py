@@ -7,10 +7,14 @@ there to warm the machine up, or to keep it busy; what is told of the machine is
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched.workload.checks import Place, is_number, shown
+from pydantic import Field
+
+from pybatsched.core.fields import DeadlineFields
+from pybatsched.workload import job_fields
 from pybatsched.workload.ids import full_id
 
 if TYPE_CHECKING:
@@ -33,6 +37,13 @@ def tells_nothing(content: bytes) -> bool:
     return not any(f'"{name}"'.encode() in content for name in _TELLING)
 
 
+class MetricFields(DeadlineFields):
+    """What figures read of jobs: whether they count, what each takes alone, and when it is to be over."""
+
+    evaluated: bool = Field(default=False, description="true or false")
+    alone_s: float = Field(math.nan, gt=0, allow_inf_nan=False, description="more than 0 seconds")
+
+
 def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]:
     """Give the jobs of workloads by their ids in a run. O(jobs).
 
@@ -43,15 +54,8 @@ def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]
 
 
 def check_fields(workloads: Iterable[Workload]) -> None:
-    """Raise InputError for a member `evaluated` or `alone_s` that cannot be used. O(jobs)."""
-    for workload in workloads:
-        for job in workload.jobs:
-            if "evaluated" in job and type(job["evaluated"]) is not bool:
-                place = Place(workload.source, f"job {shown(job['id'])}")
-                place.refuse("field evaluated", "true or false", job["evaluated"])
-            if "alone_s" in job and not (is_number(job["alone_s"]) and job["alone_s"] > 0):
-                place = Place(workload.source, f"job {shown(job['id'])}")
-                place.refuse("field alone_s", "more than 0 seconds", job["alone_s"])
+    """Raise InputError for a field that figures cannot use. O(jobs)."""
+    job_fields.check(workloads, {"metrics": MetricFields})
 
 
 def evaluated_ids(workloads: Mapping[str, Workload]) -> frozenset[str] | None:

@@ -18,7 +18,7 @@ from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, Reje
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.ordered import take_out
 from pybatsched.core.policy import Policy
-from pybatsched.policies.options import Order, QueueOptions
+from pybatsched.policies.options import Order, QueueFields, QueueOptions
 from pybatsched.policies.profile import Profile
 
 if TYPE_CHECKING:
@@ -263,6 +263,8 @@ class QueuePolicy(Policy):
     It tells each scheduler what happened in its partition, refuses jobs that can never start, and lets all of them
     plan. Override `on_job_submitted` to say which queue a job goes to.
     """
+
+    JobFields: ClassVar[type[Any]] = QueueFields
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)

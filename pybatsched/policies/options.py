@@ -6,9 +6,16 @@ from typing import Literal
 
 from pydantic import Field
 
+from pybatsched.core.fields import JobFields
 from pybatsched.core.policy import Options
 
 Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "largest_area", "urgent_first"]
+
+
+class QueueFields(JobFields):
+    """What every policy that keeps a queue may read of jobs: its order may be `urgent_first`."""
+
+    urgent: bool = Field(default=False, description="true or false")
 
 
 class QueueOptions(Options):

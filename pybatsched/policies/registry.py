@@ -11,6 +11,7 @@ unless its caller says that the name is `trusted`; a caller that forgets to say 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import sys
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel, ValidationError
 
+from pybatsched.core.fields import JobFields, described
 from pybatsched.core.policy import Need, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, told
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
@@ -46,6 +48,12 @@ class PolicySource:
     def option_fields(self) -> Mapping[str, Any]:
         """The options by name, as pydantic describes them."""
         return self.cls.Options.model_fields
+
+    @property
+    def job_fields(self) -> Mapping[str, str]:
+        """What it reads of jobs beside the estimate, by name, with what is expected."""
+        own = described(self.cls.JobFields)
+        return {name: text for name, text in own.items() if name not in JobFields.model_fields}
 
     @property
     def batsim_args(self) -> list[str]:
@@ -132,6 +140,19 @@ class PolicyPlan:
         except ValidationError as error:
             if any(problem["type"] != "missing" for problem in error.errors()):
                 self.options_for(None)
+
+    def field_models(self, begins: SimulationBegins | None = None) -> dict[str, type[JobFields]]:
+        """Give the models of what is read of jobs: the policy's own, and those of policies that its options name.
+
+        What is wrong with such a name, or still to come from Batsim, is told when the policy is made.
+        """
+        models = {self.source.name: self.source.cls.JobFields}
+        for option in self.source.cls.borrows:
+            with contextlib.suppress(InputError):
+                name = str(getattr(self.options_for(begins), option, ""))
+                trusted = name in self.trusted_files(begins).names
+                models[name] = find(name, trusted=trusted).cls.JobFields
+        return models
 
     def make(self, begins: SimulationBegins) -> Policy:
         """Make the policy. An exception of its constructor is the plugin's fault."""
@@ -292,6 +313,9 @@ def _checked(found: object, name: str) -> type[Policy]:
     model: object = found.Options
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise InputError(f"policy {name!r}: {found.__name__}.Options must be a pydantic model")
+    fields: object = found.JobFields
+    if not (isinstance(fields, type) and issubclass(fields, JobFields)):
+        raise InputError(f"policy {name!r}: {found.__name__}.JobFields must be a subclass of pybatsched.JobFields")
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
+from pybatsched.core.fields import JobFields
 from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.metrics import Tally
@@ -49,6 +50,11 @@ def options_of(plan: PolicyPlan, options: Options) -> Mapping[str, Any]:
     """Give the options a policy will have, with what Batsim's ``--sched-cfg`` says. Raises what is wrong with them."""
     begins = e.SimulationBegins(config=options.told(), timestamp=0.0)
     return plan.options_for(begins).model_dump(mode="json")
+
+
+def field_models(plan: PolicyPlan, options: Options) -> dict[str, type[JobFields]]:
+    """Give what a policy, and those that its options name, will read of jobs, with what ``--sched-cfg`` says."""
+    return plan.field_models(e.SimulationBegins(config=options.told(), timestamp=0.0))
 
 
 def run_policy(

@@ -30,6 +30,9 @@ class Place:
     source: str
     thing: str = ""
 
+    def __str__(self) -> str:
+        return self._at("")
+
     def refuse(self, field: str, expected: str, found: Any) -> NoReturn:
         """Raise the error about a field whose value is not as expected."""
         raise InputError(f"{self._at(field)}: expected {expected}, found {shown(found)}")

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.core.derive import delay_of
+from pybatsched.core.fields import FieldCheck, FieldModel, JobFields
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, files, rackham_lint
-from pybatsched.workload.checks import is_count, is_number
+from pybatsched.workload.checks import is_number
 from pybatsched.workload.findings import Finding, Linted
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
@@ -23,17 +24,26 @@ from pybatsched.workload.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
 
 __all__ = ["Linted", "lint", "lint_trace", "lint_workload"]
 
+Readers = Mapping[str, type[FieldModel]]
+#: The reader of fields that is no policy.
+METRICS: Final = "metrics"
+#: What every policy reads, for who knows of no policy in particular.
+SCHEDULERS: Final[Readers] = {"schedulers": JobFields}
+
 _CANCELLED: Final = 5
 _PARTS: Final = frozenset({2, 3, 4})
 #: Fields that no simulation needs: that they are unknown is worth a note only.
 _OPTIONAL: Final = (2, 5, 6, 9, 10, 11, 12, 13, 14, 15)
 
 
-def lint(path: str | Path, n_procs: int | None = None) -> Linted:
-    """Look at a workload file of any format. O(n log n). Raises InputError when it cannot be read at all."""
+def lint(path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> Linted:
+    """Look at a workload file of any format. O(n log n). Raises InputError when it cannot be read at all.
+
+    `readers` are those who read fields of jobs, by name, with the models of what they read.
+    """
     match files.format_of(path):
         case "Batsim JSON":
-            return lint_workload(batsim_json.read(path), n_procs)
+            return lint_workload(batsim_json.read(path), n_procs, readers)
         case "Rackham":
             log = read_rackham(path, lenient=True)
             _need_a_job(path, log.jobs, log.bad)
@@ -185,8 +195,8 @@ def _see_crowd(trace: SwfTrace, found: Linted) -> None:
 # ------------------------------------------------------------------------------------------------------ Batsim files
 
 
-def lint_workload(workload: Workload, n_procs: int | None = None) -> Linted:
-    """Look at a Batsim file that has passed Batsim's own checks. O(n)."""
+def lint_workload(workload: Workload, n_procs: int | None = None, readers: Readers = SCHEDULERS) -> Linted:
+    """Look at a Batsim file that has passed Batsim's own checks, for those who read fields of its jobs. O(n)."""
     found = Linted(workload.source, "Batsim JSON", len(workload.jobs), n_procs or workload.n_procs)
     ids = {str(job["id"]) for job in workload.jobs}
     latest_at = 0.0
@@ -198,23 +208,10 @@ def lint_workload(workload: Workload, n_procs: int | None = None) -> Linted:
         _see_job_times(job, delay_of(workload.profiles[job["profile"]], workload.profiles), found)
         if "depends_on" in job and not all(str(name) in ids for name in as_list(job["depends_on"])):
             found.see("depends on a job that is not in the file", "the dependency is removed", job["id"])
+    _see_fields(workload, readers, found)
     for name in _unused(workload):
         found.see("a profile no job uses", "left out", f"profile {name}", "note")
     return found
-
-
-#: Fields of jobs that say where its data and its cluster are and what is counted of it, what they must be, the test.
-_FIELDS: Final[tuple[tuple[str, str, Callable[[Any], bool]], ...]] = (
-    ("input_file", "a text or a whole number", lambda value: type(value) in {str, int} and value != ""),
-    ("input_size_gb", "a number from 0", lambda value: is_number(value) and value >= 0),
-    ("node_memory_gb", "a number above 0", lambda value: is_number(value) and value > 0),
-    ("history_node", "a whole number from 0", lambda value: is_count(value, 0)),
-    ("history_start", "a number", is_number),
-    ("evaluated", "true or false", lambda value: type(value) is bool),
-    ("alone_s", "a number above 0", lambda value: is_number(value) and value > 0),
-    ("cluster", "a text", lambda value: type(value) is str and value != ""),
-    ("external", "true or false", lambda value: type(value) is bool),
-)
 
 
 def _see_job(job: dict[str, Any], found: Linted) -> None:
@@ -225,21 +222,26 @@ def _see_job(job: dict[str, Any], found: Linted) -> None:
         found.see(f"larger than the machine of {found.n_procs:,}", remedy, job["id"])
     if "!" in str(job["id"]):
         found.see("an id with a !, which divides workload and job on the wire", "kept", job["id"])
-    if "deadline" in job and "max_stay" in job:
-        found.see("both deadline and max_stay", "kept; schedulers refuse it", job["id"])
-    if job.get("external") is True and "cluster" not in job:
-        found.see("external without cluster", "kept; schedulers of several clusters refuse it", job["id"])
-    _see_file(job, found)
-    for name, expected, is_right in _FIELDS:
-        if name in job and not is_right(job[name]):
-            found.see(f"{name} is not {expected}", "kept; schedulers that use it refuse it", job["id"])
 
 
-def _see_file(job: dict[str, Any], found: Linted) -> None:
-    if "input_file" in job and "input_size_gb" not in job:
-        found.see("input_file without input_size_gb", "kept; schedulers that load files refuse it", job["id"])
-    if "input_size_gb" in job and "input_file" not in job:
-        found.see("input_size_gb without input_file", "kept; schedulers that load files refuse it", job["id"])
+def _see_fields(workload: Workload, readers: Readers, found: Linted) -> None:
+    """Tell which fields of jobs somebody refuses who reads them, and who. O(jobs * different models)."""
+    by_model: dict[type[FieldModel], list[str]] = {}
+    for reader, model in readers.items():
+        by_model.setdefault(model, []).append(reader)
+    refused_by: dict[str, dict[str, None]] = {}
+    checks = [(FieldCheck(model, names[0]), names) for model, names in by_model.items()]
+    for job in workload.jobs:
+        seen: dict[str, None] = {}
+        for check, names in checks:
+            for fault in check.faults(job):
+                seen[fault.what] = None
+                refused_by.setdefault(fault.what, {}).update(dict.fromkeys(names))
+        for what in seen:
+            found.see(what, "", job["id"])
+    for what, by_whom in refused_by.items():
+        told = "schedulers" if all(name in by_whom for name in readers if name != METRICS) else ", ".join(by_whom)
+        found.findings[what].remedy = f"kept; refused by {told}"
 
 
 def _see_job_times(job: dict[str, Any], run_s: float | None, found: Linted) -> None:
@@ -247,9 +249,7 @@ def _see_job_times(job: dict[str, Any], run_s: float | None, found: Linted) -> N
     estimate_s = job.get("estimate")
     if walltime_s == -1 and estimate_s is None:
         found.see("neither walltime nor estimate", "kept; backfilling plans it as endless", job["id"])
-    if estimate_s is not None and (not is_number(estimate_s) or estimate_s <= 0):
-        found.see("estimate is not a number above 0", "kept; schedulers refuse it", job["id"])
-    elif estimate_s is not None and walltime_s > 0 and estimate_s > walltime_s:
+    if is_number(estimate_s) and estimate_s > walltime_s > 0:
         found.see("estimate above the walltime", "kept", job["id"])
     if run_s is not None and 0 < walltime_s <= run_s:
         found.see("runs at least as long as its walltime", "kept; it will be killed", job["id"])

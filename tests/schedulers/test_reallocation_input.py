@@ -169,11 +169,11 @@ def test_periods_that_are_none(period: float, expected: str) -> None:
         ({"external": True}, "field cluster: expected the cluster that this external job goes to, got nothing"),
         (
             {"external": True, "cluster": ""},
-            "field cluster: expected the cluster that this external job goes to, got ''",
+            "field cluster: expected the name of a cluster, got ''",
         ),
         (
             {"external": True, "cluster": 1},
-            "field cluster: expected the cluster that this external job goes to, got 1",
+            "field cluster: expected the name of a cluster, got 1",
         ),
         ({"external": "yes"}, "field external: expected true or false, got 'yes'"),
         ({"external": 1, "cluster": "c1"}, "field external: expected true or false, got 1"),

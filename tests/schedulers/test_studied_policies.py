@@ -121,11 +121,11 @@ def test_bad_options(policy: str, given: list[str], said: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"deadline": 9, "max_stay": 9}, "job w0!a has both deadline and max_stay; expected one of them"),
-        ({"deadline": "soon"}, "job w0!a, field deadline: expected a number of seconds, got soon"),
-        ({"max_stay": -1}, "job w0!a, field max_stay: expected at least 0 seconds, got -1"),
-        ({"max_stay": None}, "job w0!a, field max_stay: expected a number of seconds, got nothing"),
-        ({"deadline": [1]}, "job w0!a, field deadline: expected a number of seconds, got [1]"),
+        ({"deadline": 9, "max_stay": 9}, "job w0!a: both deadline and max_stay; expected one of them"),
+        ({"deadline": "soon"}, "job w0!a, field deadline: expected seconds from 0, got 'soon'"),
+        ({"max_stay": -1}, "job w0!a, field max_stay: expected seconds from 0, got -1"),
+        ({"max_stay": None}, "job w0!a, field max_stay: expected seconds from 0, got nothing"),
+        ({"deadline": [1]}, "job w0!a, field deadline: expected seconds from 0, got [1]"),
     ],
 )
 def test_bad_deadlines(fields: dict[str, Any], said: str) -> None:

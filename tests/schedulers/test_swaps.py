@@ -164,7 +164,7 @@ def test_swap_options_are_told_as_they_are() -> None:
     ("fields", "hosts", "options", "text"),
     [
         ({"urgent": 1}, {}, {}, "job w0!a, field urgent: expected true or false, got 1"),
-        ({"urgent": "yes"}, {}, {}, "field urgent: expected true or false, got yes"),
+        ({"urgent": "yes"}, {}, {}, "field urgent: expected true or false, got 'yes'"),
         ({"memory_gb": -1}, {}, {}, "job w0!a, field memory_gb: expected gigabytes per processor from 0, got -1"),
         ({"memory_gb": "much"}, {}, {}, "field memory_gb"),
         ({}, {}, {"vh_memory_gb": 64}, "vh_memory_gb needs hosts with a property vh; host node0 has none"),

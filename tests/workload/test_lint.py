@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 from support.logs import line, log
 
+from pybatsched import FieldModel
 from pybatsched.errors import InputError
-from pybatsched.workload.lint import Linted, lint
+from pybatsched.metrics.fields import MetricFields
+from pybatsched.policies import registry
+from pybatsched.workload.lint import METRICS, Linted, lint
 
+SHIPPED = ("conservative", "dbf", "easy", "fcfs", "locality", "reallocation", "redirection", "ujf", "ujfb")
+READERS: dict[str, type[FieldModel]] = {
+    METRICS: MetricFields,
+    **{name: registry.find(name).cls.JobFields for name in SHIPPED},
+}
 CLEAN = {"requested": 2, "requested_s": 100, "cpu": "5", "used_kb": 1, "requested_kb": 1, "user": 1, "group": 1}
 CLEAN |= {"application": 1, "queue": 1, "partition": 1}
 
@@ -115,42 +123,84 @@ def workload(path: Path, *jobs: dict[str, Any], **profiles: Any) -> Path:
         ([{"walltime": -1, "estimate": 5}], {}),
         ([{"walltime": 5}], {"runs at least as long as its walltime": (1, [1])}),
         ([{"estimate": 10}], {"estimate above the walltime": (1, [1])}),
-        ([{"estimate": 0}, {"estimate": "x"}], {"estimate is not a number above 0": (2, [1, 2])}),
+        ([{"estimate": 0}, {"estimate": "x"}], {"field estimate: expected more than 0 seconds": (2, [1, 2])}),
         ([{"depends_on": [2]}, {"depends_on": 9}], {"depends on a job that is not in the file": (1, [2])}),
         ([{"id": "w0!a"}], {"an id with a !, which divides workload and job on the wire": (1, ["w0!a"])}),
-        ([{"deadline": 5, "max_stay": 5}], {"both deadline and max_stay": (1, [1])}),
+        ([{"deadline": 5, "max_stay": 5}], {"both deadline and max_stay; expected one of them": (1, [1])}),
         (
-            [{"input_file": "a"}, {"input_size_gb": 0}, {"input_file": 7, "input_size_gb": 6.4}],
-            {"input_file without input_size_gb": (1, [1]), "input_size_gb without input_file": (1, [2])},
+            [{"input_file": "a"}, {"input_size_gb": 0}, {"input_file": "b", "input_size_gb": 6.4}],
+            {
+                "field input_size_gb: expected the size of the input_file in GB": (1, [1]),
+                "field input_file: expected the name of the file whose size is given": (1, [2]),
+            },
         ),
         (
-            [{"input_file": "a", "input_size_gb": wrong} for wrong in (-0.1, "6.4", None, True, 0)],
-            {"input_size_gb is not a number from 0": (4, [1, 2, 3, 4])},
+            [{"input_file": "a", "input_size_gb": wrong} for wrong in (-0.1, "6.4", [1], True, 0)],
+            {"field input_size_gb: expected GB from 0": (4, [1, 2, 3, 4])},
         ),
         (
-            [{"input_file": wrong, "input_size_gb": 1} for wrong in (1.5, True, None, "")],
-            {"input_file is not a text or a whole number": (4, [1, 2, 3, 4])},
+            [{"input_file": wrong, "input_size_gb": 1} for wrong in (1.5, True, 7, "")],
+            {"field input_file: expected a name": (4, [1, 2, 3, 4])},
         ),
         (
             [{"node_memory_gb": wrong} for wrong in (0, -1, "128", 0.5)],
-            {"node_memory_gb is not a number above 0": (3, [1, 2, 3])},
+            {"field node_memory_gb: expected more than 0 GB": (3, [1, 2, 3])},
         ),
         (
             [{"history_node": wrong} for wrong in (-1, 1.5, "3", True, 0)],
-            {"history_node is not a whole number from 0": (4, [1, 2, 3, 4])},
+            {"field history_node: expected a whole number from 0": (4, [1, 2, 3, 4])},
         ),
-        ([{"history_start": "soon"}, {"history_start": -5}], {"history_start is not a number": (1, [1])}),
-        ([{"evaluated": 1}, {"evaluated": False}], {"evaluated is not true or false": (1, [1])}),
-        ([{"cluster": ""}, {"cluster": 3}, {"cluster": "ctc"}], {"cluster is not a text": (2, [1, 2])}),
+        (
+            [{"history_start": "soon"}, {"history_start": -5}, {"history_start": -5, "history_node": 0}],
+            {
+                "field history_start: expected seconds": (1, [1]),
+                "field history_node: expected the node on which it started": (1, [2]),
+            },
+        ),
+        ([{"evaluated": 1}, {"evaluated": False}], {"field evaluated: expected true or false": (1, [1])}),
+        (
+            [{"cluster": ""}, {"cluster": 3}, {"cluster": "ctc"}],
+            {"field cluster: expected the name of a cluster": (2, [1, 2])},
+        ),
         (
             [{"external": 1, "cluster": "a"}, {"external": True}, {"external": False}],
-            {"external is not true or false": (1, [1]), "external without cluster": (1, [2])},
+            {
+                "field external: expected true or false": (1, [1]),
+                "field cluster: expected the cluster that this external job goes to": (1, [2]),
+            },
         ),
-        ([{"alone_s": 0}, {"alone_s": "x"}, {"alone_s": 0.5}], {"alone_s is not a number above 0": (2, [1, 2])}),
+        (
+            [{"alone_s": 0}, {"alone_s": "x"}, {"alone_s": 0.5}],
+            {"field alone_s: expected more than 0 seconds": (2, [1, 2])},
+        ),
+        (
+            [{"deadline": "soon"}, {"max_stay": -1}, {"max_stay": None}, {"deadline": 7.5}],
+            {
+                "field deadline: expected seconds from 0": (1, [1]),
+                "field max_stay: expected seconds from 0": (2, [2, 3]),
+            },
+        ),
+        ([{"urgent": 1}, {"urgent": True}], {"field urgent: expected true or false": (1, [1])}),
+        (
+            [{"memory_gb": "4"}, {"memory_gb": 4}],
+            {"field memory_gb: expected gigabytes per processor from 0": (1, [1])},
+        ),
+        (
+            [{"moldable": {"fraction": 2, "limit": 3}}, {"moldable": {"fraction": 0.5}}],
+            {
+                "field moldable.fraction: expected a number from 0 to 1": (1, [1]),
+                "field moldable.limit: expected a whole number from 1": (1, [2]),
+            },
+        ),
+        (
+            [{"input_file": "a", "input_size_gb": 1}, {"input_file": "a", "input_size_gb": 2}],
+            {"field input_size_gb: expected the size that this file has in a job before it": (1, [2])},
+        ),
+        ([{"project": 7, "colour": None}], {}),
     ],
 )
 def test_what_is_odd_in_a_batsim_file(tmp_path: Path, jobs: list[dict[str, Any]], told: dict[str, Any]) -> None:
-    found = lint(workload(tmp_path, *jobs))
+    found = lint(workload(tmp_path, *jobs), readers=READERS)
     assert found.format == "Batsim JSON"
     assert odd(found) == told
     assert not notes(found)
@@ -164,3 +214,18 @@ def test_profiles_nobody_uses(tmp_path: Path) -> None:
 def test_a_broken_batsim_file_cannot_be_linted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="field res: expected"):
         lint(workload(tmp_path, {"res": -1}))
+
+
+def test_who_refuses_a_field_is_told(tmp_path: Path) -> None:
+    jobs = ({"deadline": "soon"}, {"memory_gb": -1}, {"estimate": 0}, {"urgent": "yes"}, {"alone_s": 0})
+    found = lint(workload(tmp_path, *jobs), readers=READERS)
+    assert {what: finding.remedy for what, finding in found.findings.items()} == {
+        "field deadline: expected seconds from 0": "kept; refused by metrics, dbf",
+        "field memory_gb: expected gigabytes per processor from 0": "kept; refused by ujfb",
+        "field estimate: expected more than 0 seconds": "kept; refused by schedulers",
+        "field urgent: expected true or false": (
+            "kept; refused by conservative, easy, fcfs, redirection, ujf, dbf, reallocation, ujfb"
+        ),
+        "field alone_s: expected more than 0 seconds": "kept; refused by metrics",
+    }
+    assert not lint(workload(tmp_path, {"deadline": "soon"})).findings  # nobody who reads it is known

@@ -1,0 +1,145 @@
+"""Fields of jobs that somebody reads: what is told of those that are not as they should be."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field, ValidationInfo, model_validator
+
+from pybatsched import FieldError, FieldModel, JobFields, Policy
+from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, FieldCheck, described
+from pybatsched.errors import InputError, PolicyError
+from pybatsched.testing import Workload, run_policy
+
+
+class Account(FieldModel):
+    name: str = Field(min_length=1, description="a name")
+    share: float = Field(1.0, gt=0, le=1)
+
+
+class Fields(JobFields):
+    project: str | int = Field("none", description="a text or a whole number")
+    account: Account | None = None
+    node_hours: float = Field(0.0, alias="node-hours", ge=0, description="hours from 0")
+    notice: int = Field(0)
+
+    @model_validator(mode="after")
+    def _first_words_count(self, info: ValidationInfo) -> Fields:
+        if self.notice:
+            assert isinstance(info.context, dict)
+            if info.context.setdefault("notice", self.notice) != self.notice:
+                raise FieldError("notice", "what a job before it says", self.notice)
+        if self.project == "none" and self.account is not None:
+            raise ValueError("account without project")
+        return self
+
+
+@pytest.mark.parametrize(
+    ("fields", "faults"),
+    [
+        ({}, []),
+        ({"user": {}, "subtime": "x"}, []),
+        ({"project": "p", "account": {"name": "a"}, "node-hours": 3, "estimate": 5, "notice": 1}, []),
+        ({"estimate": 0}, [Fault("estimate", "expected more than 0 seconds", 0)]),
+        ({"estimate": "5"}, [Fault("estimate", "expected more than 0 seconds", "5")]),
+        ({"estimate": True}, [Fault("estimate", "expected more than 0 seconds", True)]),
+        ({"estimate": math.inf}, [Fault("estimate", "expected more than 0 seconds", math.inf)]),
+        ({"estimate": 10**400}, [Fault("estimate", "expected more than 0 seconds", 10**400)]),
+        ({"estimate": 1 << 70, "project": "p"}, []),
+        ({"estimate": None}, []),
+        ({"project": "p", "account": {}}, [Fault("account.name", "expected a name", NOTHING)]),
+        (
+            {"project": "p", "account": {"name": "", "share": 2}},
+            [
+                Fault("account.name", "expected a name", ""),
+                Fault("account.share", "Input should be less than or equal to 1", 2),
+            ],
+        ),
+        ({"node-hours": -1}, [Fault("node-hours", "expected hours from 0", -1)]),
+        ({"node_hours": -1}, []),
+        ({"account": {"name": "a"}}, [Fault("", "account without project")]),
+        ({"notice": 1.5}, [Fault("notice", "Input should be a valid integer", 1.5)]),
+    ],
+)
+def test_faults(fields: dict[str, Any], faults: list[Fault]) -> None:
+    assert list(FieldCheck(Fields).faults(fields)) == faults
+
+
+def test_of_several_types_the_field_is_named() -> None:
+    assert {fault[:2] for fault in FieldCheck(Fields).faults({"project": 1.5})} == {
+        ("project", "expected a text or a whole number")
+    }
+
+
+def test_jobs_of_a_run_are_checked_beside_each_other() -> None:
+    check = FieldCheck(Fields)
+    assert [list(check.faults({"notice": n})) for n in (7, 7, 8)] == [
+        [],
+        [],
+        [Fault("notice", "expected what a job before it says", 8)],
+    ]
+    assert not list(FieldCheck(Fields).faults({"notice": 8}))
+
+
+def test_a_field_without_a_default_must_be_there() -> None:
+    class Strict(JobFields):
+        project: str = Field(description="a text")
+
+    assert FieldCheck(Strict).refusal("w0!1", {}) == "job w0!1, field project: expected a text, got nothing"
+    assert FieldCheck(Strict).refusal("w0!1", {"project": ""}) is None
+    assert described(Strict) == {"estimate": "more than 0 seconds", "project": "a text"}
+
+
+@given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.lists(st.none())))
+def test_the_estimate_is_the_same_by_hand_and_by_the_model(value: Any) -> None:
+    by_hand = list(FieldCheck(JobFields).faults({"estimate": value}))
+    by_model = list(FieldCheck(Fields).faults({"estimate": value, "notice": 0}))
+    assert [fault.what for fault in by_hand] == [fault.what for fault in by_model]
+
+
+def test_a_deadline_is_given_once_and_null_is_none() -> None:
+    check = FieldCheck(DeadlineFields)
+    assert [fault.what for fault in check.faults({"deadline": 1, "max_stay": 1})] == [
+        "both deadline and max_stay; expected one of them"
+    ]
+    assert [fault.what for fault in check.faults({"deadline": None})] == ["field deadline: expected seconds from 0"]
+
+
+class Reading(Policy):
+    """A policy that reads a field."""
+
+    JobFields = Fields
+
+    def decide(self, now: float) -> tuple[()]:
+        return ()
+
+
+def test_jobs_over_the_wire_are_checked_when_they_come() -> None:
+    with pytest.raises(InputError, match="^job w0!b, field node-hours: expected hours from 0, got -1$"):
+        run_policy(Reading, Workload().job("a", n=1, s=1).job("b", n=1, s=1, at=5, **{"node-hours": -1}), n_procs=1)
+
+
+def test_an_exception_of_a_validator_is_the_plugins() -> None:
+    class Clumsy(JobFields):
+        project: str = ""
+
+        @model_validator(mode="after")
+        def _fails(self) -> Clumsy:
+            raise KeyError(self.project)
+
+    with pytest.raises(PolicyError, match="Clumsy raised KeyError"):
+        list(FieldCheck(Clumsy, "mine").faults({"project": "p"}))
+
+
+def test_fields_that_are_no_model(tmp_path: Path) -> None:
+    text = (
+        "from pybatsched import Policy\n\nclass Mine(Policy):\n    JobFields = dict\n    def decide(self, now): ...\n"
+    )
+    (tmp_path / "mine.py").write_text(text)
+    with pytest.raises(InputError, match="Mine.JobFields must be a subclass of pybatsched.JobFields"):
+        run_policy(f"{tmp_path}/mine.py:Mine", Workload().job("a", n=1, s=1), n_procs=1)
