@@ -381,4 +381,5 @@ class Conservative(LocalPolicy):
     """Conservative backfilling: a reservation for every job."""
 
     Options: ClassVar[type[ConservativeOptions]] = ConservativeOptions
+    reserves = True
     scheduler = ConservativeScheduler

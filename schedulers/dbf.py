@@ -309,4 +309,5 @@ class Dbf(LocalPolicy):
 
     Options: ClassVar[type[Any]] = DbfOptions
     JobFields: ClassVar[type[Any]] = DbfFields
+    reserves = True
     scheduler = DbfScheduler

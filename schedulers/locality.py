@@ -37,6 +37,7 @@ class Locality(Policy):
 
     Options: ClassVar[type[Any]] = LocalityOptions
     JobFields: ClassVar[type[Any]] = LocalityFields
+    reserves = True
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:

@@ -326,6 +326,7 @@ class Ujfb(QueuePolicy):
 
     Options: ClassVar[type[Any]] = UjfbOptions
     JobFields: ClassVar[type[Any]] = SwapFields
+    reserves = True
     needs = frozenset({Need.DYNAMIC_JOBS})
     local: UjfbScheduler
 

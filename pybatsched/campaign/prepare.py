@@ -156,13 +156,15 @@ def _check_format(spec: WorkloadSpec, source: Path) -> None:
 
 def _weeks(spec: WorkloadSpec, wanted: Weeks, source: Path, options: swf.Options) -> Iterator[tuple[str, Workload]]:
     trace = swf.read_swf(source)
+    if spec.partitions:
+        trace = trace.of_partitions(spec.partitions)
     weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
     least, most = wanted.utilisation
     chosen = busy_weeks(weeks, least, math.inf if most is None else most, keep_ends=wanted.keep_ends)
     chosen = chosen[: wanted.max_weeks]
     if not chosen:
         raise InputError(f"no week of {spec.file} has such a utilisation")
-    for week, workload, _ in workloads_of(trace, chosen, options, Selection(max_jobs=spec.max_jobs)):
+    for week, workload, _ in workloads_of(trace, chosen, options, replace(spec.window, max_jobs=spec.max_jobs)):
         yield f"-week{week.number:02}", workload
 
 

@@ -249,8 +249,7 @@ class Spec(Part):
 def read_spec(path: str | Path) -> Spec:
     """Read and check a campaign file. Raises InputError that names the file and the member."""
     try:
-        with Path(path).open("rb") as file:
-            content = tomllib.load(file)
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: cannot read the campaign: {error.strerror}") from None
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of thousands of digits

@@ -82,8 +82,8 @@ class WorkloadSpec(Part):
     and `to`, counted from the first submission of each file; `external` is the share of merged jobs that are so by
     chance. `walltimes` are as in `workload convert`: requested unless it says otherwise, and exact for drawn workloads.
     `size` and `run_times` say which processors of a log count, and whether run times are cut to the request.
-    `memory_unit` is that of logs, KB unless it says otherwise. `seeds` are those of the campaign that it is tried with,
-    all unless it names some.
+    `memory_unit` is that of logs, KB unless it says otherwise; `partitions` are those whose jobs are taken, all unless
+    it names some. `seeds` are those of the campaign that it is tried with, all unless it names some.
     """
 
     name: Name
@@ -102,6 +102,7 @@ class WorkloadSpec(Part):
     size: Size | None = None
     run_times: RunTimes | None = None
     memory_unit: MemoryUnit | None = None
+    partitions: tuple[str, ...] = ()
     moldable: Moldable | None = None
     deadlines: Deadlines | None = None
     files: Files | None = None
@@ -120,8 +121,8 @@ class WorkloadSpec(Part):
     def window(self) -> Selection:
         """Which jobs of each file are kept, by their submission."""
         if self.from_at is None and self.to_at is None:
-            return Selection(clock="first" if self.merge else "log")
-        return Selection(from_at=self.from_at, to_at=self.to_at, clock="first")
+            return Selection(partitions=self.partitions, clock="first" if self.merge else "log")
+        return Selection(from_at=self.from_at, to_at=self.to_at, partitions=self.partitions, clock="first")
 
     @property
     def injections(self) -> list[Step]:
@@ -138,6 +139,11 @@ class WorkloadSpec(Part):
         """Whether another seed may give another workload."""
         is_mixed = self.external is not None and 0 < self.external < 1
         return self.generate is not None or is_mixed or any(step.draws for step in self.injections)
+
+    @field_validator("partitions", mode="before")
+    @classmethod
+    def _numbers_are_names(cls, names: Any) -> Any:
+        return [str(name) if type(name) is int else name for name in names] if isinstance(names, list) else names
 
     @field_validator("walltimes")
     @classmethod
@@ -159,7 +165,8 @@ class WorkloadSpec(Part):
 
     @model_validator(mode="after")
     def _fits_its_source(self) -> WorkloadSpec:
-        given = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs, "procs": self.procs}
+        given: dict[str, Any] = {"from": self.from_at, "to": self.to_at, "max_jobs": self.max_jobs}
+        given |= {"procs": self.procs, "partitions": self.partitions or None}
         if self.generate is not None:
             for name, value in (given | self.of_swf).items():
                 if value is not None:

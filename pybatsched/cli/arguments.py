@@ -105,8 +105,7 @@ def _option(text: str) -> tuple[str, Any]:
 
 def _table(path: str, name: str) -> Mapping[str, Any]:
     try:
-        with Path(path).open("rb") as file:
-            content = tomllib.load(file)
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"--config {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -193,6 +192,12 @@ def add_memory_unit(parser: Group) -> None:
     """Describe the option for the unit of memory in logs."""
     text = "what logs count memory a processor in (default: KB, as the format says)"
     parser.add_argument("--memory-unit", choices=MEMORY_UNITS, help=text)
+
+
+def add_partition(parser: Group) -> None:
+    """Describe the option for the partitions of logs."""
+    text = "jobs of this partition of the log alone (field 16 of SWF; repeatable)"
+    parser.add_argument("--partition", action="append", default=[], metavar="P", help=text)
 
 
 def n_workers(text: str) -> int:

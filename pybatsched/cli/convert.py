@@ -84,6 +84,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
     run_times = "as the log has them, or cut to the requested time; jobs without one are dropped (default: logged)"
     log.add_argument("--run-times", choices=("logged", "cut"), help=run_times)
     arguments.add_memory_unit(log)
+    arguments.add_partition(log)
     log.add_argument("--min-runtime", type=float, metavar="S", help="keep jobs that ran 0 s or unknown, as running S s")
     log.add_argument("--profile", choices=("delay", "parallel"), help="delays, or parallel tasks (default: delay)")
     log.add_argument(
@@ -150,6 +151,7 @@ def run(args: argparse.Namespace) -> int:
         min_size=args.min_size,
         max_size=args.max_size,
         max_jobs=args.max_jobs,
+        partitions=tuple(args.partition),
         shift=args.shift,
         clock=args.clock,
     )
@@ -168,10 +170,13 @@ def _convert_weeks(args: argparse.Namespace, selection: Selection, options: swf.
     if args.from_at is not None or args.to_at is not None or args.clock != "log":
         raise InputError("--from, --to and --clock: expected without --weeks or --week, which are windows of their own")
     trace = swf.read_swf(args.file, lenient=args.lenient)
+    if selection.partitions:
+        trace = trace.of_partitions(selection.partitions)
     weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)
     for week, workload, report in workloads_of(trace, _chosen_weeks(args, weeks), options, selection):
         path = args.output if args.week is not None else _week_path(args.output, week.number)
-        print(f"week {week.number} of {len(weeks)}: logged utilisation {week.utilisation:.1%}")
+        told = "" if week.utilisation is None else f": logged utilisation {week.utilisation:.1%}"
+        print(f"week {week.number} of {len(weeks)}{told}")
         _write(workload, report, path)
     return 0
 
@@ -182,9 +187,12 @@ def _chosen_weeks(args: argparse.Namespace, weeks: list[Week]) -> list[Week]:
             raise InputError(f"--week {args.week}: expected 1 to {len(weeks)}, the weeks of {args.file}")
         return [weeks[args.week - 1]]
     least, most = range_of(args.utilisation or "0.70:")
-    chosen = busy_weeks(weeks, least, most, keep_ends=args.keep_ends)
+    try:
+        chosen = busy_weeks(weeks, least, most, keep_ends=args.keep_ends)
+    except InputError as error:
+        raise InputError(f"--weeks: {args.file}: {error} (--week K)") from None
     if not chosen:
-        shown = ", ".join(f"{week.utilisation:.0%}" for week in weeks)
+        shown = ", ".join(f"{week.utilisation:.0%}" for week in weeks if week.utilisation is not None)
         raise InputError(f"{args.file}: no week has a logged utilisation of {least:g} to {most:g}: {shown}")
     return chosen[: args.max_weeks]
 

@@ -43,12 +43,16 @@ def add_workloads(group: arguments.Group) -> None:
         help="walltimes: requested (default, as the file has them), exact, requested-strict, factor:F, round, none",
     )
     arguments.add_memory_unit(group)
+    arguments.add_partition(group)
     add("--allow-empty", action="store_true", help="run without a job, too: without workloads, or with empty ones")
 
 
-def workloads(args: argparse.Namespace, models: Mapping[str, type[JobFields]]) -> dict[str, Workload]:
+def workloads(
+    args: argparse.Namespace, models: Mapping[str, type[JobFields]], n_procs: int | None
+) -> dict[str, Workload]:
     """Read workloads, by the names that Batsim gives them, and tell what was dropped or changed in logs.
 
+    A log that does not tell its machine is taken to be of the one it runs on, of `n_procs` processors if that is known.
     Raises InputError where nothing is left to be run, unless that is wanted, and for fields of jobs that figures cannot
     use, or a policy, which has told what it reads by `models`.
     """
@@ -56,7 +60,7 @@ def workloads(args: argparse.Namespace, models: Mapping[str, type[JobFields]]) -
         raise InputError(
             "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have memory_gb"
         )
-    found = {f"w{i}": _workload(path, args) for i, path in enumerate(args.workload)}
+    found = {f"w{i}": _workload(path, args, n_procs) for i, path in enumerate(args.workload)}
     check_fields(found.values())
     if not args.allow_empty and not any(workload.jobs for workload in found.values()):
         what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
@@ -67,16 +71,20 @@ def workloads(args: argparse.Namespace, models: Mapping[str, type[JobFields]]) -
     return found
 
 
-def how_read(args: argparse.Namespace) -> dict[str, str]:
+def how_read(args: argparse.Namespace) -> dict[str, Any]:
     """Say how workloads were read, for the summary: who has the same files may still have read them otherwise."""
     unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
-    return {"walltimes": args.walltimes} | ({} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit})
+    told: dict[str, Any] = {"walltimes": args.walltimes}
+    told |= {} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
+    return told | ({"partitions": args.partition} if args.partition else {})
 
 
-def _workload(path: str, args: argparse.Namespace) -> Workload:
+def _workload(path: str, args: argparse.Namespace, n_procs: int | None) -> Workload:
     unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
     with doing(f"reading {path}", quiet=args.quiet):
-        workload = load(path, walltimes=args.walltimes, memory_unit=unit)
+        workload = load(
+            path, walltimes=args.walltimes, memory_unit=unit, partitions=args.partition, n_procs_else=n_procs
+        )
     workload.source = str(Path(path).resolve())  # as Batsim tells it
     if not args.quiet and files.format_of(path) != "Batsim JSON":
         for rule, what in workload.about["report"]["rules"].items():
@@ -92,6 +100,23 @@ def too_small(n_procs: int, loaded: Iterable[Workload]) -> list[str]:
         for workload in loaded
         if workload.n_procs > n_procs
     ]
+
+
+def endless(reserving: str | None, loaded: Iterable[Workload]) -> list[str]:
+    """Say how many jobs a policy rejects that reserves a time for each, since they have neither walltime nor estimate.
+
+    `reserving` is its name, None for others. O(jobs).
+    """
+    said = []
+    for workload in loaded if reserving is not None else ():
+        n = sum(job.get("walltime", -1) == -1 and job.get("estimate") is None for job in workload.jobs)
+        if n:
+            said.append(
+                f"{workload.source}: {n:,} of {len(workload.jobs):,} jobs have neither walltime nor estimate, and "
+                f"{reserving} rejects them: plan them with -o assume_walltime=SECONDS, or, in a log, with their run "
+                "times by --walltimes requested (or another rule than requested-strict and none)"
+            )
+    return said
 
 
 def digests(

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     written.check_name(args.output)
     for path in paths.values():
         arguments.refuse_to_overwrite(args.output, [path])
-    selection = Selection(*convert.window(args), clock="first")
+    selection = Selection(*convert.window(args), partitions=tuple(args.partition), clock="first")
     parts = []
     for name, path in paths.items():
         try:

@@ -23,7 +23,6 @@ from pybatsched.simulator import external_events
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import BATSIM_VERSION, Outputs
-from pybatsched.workload import Workload
 
 EPILOG: Final = """\
 examples:
@@ -174,7 +173,7 @@ def _options(args: argparse.Namespace) -> Options:
         if args.sched_cfg is not None:
             raise InputError("give --sched-cfg or --sched-cfg-file, not both")
         try:
-            text = Path(args.sched_cfg_file).read_text(encoding="utf-8")
+            text = Path(args.sched_cfg_file).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: {error}") from None
     return Options(
@@ -195,8 +194,11 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     options = _options(args)
     if plan is not None:
         options = runs.with_needs(options, plan)
-    workloads = inputs.workloads(args, {} if plan is None else runs.field_models(plan, options))
-    platform = _platform(args, list(workloads.values()))
+    platform = _platform(args)
+    models = {} if plan is None else runs.field_models(plan, options)
+    workloads = inputs.workloads(args, models, None if args.mmax_workload else platform.n_procs)
+    if args.mmax_workload and workloads:
+        platform = model.limit(platform, max(workload.n_procs for workload in workloads.values()))
     if options.energy:
         model.check_energy(platform)
     if not args.quiet:
@@ -204,7 +206,8 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
             f"{text} (Batsim refuses this; here it means nothing)" for text in platform.refused[:_N_REFUSED_SHOWN]
         ]
         small = inputs.too_small(platform.n_procs, workloads.values())
-        for remark in (*platform.remarks, *refused, platform.network_note, *small):
+        idle = inputs.endless(None if plan is None else runs.reserving(plan, options), workloads.values())
+        for remark in (*idle, *platform.remarks, *refused, platform.network_note, *small):
             if remark:
                 arguments.say(remark)
     n_hosts = len(platform.hosts)
@@ -215,13 +218,10 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
     return Scenario(platform, workloads, options, events)
 
 
-def _platform(args: argparse.Namespace, workloads: list[Workload]) -> Platform:
+def _platform(args: argparse.Namespace) -> Platform:
     if args.platform is None:
         platform = model.uniform(args.procs)
     else:
         roles_given = roles.read_roles(args.add_role_to_hosts)
         platform = names.find(args.platform, energy=args.energy).read(master=args.master_host, roles=roles_given)
-    limits = [args.mmax] if args.mmax else []
-    if args.mmax_workload:
-        limits += [max(workload.n_procs for workload in workloads)] if workloads else []
-    return model.limit(platform, min(limits)) if limits else platform
+    return model.limit(platform, args.mmax) if args.mmax else platform

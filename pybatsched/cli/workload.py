@@ -176,13 +176,14 @@ def _stats_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )
+    arguments.add_partition(parser)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     help_text = f"draw arrivals, sizes and load ({', '.join(plot.FORMATS)}); needs the extra pybatsched[plot]"
     parser.add_argument("--plot", metavar="PICTURE", help=help_text)
 
 
 def _stats(args: argparse.Namespace) -> int:
-    sample = stats.sample(args.file, args.procs)
+    sample = stats.sample(args.file, args.procs, args.partition)
     figures = stats.summary(sample)
     print(json.dumps(figures, indent=1) if args.json else "\n".join(describe.lines(sample, figures)))
     if args.plot is not None:

@@ -76,6 +76,9 @@ class Policy:
     JobFields: ClassVar[type[JobFields]] = JobFields
     #: Its options that name other policies, by whose rules it schedules: what these read of jobs is checked as well.
     borrows: ClassVar[tuple[str, ...]] = ()
+    #: Set it if every job has a time reserved for it, so that those without walltime and estimate are rejected, unless
+    #: the option `assume_walltime` says what to plan with.
+    reserves: ClassVar[bool] = False
     needs: ClassVar[frozenset[Need]] = frozenset()
     #: Set it if the policy reads the text of Batsim's --sched-cfg in a form of its own.
     reads_sched_config: ClassVar[bool] = False

@@ -135,7 +135,7 @@ def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) 
 
 def _of_whole(path: str, file: Path, standing: Standing) -> RunSummary:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: cannot read the summary: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -44,7 +44,7 @@ def read(path: str | Path, *, is_partial: bool = False) -> Iterator[Outcome]:
     """
     rows = None
     try:
-        with Path(path).open(encoding="utf-8", newline="", errors="replace" if is_partial else "strict") as file:
+        with Path(path).open(encoding="utf-8-sig", newline="", errors="replace" if is_partial else "strict") as file:
             rows = csv.reader(_whole_lines(file) if is_partial else file, strict=True)
             head = next(rows, None)
             if head is None:

@@ -197,7 +197,7 @@ def _summary(path: Path) -> Mapping[str, Any]:
     if not path.exists():
         return {}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected a summary in JSON; {error}") from None
     return content if isinstance(content, dict) else {}
@@ -231,7 +231,7 @@ def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
 def _machines(path: Path) -> int:
     """Give the number of machines by ``_schedule.csv``, 0 if there is none."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             row = next(csv.DictReader(file), None)
         return int((row or {}).get("nb_computing_machines") or 0)
     except (OSError, ValueError, csv.Error):

@@ -142,17 +142,29 @@ class PolicyPlan:
                 self.options_for(None)
 
     def field_models(self, begins: SimulationBegins | None = None) -> dict[str, type[JobFields]]:
-        """Give the models of what is read of jobs: the policy's own, and those of policies that its options name.
+        """Give the models of what is read of jobs: the policy's own, and those of policies that its options name."""
+        return {name: cls.JobFields for name, cls in self._policies(begins).items()}
+
+    def _policies(self, begins: SimulationBegins | None) -> dict[str, type[Policy]]:
+        """Give the policy and those that its options name, by name.
 
         What is wrong with such a name, or still to come from Batsim, is told when the policy is made.
         """
-        models = {self.source.name: self.source.cls.JobFields}
+        found = {self.source.name: self.source.cls}
         for option in self.source.cls.borrows:
             with contextlib.suppress(InputError):
                 name = str(getattr(self.options_for(begins), option, ""))
-                trusted = name in self.trusted_files(begins).names
-                models[name] = find(name, trusted=trusted).cls.JobFields
-        return models
+                found[name] = find(name, trusted=name in self.trusted_files(begins).names).cls
+        return found
+
+    def reserving(self, begins: SimulationBegins | None = None) -> str | None:
+        """Name the policy, this one or one that its options name, that rejects jobs without walltime and estimate.
+
+        None if there is none, or if some option `assume_walltime` says what to plan such jobs with.
+        """
+        if _is_set("assume_walltime", {key: value for key, (value, _) in self._merged(begins).items()}):
+            return None
+        return next((name for name, cls in self._policies(begins).items() if cls.reserves), None)
 
     def make(self, begins: SimulationBegins) -> Policy:
         """Make the policy. An exception of its constructor is the plugin's fault."""
@@ -262,6 +274,13 @@ def _texts(value: Any) -> Iterator[str]:
             pending += [*part.keys(), *part.values()]
         elif isinstance(part, list | tuple):
             pending += part
+
+
+def _is_set(option: str, value: Any) -> bool:
+    """Tell whether an option has a value, among options or those for others inside of them."""
+    if not isinstance(value, Mapping):
+        return False
+    return value.get(option) is not None or any(_is_set(option, part) for part in value.values())
 
 
 def _from_file(name: str) -> PolicySource:

@@ -33,7 +33,7 @@ class ExternalEvent(NamedTuple):
 def read(path: str | Path, *, n_hosts: int, forward_unknown: bool = False) -> list[ExternalEvent]:
     """Read a file of events, in the order in which they happen. O(n log n). InputError names file, line and field."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -57,6 +57,11 @@ def field_models(plan: PolicyPlan, options: Options) -> dict[str, type[JobFields
     return plan.field_models(e.SimulationBegins(config=options.told(), timestamp=0.0))
 
 
+def reserving(plan: PolicyPlan, options: Options) -> str | None:
+    """Name the policy that will reject jobs without walltime and estimate, with what ``--sched-cfg`` says."""
+    return plan.reserving(e.SimulationBegins(config=options.told(), timestamp=0.0))
+
+
 def run_policy(
     scenario: Scenario,
     plan: PolicyPlan,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pybatsched.workload import batsim_json, files, prepare, reading, swf
@@ -20,19 +21,29 @@ def load(
     run_times: swf.RunTimes = "logged",
     min_runtime_s: float | None = None,
     n_procs: int | None = None,
+    n_procs_else: int | None = None,
+    partitions: Sequence[str] = (),
     memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
 ) -> Workload:
     """Load a workload for a simulation: Batsim JSON or a log (SWF or Rackham), plain or gzip, told by their content.
 
     `walltimes` is one of the rules of `pybatsched.workload.walltimes`; a Batsim file's own walltimes are the requested
-    ones. The other options are for logs and mean what they mean in `swf.Options` (`size`, `run_times` and `memory_unit`
-    for SWF alone): a Batsim file says for itself what its jobs are. What was dropped or changed is in `about["report"]`
-    of the result. Costs up to 20 µs a job. Raises InputError.
+    ones. If some `partitions` are named, their jobs alone are taken. The other options are for logs and mean what they
+    mean in `swf.Options` (`size`, `run_times` and `memory_unit` for SWF alone): a Batsim file says for itself what its
+    jobs are. What was dropped or changed is in `about["report"]` of the result. Costs up to 20 µs a job. Raises
+    InputError.
     """
     rule = Walltimes.parse(walltimes)
     if files.format_of(path) == "Batsim JSON":
-        return prepare.with_walltimes(batsim_json.read(path), rule)[0]
+        workload = prepare.with_walltimes(batsim_json.read(path), rule)[0]
+        return prepare.select(workload, Selection(partitions=tuple(partitions)))[0] if partitions else workload
     options = swf.Options(
-        rule, min_runtime_s=min_runtime_s, n_procs=n_procs, size=size, run_times=run_times, memory_unit=memory_unit
+        rule,
+        size=size,
+        run_times=run_times,
+        min_runtime_s=min_runtime_s,
+        n_procs=n_procs,
+        n_procs_else=n_procs_else,
+        memory_unit=memory_unit,
     )
-    return reading.read(path, options, Selection())[0]
+    return reading.read(path, options, Selection(partitions=tuple(partitions)))[0]

@@ -77,6 +77,9 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> Linted:
     if records is not None and records != len(trace) + trace.n_bad:
         what = f"header: MaxRecords is {records:,}, the file has {len(trace) + trace.n_bad:,} jobs"
         found.see(what, "nothing: a part of a log, or a cleaned one", 1, "note")
+    if len(partitions := trace.partitions) > 1:
+        what = f"jobs of {len(partitions):,} partitions, the largest {partitions.most_common(1)[0][0]}"
+        found.see(what, "all are taken (or --partition P)", trace.lines[0], "note")
     _see_order_and_numbers(trace, found)
     for job in trace:
         _see_times(job, found)

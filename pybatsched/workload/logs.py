@@ -32,13 +32,15 @@ class LogOptions:
     """How a log becomes a workload; the defaults are those of `pybatsched workload convert`.
 
     `min_runtime_s`: keep jobs that ran 0 seconds or an unknown time, with this run time. `n_procs`: the machine, else
-    what the log or its format says. `duplicates`: give a second job of the same number a new one, or refuse the log.
-    `profile`: delays, or parallel tasks that take as long on processors of `speed_flops`.
+    what the log or its format says; `n_procs_else`: the machine of a log that does not say it. `duplicates`: give a
+    second job of the same number a new one, or refuse the log. `profile`: delays, or parallel tasks that take as long
+    on processors of `speed_flops`.
     """
 
     walltimes: Walltimes = field(default_factory=Walltimes)
     min_runtime_s: float | None = None
     n_procs: int | None = None
+    n_procs_else: int | None = None
     duplicates: Literal["renumber", "error"] = "renumber"
     profile: Literal["delay", "parallel"] = "delay"
     speed_flops: float = 1e9
@@ -78,11 +80,15 @@ class Candidate(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What was read of a log: where from, the numbers of its jobs, and the lines that a lenient reading left out."""
+    """What was read of a log: where from, the numbers of its jobs, and the lines that a lenient reading left out.
+
+    `others` are jobs that nobody asked for.
+    """
 
     source: str
     numbers: Sequence[int]
     bad: Mapping[str, Tally]
+    others: Tally | None = None
 
 
 class Making:
@@ -99,6 +105,9 @@ class Making:
         for tally in lines.bad.values():
             told = replace(tally, rule=f"bad line, {tally.rule}: dropped")
             self.report.tallies[told.rule] = told
+        if lines.others is not None:
+            self.report.n_read += lines.others.count
+            self.report.tallies[lines.others.rule] = lines.others
         self.jobs: list[dict[str, Any]] = []
         self.line_of: dict[int, int] = {}
         self.origin_at = 0.0

@@ -17,6 +17,7 @@ from pybatsched.workload.logs import LOOSE
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import TOO_MANY, Selection
+from pybatsched.workload.swf_file import OTHER_PARTITION
 from pybatsched.workload.walltimes import Walltimes, tidy
 
 #: Fields of jobs that are instants, besides the submission.
@@ -34,8 +35,10 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     report = copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs))
     kept: list[dict[str, Any]] = []
     origin_at = selection.origin(job["subtime"] for job in workload.jobs)
+    wanted = _partitions(workload, selection)
     for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
-        refusal = selection.refusal(job["subtime"], job["res"], origin_at)
+        refusal = None if wanted is None or _partition(job) in wanted else OTHER_PARTITION
+        refusal = refusal or selection.refusal(job["subtime"], job["res"], origin_at)
         if refusal is None and selection.max_jobs is not None and len(kept) >= selection.max_jobs:
             refusal = TOO_MANY
         if refusal is None:
@@ -55,6 +58,22 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
         before = about.get("shifted_by", 0)
         about["shifted_by"] = tidy(by_s + (before if is_number(before) else 0))
     return Workload(jobs, _used(jobs, workload.profiles), workload.n_procs, workload.source, about), report
+
+
+def _partitions(workload: Workload, selection: Selection) -> set[str] | None:
+    """Give the partitions whose jobs are kept, None for all. Raises InputError for one that has none."""
+    if not selection.partitions:
+        return None
+    there = sorted({str(job["partition"]) for job in workload.jobs if "partition" in job})
+    for name in selection.partitions:
+        if name not in there:
+            known = ", ".join(there) or "none"
+            raise InputError(f"{workload.source}: partition {name!r:.40}: expected one of the jobs', who have {known}")
+    return set(selection.partitions)
+
+
+def _partition(job: Mapping[str, Any]) -> str | None:
+    return str(job["partition"]) if "partition" in job else None
 
 
 def _moved(job: dict[str, Any], by_s: float, ids: set[str], report: Report) -> dict[str, Any]:

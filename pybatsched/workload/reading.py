@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, files, prepare, rackham, swf
 from pybatsched.workload.logs import LogOptions
 from pybatsched.workload.model import Workload
@@ -28,6 +29,8 @@ def read(
                 workload.n_procs = options.n_procs
             return workload, report
         case "Rackham":
+            if selection.partitions:
+                raise InputError(f"{path}: partitions: expected a log in SWF, found a file of the Rackham format")
             own = {one.name: getattr(options, one.name) for one in dataclasses.fields(LogOptions)}
             return rackham.to_workload(rackham.read_rackham(path, lenient=lenient), LogOptions(**own), selection)
         case "SWF":

@@ -31,7 +31,7 @@ def seconds_of(text: str, what: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which jobs to keep. A window includes its begin, not its end.
+    """Which jobs to keep. A window includes its begin, not its end; `partitions` are those of a log, by name.
 
     `clock` says what its times count from: the 0 of the workload's own clock (`log`), or the first submission of a job
     that can run (`first`). `shift` moves all times so that the first job kept is submitted at 0; None means: if there
@@ -43,6 +43,7 @@ class Selection:
     min_size: int | None = None
     max_size: int | None = None
     max_jobs: int | None = None
+    partitions: tuple[str, ...] = ()
     shift: bool | None = None
     clock: Literal["log", "first"] = "log"
 
@@ -75,6 +76,7 @@ class Selection:
             for name in ("from_at", "to_at", "min_size", "max_size", "max_jobs")
             if (value := getattr(self, name)) is not None
         }
+        made |= {"partitions": list(self.partitions)} if self.partitions else {}
         return made if self.clock == "log" else made | {"clock": self.clock}
 
     @property

@@ -15,6 +15,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from pybatsched.core.derive import delay_of
+from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, files, rackham
 from pybatsched.workload.checks import is_number
 from pybatsched.workload.logs import LogOptions
@@ -72,8 +73,10 @@ class Sample:
         return int(self.span_s // self.period_s) + 1 if self.submitted_at else 0
 
 
-def sample(path: str | Path, n_procs: int | None = None) -> Sample:
-    """Read a workload file of any format for its figures. Raises InputError."""
+def sample(path: str | Path, n_procs: int | None = None, partitions: Sequence[str] = ()) -> Sample:
+    """Read a workload file of any format for its figures, or those of some partitions of it. Raises InputError."""
+    if partitions and files.format_of(path) != "SWF":
+        raise InputError(f"{path}: partitions: expected a log in SWF, found {files.format_of(path)}")
     match files.format_of(path):
         case "Batsim JSON":
             return sample_workload(batsim_json.read(path), n_procs)
@@ -83,7 +86,8 @@ def sample(path: str | Path, n_procs: int | None = None) -> Sample:
             made.n_left_out += report.n_dropped
             return made
         case "SWF":
-            return sample_trace(read_swf(path), n_procs)
+            trace = read_swf(path)
+            return sample_trace(trace.of_partitions(partitions) if partitions else trace, n_procs)
 
 
 def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
@@ -99,7 +103,7 @@ def sample_trace(trace: SwfTrace, n_procs: int | None = None) -> Sample:
                 users[job.user] += 1
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
     made = _made(trace.source, rows, known, len(trace) - len(rows), users)
-    made.wait_s = [row[4] for row in rows] if any(wait >= 0 for wait in trace.numbers[2]) else None
+    made.wait_s = [row[4] for row in rows] if trace.knows_waits else None
     made.clock, made.clock_name = _clock(trace.header, 0.0)
     return made
 

@@ -40,10 +40,12 @@ NO_REQUEST: Final = "no requested time that its run time could be cut to: droppe
 CUT: Final = "ran longer than requested: run time cut to the request"
 OTHER_SIZE: Final = "the other count of processors was taken, the wanted one is missing"
 
+WHOLE_MACHINE: Final = "of some partitions alone: the machine is still the whole one, {:,} processors (or --procs N)"
+
 _PARTS: Final = frozenset({2, 3, 4})  # the status codes of the format for partial executions
 
 #: Fields that jobs keep as they are, numbers or names.
-_LABELS: Final = ("user", "group", "queue")
+_LABELS: Final = ("user", "group", "application", "queue", "partition")
 
 Size = Literal["allocated", "requested"]
 RunTimes = Literal["logged", "cut"]
@@ -95,6 +97,8 @@ def machine_of(trace: SwfTrace, options: Options) -> tuple[int, str | None]:
     found = trace.header_count("MaxNodes")
     if found is not None:
         return found, f"no MaxProcs in the header: the machine has its MaxNodes, {found:,} processors"
+    if options.n_procs_else is not None:
+        return options.n_procs_else, None
     pairs = zip(trace.numbers[4], trace.numbers[7], strict=True)
     largest = max((size_of(allocated, requested, options.size) for allocated, requested in pairs), default=0) or 1
     return (
@@ -125,7 +129,8 @@ class _Making(Making):
     options: Options
 
     def __init__(self, trace: SwfTrace, options: Options, selection: Selection) -> None:
-        super().__init__(Lines(trace.source, trace.numbers[0], trace.bad), options, selection)
+        trace = trace.of_partitions(selection.partitions) if selection.partitions else trace
+        super().__init__(Lines(trace.source, trace.numbers[0], trace.bad, trace.others), options, selection)
         self.trace = trace
         self._whole: set[int] = set()
         numbers, status = trace.numbers[0], trace.numbers[10]
@@ -227,6 +232,8 @@ class _Making(Making):
                 self.report.count("changed", LOOSE, self.line_of[job["id"]])
                 del job["depends_on"]
                 job.pop("think_time", None)
+        if self.selection.partitions and self.options.n_procs is None:
+            self.report.note(WHOLE_MACHINE.format(n_procs))
         made = self.finished(n_procs)
         made.about["swf_header"] = self.trace.header
         return made

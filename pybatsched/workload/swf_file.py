@@ -10,8 +10,10 @@ import io
 import math
 import re
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -73,10 +75,16 @@ FIELDS: Final = (
     "think time",
 )
 _LABELS: Final = frozenset({11, 12, 13, 14, 15})
+_PARTITION: Final = 15
 _NUMBERS: Final = tuple(index for index in range(18) if index not in _LABELS)
 _WHOLE: Final = (0, 4, 7, 10, 16)
 _EXACT: Final = 1 << 53  # beyond this, floating point has holes between whole numbers; no log needs more
 _CHUNK: Final = 1 << 22
+
+_COUNT: Final = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?![\d.]|,\d)")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+OTHER_PARTITION: Final = "of another partition: dropped"
 
 #: Capital first, and no address: the rest of a comment that goes on is indented and often holds one.
 _HEADER: Final = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,40}?)\s*:(?!//)\s*(.*)")
@@ -88,7 +96,7 @@ class SwfTrace:
 
     Iterating, or `trace[i]`, gives a job as one record. `header` has the values by their keys; a key that is given
     several times, or goes on over several lines, has them all, a line each. `bad` counts the lines that a lenient
-    reading left out.
+    reading left out, `others` the jobs of partitions that nobody asked for.
     """
 
     source: str
@@ -97,6 +105,7 @@ class SwfTrace:
     labels: list[list[Label]] = field(default_factory=lambda: [[] for _ in range(18)])
     lines: array[int] = field(default_factory=lambda: array("L"))
     bad: dict[str, Tally] = field(default_factory=dict)
+    others: Tally | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -128,9 +137,44 @@ class SwfTrace:
         return sum(tally.count for tally in self.bad.values())
 
     def header_count(self, key: str) -> int | None:
-        """Give the number a header's value begins with, as in `MaxProcs: 1664 (72, 1368, 224)`, if more than 0."""
-        match = re.match(r"\d{1,15}(?![\d.])", self.header.get(key, ""))
-        return int(match[0]) or None if match else None
+        """Give the number a header's value begins with, as in `MaxProcs: 1664 (72, 1368, 224)`, if more than 0.
+
+        Thousands may be divided: 1,024 is one number, and so is 163,840.
+        """
+        match = _COUNT.match(self.header.get(key, ""))
+        return int(match[0].replace(",", "")) or None if match else None
+
+    @property
+    def partitions(self) -> Counter[str]:
+        """How many jobs each partition of the machine has, by its name; what is not known is none. O(n)."""
+        return Counter(str(label) for label in self.labels[_PARTITION] if label != -1)
+
+    @property
+    def knows_waits(self) -> bool:
+        """Whether it tells of any job when it started: without a wait a start is not known. O(n)."""
+        return any(wait_s >= 0 for wait_s in self.numbers[2])
+
+    def of_partitions(self, wanted: Sequence[str]) -> SwfTrace:
+        """Give the log of some partitions alone; the others' jobs are counted in it. O(n).
+
+        Raises InputError that lists the partitions there are, for one that has no job.
+        """
+        there = self.partitions
+        for name in wanted:
+            if name not in there:
+                known = ", ".join(f"{one} ({n:,} jobs)" for one, n in sorted(there.items())) or "none"
+                raise InputError(f"{self.source}: partition {name!r:.40}: expected one of the log, which has {known}")
+        chosen = set(wanted)
+        if chosen >= {str(label) for label in self.labels[_PARTITION]}:
+            return self
+        keeps = [str(label) in chosen for label in self.labels[_PARTITION]]
+        others = Tally(OTHER_PARTITION, "dropped")
+        for line in compress(self.lines, (not kept for kept in keeps)):
+            others.add(line)
+        numbers = [array(column.typecode, compress(column, keeps)) for column in self.numbers]
+        labels = [list(compress(column, keeps)) for column in self.labels]
+        lines = array("L", compress(self.lines, keeps))
+        return SwfTrace(self.source, self.header, numbers, labels, lines, self.bad, others if others.count else None)
 
 
 def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
@@ -145,7 +189,7 @@ def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
     with opened(path) as content, uncollected():
         # 4 MB at a time, and the line that is begun: the log is never in memory as text.
         while chunk := content.read(_CHUNK) + content.readline():
-            n_lines += reader.take(chunk, n_lines)
+            n_lines += reader.take(chunk if n_lines else chunk.removeprefix(_BYTE_ORDER_MARK), n_lines)
     if not n_lines or not (len(trace) or trace.n_bad or reader.n_comments):
         raise InputError(f"{path}: expected a log in the Standard Workload Format, found an empty file")
     return trace

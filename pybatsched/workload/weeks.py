@@ -22,11 +22,14 @@ _MOST_WEEKS: Final = 100_000  # two thousand years: a time in it is wrong
 
 
 class Week(NamedTuple):
-    """One week of a log, counted from 1. `utilisation` is the mean share of the machine that was in use."""
+    """One week of a log, counted from 1.
+
+    `utilisation` is the mean share of the machine that was in use, None where the log tells no waits and so no starts.
+    """
 
     number: int
     starts_at: float
-    utilisation: float
+    utilisation: float | None
     n_jobs: int
 
     @property
@@ -38,7 +41,7 @@ class Week(NamedTuple):
 def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Week]:
     """Give the weeks of a log, up to the one with the last submission. O(jobs + weeks that jobs run through).
 
-    Jobs of no size or run time occupy nothing and submit nothing. An unknown wait counts as none.
+    Jobs of no size or run time occupy nothing and submit nothing. An unknown wait is none, unless all are unknown.
     """
     jobs = [
         (submit, submit + max(wait, 0.0), run, n)
@@ -62,8 +65,9 @@ def weeks_of(trace: SwfTrace, n_procs: int, size: str = "allocated") -> list[Wee
         while week < n_weeks and (begins_at := first_at + week * WEEK_S) < end:
             used[week] += n * (min(end, begins_at + WEEK_S) - max(start, begins_at))
             week += 1
+    knows_waits = trace.knows_waits
     return [
-        Week(index + 1, first_at + index * WEEK_S, area / (n_procs * WEEK_S), n)
+        Week(index + 1, first_at + index * WEEK_S, area / (n_procs * WEEK_S) if knows_waits else None, n)
         for index, (area, n) in enumerate(zip(used, submitted, strict=True))
     ]
 
@@ -73,10 +77,16 @@ def busy_weeks(
 ) -> list[Week]:
     """Give the weeks with a utilisation in a range, both ends included; not the first and last week of the log.
 
-    These two are cut by the log itself: a machine that fills up, and an incomplete week.
+    These two are cut by the log itself: a machine that fills up, and an incomplete week. Raises InputError where the
+    log does not tell how busy its machine was.
     """
+    if any(week.utilisation is None for week in weeks):
+        raise InputError(
+            "the log has no waits (field 3 is -1 for all jobs), so nobody knows how busy its weeks were; expected a "
+            "log with waits, or one week by its number"
+        )
     inner = weeks if keep_ends else weeks[1:-1]
-    return [week for week in inner if least <= week.utilisation <= most]
+    return [week for week in inner if week.utilisation is not None and least <= week.utilisation <= most]
 
 
 def workloads_of(
@@ -86,7 +96,9 @@ def workloads_of(
     for week in weeks:
         window = dataclasses.replace(selection, from_at=week.starts_at, to_at=week.ends_at)
         workload, report = to_workload(trace, options, window)
-        workload.about["week"] = {"number": week.number, "logged_utilisation": round(week.utilisation, 4)}
+        workload.about["week"] = {"number": week.number}
+        if week.utilisation is not None:
+            workload.about["week"]["logged_utilisation"] = round(week.utilisation, 4)
         yield week, workload, report
 
 
