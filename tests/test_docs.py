@@ -143,6 +143,12 @@ def test_what_another_simulator_would_have_to_know_is_so() -> None:
     assert len(examples) == 6
 
 
+def test_the_page_on_workloads_tells_the_order_of_one_instant() -> None:
+    page = (ROOT / "docs" / "workloads.md").read_text()
+    (example,) = re.findall(r"### Jobs of one instant.*?```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(compile(example, "docs/workloads.md", "exec"), {})
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):

@@ -6,7 +6,7 @@ Nothing is changed here. A log is read leniently, so that one bad line does not 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from pybatsched.workload.prepare import as_list
 from pybatsched.workload.rackham_file import read_rackham
 from pybatsched.workload.report import PLACES_KEPT, Tally
 from pybatsched.workload.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
+from pybatsched.workload.turns import see_order
 
 __all__ = ["Linted", "lint", "lint_trace", "lint_workload"]
 
@@ -84,9 +85,17 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> Linted:
     for job in trace:
         _see_times(job, found)
         _see_sizes(job, found)
+    see_order(_runnable(trace), found)
     _see_unknown(trace, found)
     _see_crowd(trace, found)
     return found
+
+
+def _runnable(trace: SwfTrace) -> Iterator[tuple[float, str, int]]:
+    """Give submission, id and line of those that become jobs."""
+    for job in trace:
+        if job.submitted_at >= 0 and job.run_s > 0 and size_of(job.allocated_procs, job.requested_procs) > 0:
+            yield job.submitted_at, str(job.number), job.line
 
 
 def _see_order_and_numbers(trace: SwfTrace, found: Linted) -> None:
@@ -211,6 +220,7 @@ def lint_workload(workload: Workload, n_procs: int | None = None, readers: Reade
         _see_job_times(job, delay_of(workload.profiles[job["profile"]], workload.profiles), found)
         if "depends_on" in job and not all(str(name) in ids for name in as_list(job["depends_on"])):
             found.see("depends on a job that is not in the file", "the dependency is removed", job["id"])
+    see_order(((job["subtime"], str(job["id"]), job["id"]) for job in workload.jobs), found)
     _see_fields(workload, readers, found)
     for name in _unused(workload):
         found.see("a profile no job uses", "left out", f"profile {name}", "note")

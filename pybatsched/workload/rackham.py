@@ -81,8 +81,7 @@ class _Making(Making):
 
     def candidate(self, row: RackhamJob) -> Candidate:
         """Say of a line what decides whether it makes a job."""
-        at = max(row.submitted_at - self.zero_at, 0) if row.kind >= Kind.WARM_UP else 0
-        return Candidate(row.line, at, row.n_cores, self._refusal(row))
+        return Candidate(row.line, submitted_at(row, self.zero_at), row.n_cores, self._refusal(row))
 
     def _refusal(self, row: RackhamJob) -> str | None:
         """Give the one rule by which a line makes no job."""
@@ -143,6 +142,11 @@ class _Making(Making):
         for job in made.jobs:
             job["id"] = f"{job['id']:0{n_digits}}"
         return made
+
+
+def submitted_at(row: RackhamJob, zero_at: float) -> float:
+    """Give the submission of a job by the clock of the workload, whose 0 is an instant of the file's."""
+    return max(row.submitted_at - zero_at, 0) if row.kind >= Kind.WARM_UP else 0
 
 
 def is_over(run_s: float, walltime_s: float, passed_s: float) -> bool:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pybatsched.errors import InputError
 from pybatsched.workload.findings import Linted
-from pybatsched.workload.rackham import N_NODES, NODE_CORES, is_over, time_zero
+from pybatsched.workload.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
 from pybatsched.workload.rackham_file import Kind, RackhamJob, RackhamTrace
+from pybatsched.workload.turns import see_order
 
 
 def lint_trace(trace: RackhamTrace, n_procs: int | None = None) -> Linted:
@@ -29,7 +30,16 @@ def lint_trace(trace: RackhamTrace, n_procs: int | None = None) -> Linted:
         _see_cores(job, found)
         if zero_at is not None:
             _see_class(job, zero_at, found)
+    if zero_at is not None:
+        _see_turns(trace, zero_at, found)
     return found
+
+
+def _see_turns(trace: RackhamTrace, zero_at: float, found: Linted) -> None:
+    """Count instants whose jobs are not in the order of their ids, which all have as many digits in the workload."""
+    n_digits = len(str(max(job.number for job in trace.jobs)))
+    runnable = (job for job in trace.jobs if job.submitted_at >= 0 and job.run_s > 0 and job.n_cores > 0)
+    see_order(((submitted_at(job, zero_at), f"{job.number:0{n_digits}}", job.line) for job in runnable), found)
 
 
 def _see_time_zero(trace: RackhamTrace, found: Linted) -> float | None:

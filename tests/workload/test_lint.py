@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.logs import line, log
 
 from pybatsched import FieldModel
 from pybatsched.errors import InputError
 from pybatsched.metrics.fields import MetricFields
 from pybatsched.policies import registry
+from pybatsched.testing import Workload, run_policy
 from pybatsched.workload.lint import METRICS, Linted, lint
+from pybatsched.workload.turns import OTHER_ORDER, out_of_turn
 
 SHIPPED = ("conservative", "dbf", "easy", "fcfs", "locality", "reallocation", "redirection", "ujf", "ujfb")
 READERS: dict[str, type[FieldModel]] = {
@@ -99,6 +103,39 @@ def test_what_is_worth_a_note(tmp_path: Path) -> None:
         "field 12 (user) is a name, not a number": (7, [2, 3, 4, 5, 6]),
         "field 13 (group) unknown": (7, [2, 3, 4, 5, 6]),
     }
+
+
+def test_instants_whose_jobs_are_taken_in_another_order(tmp_path: Path) -> None:
+    numbers = [(9, 5), (10, 5), (11, 5), (12, 7), (13, 7), (99, 60), (100, 60), (7, 61), (6, 61)]
+    found = lint(log(tmp_path, *(good(number, at) for number, at in numbers)))
+    assert notes(found)[OTHER_ORDER] == (3, [3, 8, 10])  # not at 7: 12 is before 13 as a text as well
+    skipped = lint(log(tmp_path, good(9, 5), good(10, 5, run=0), good(11, 6), good(9, 6)))
+    assert notes(skipped).get(OTHER_ORDER) is None  # the second makes no job
+
+
+def test_instants_of_a_batsim_file(tmp_path: Path) -> None:
+    jobs: list[dict[str, Any]]
+    jobs = [{"id": 9}, {"id": "10"}, {"id": "b", "subtime": 3}, {"id": "a", "subtime": 3}, {"id": "c", "subtime": 3}]
+    assert notes(lint(workload(tmp_path, *jobs)))[OTHER_ORDER] == (2, [9, "b"])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 12)), max_size=12, unique_by=lambda job: job[1]))
+def test_the_count_is_that_of_the_instants_at_which_the_simulator_has_another_order(
+    jobs: list[tuple[int, int]],
+) -> None:
+    made = Workload()
+    for at, number in jobs:
+        made.job(number, n=1, s=1, at=at, walltime=2)
+    taken = list(run_policy("fcfs", made, n_procs=1).jobs.values()) if jobs else []
+    taken.sort(key=lambda job: job.started_at or 0)
+    instants = {at for at, _ in jobs}
+    differ = {
+        at
+        for at in instants
+        if [f"w0!{number}" for when, number in jobs if when == at]
+        != [job.id for job in taken if job.fields["subtime"] == at]
+    }
+    assert len(list(out_of_turn((at, str(number), number) for at, number in jobs))) == len(differ)
 
 
 def test_a_file_with_no_job_in_it_is_no_log(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pybatsched.workload.rackham import (
     to_workload,
 )
 from pybatsched.workload.rackham_file import Kind, read_rackham
+from pybatsched.workload.turns import OTHER_ORDER
 from pybatsched.workload.walltimes import OVERRAN_STRICT
 
 SEPTEMBER = "rackham/rackham-2022-09-10_V10000_anonymous.txt.gz"
@@ -189,6 +190,14 @@ def test_what_is_odd(tmp_path: Path, lines: list[str], odd: dict[str, Any], note
         by_level[finding.level][finding.what] = finding.places
         assert finding.remedy
     assert by_level == {"odd": odd, "note": notes}
+
+
+def test_instants_whose_jobs_are_not_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    early = [rackham_line(3, 5, kind=-1), rackham_line(2, 7, kind=-1)]  # both are submitted at time 0
+    later = [rackham_line(11, 1100), rackham_line(9, 1100), rackham_line(10, 1100), rackham_line(12, 1100)]
+    found = lint(rackham_file(tmp_path, *early, rackham_line(4, 1000), *later))
+    finding = found.findings[OTHER_ORDER]
+    assert (finding.level, finding.count, finding.places) == ("note", 2, [1, 4])
 
 
 def test_the_node_list_of_the_study_is_no_workload(tmp_path: Path) -> None:
