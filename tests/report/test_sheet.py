@@ -26,7 +26,7 @@ from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
 from pybatsched.report import page
 from pybatsched.report.bands import Rows, rows_of
 from pybatsched.report.bars import bars_of
-from pybatsched.report.rectangles import Rectangles, rectangles_of
+from pybatsched.report.rectangles import rectangles_of
 from pybatsched.report.sheet import Sheet, jobs_of
 from pybatsched.report.stairs import Stairs, on_tick, stairs_of
 
@@ -34,7 +34,7 @@ _TIMES = st.one_of(st.integers(0, 20).map(float), st.floats(0, 1e9).map(lambda v
 _SETS = st.sets(st.integers(0, 12)).map(IntervalSet)
 _SAME = tuple(IntervalSet.parse(text) for text in ("0", "0-3", "1 5-6"))  # which many have
 _NOTES = st.sampled_from(["", "", "", "held_s=1.5", "load_s=64", "moves=2;cluster=a", "input=f on node 1;load_s=2"])
-_FIELDS = st.sampled_from(
+_FIELDS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [{}, {}, {"urgent": True}, {"deadline": 9}, {"max_stay": 3}, {"alone_s": 4.5}, {"res": 5}, {"evaluated": True}]
 )
 
@@ -86,9 +86,10 @@ def test_columns_are_what_the_records_say(records: list[JobRecord], tau_s: float
 def test_classes_are_those_of_the_records(records: list[JobRecord]) -> None:
     jobs = jobs_of(records)
     ids = np.array(jobs.ids, np.str_)
-    for key in ("kind", "size"):
-        found = jobs.by_class(key)  # type: ignore[arg-type]  a tuple of texts is no literal
-        wanted = by_class(records, key)
+    for found, wanted in (
+        (jobs.by_class("kind"), by_class(records, "kind")),
+        (jobs.by_class("size"), by_class(records, "size")),
+    ):
         assert list(found) == list(wanted)
         assert [n for n, _ in found.values()] == [len(members) for members in wanted.values()]
         members = [[record.id for record in jobs if record.ran] for jobs in wanted.values()]
@@ -134,8 +135,8 @@ def test_rounding_is_that_of_python(values: list[float]) -> None:
     assert list(map(repr, found)) == [repr(round(value, 6)) for value in values]  # signs of 0 as well, and nan
 
 
-def rectangles_by_bars(records: Sequence[JobRecord], rows: Rows | None) -> Rectangles:
-    """Give the rectangles bar by bar, interval by interval."""
+def rectangles_by_bars(records: Sequence[JobRecord], rows: Rows | None) -> list[list[Any]]:
+    """Give the columns of `Rectangles` bar by bar, interval by interval."""
     bars = bars_of([record for record in records if record.ran], rows)
     notes = list(dict.fromkeys(["", *(bar.note for bar in bars)]))
     found: list[tuple[Any, ...]] = [
@@ -143,7 +144,7 @@ def rectangles_by_bars(records: Sequence[JobRecord], rows: Rows | None) -> Recta
         for bar in bars
         for low, high in (bar.procs if rows is None else rows.placed(bar.procs))
     ]
-    return Rectangles(*([row[k] for row in found] for k in range(7)), notes)  # type: ignore[arg-type]  lists do
+    return [*([row[k] for row in found] for k in range(7)), notes]
 
 
 @given(_records(), st.booleans())
@@ -151,7 +152,7 @@ def rectangles_by_bars(records: Sequence[JobRecord], rows: Rows | None) -> Recta
 def test_rectangles_are_those_of_the_bars(records: list[JobRecord], has_clusters: bool) -> None:
     rows = Rows({"a": [(0, 2), (6, 9)], "b": [(2, 6)]}, 13) if has_clusters else None
     found = rectangles_of(jobs_of(records), rows)
-    assert [*(column.tolist() for column in found[:-1]), found.notes] == list(rectangles_by_bars(records, rows))
+    assert [*(column.tolist() for column in found[:-1]), found.notes] == rectangles_by_bars(records, rows)
 
 
 def test_rectangles_of_one_span_are_in_the_order_of_their_jobs() -> None:
