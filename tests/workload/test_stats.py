@@ -264,8 +264,11 @@ def test_pictures_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(InputError, match=r"x\.gif: expected a name that ends in \.svg, \.png"):
         plot.draw(sample, tmp_path / "x.gif")
     if importlib.util.find_spec("matplotlib"):
-        with pytest.raises(InputError, match=r"cannot be written: No such file or directory"):
-            plot.draw(sample, tmp_path / "no" / "x.svg")
+        (tmp_path / "file").touch()
+        with pytest.raises(InputError, match=r"x\.svg: cannot be written: File exists"):
+            plot.draw(sample, tmp_path / "file" / "x.svg")
+        plot.draw(sample, tmp_path / "new" / "x.svg")
+        assert [path.name for path in (tmp_path / "new").iterdir()] == ["x.svg"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(InputError, match=r"drawing needs matplotlib: pip install 'pybatsched\[plot\]'"):
         plot.draw(sample, tmp_path / "x.svg")
