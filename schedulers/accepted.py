@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pybatsched.core.instants import HALF_TICK, instant
 from pybatsched.core.ordered import take_out
+from pybatsched.policies.profile import Profile
 
 if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
-    from pybatsched.policies.profile import Profile
+    from pybatsched_schedulers.plan_options import Promote
 
 Entry: TypeAlias = "tuple[float, int, Job]"
-Promote: TypeAlias = Literal["max", "each"]
 
 
 class Newcomer(NamedTuple):

@@ -12,8 +12,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pydantic import Field
-
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import CallMeLater, Decision, Reason
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
@@ -23,6 +22,7 @@ from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler
 from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.profile import Profile
 from pybatsched.policies.rows import Rows
+from pybatsched_schedulers.plan_options import ConservativeOptions
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition
@@ -36,15 +36,6 @@ TOLERANCE: Final = 1e-3
 MANY: Final = 16
 
 
-class ConservativeOptions(QueueOptions):
-    """Options of conservative backfilling."""
-
-    compression: bool = Field(
-        True,
-        description="after an early end move waiting jobs forward; without it they keep the time they were promised",
-    )
-
-
 def upcoming(places: list[tuple[float, int, Job]], after: float) -> Iterator[tuple[float, Job]]:
     """Give the places after an instant of a sorted list, and whose they are. O(log places) for the first."""
     end: Any = (after, math.inf)
@@ -52,6 +43,7 @@ def upcoming(places: list[tuple[float, int, Job]], after: float) -> Iterator[tup
         yield places[i][0], places[i][2]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ConservativeScheduler(LocalScheduler):
     """Conservative backfilling on one partition.
 
@@ -333,7 +325,8 @@ class ConservativeScheduler(LocalScheduler):
 
     def _bookings(self) -> Iterator[tuple[float, float, Job | None]]:
         """Give what is booked for those who wait, as (start, end, job) in order of the starts; None for no place."""
-        return ((place, instant(place, self.span_s(job)), job) for place, job in self._upcoming(-math.inf))
+        for place, job in self._upcoming(-math.inf):
+            yield place, instant(place, self.span_s(job)), job
 
     def _upcoming(self, after: float) -> Iterator[tuple[float, Job]]:
         """Give the planned starts after an instant in order, and whose they are. O(log queue) for the first."""
@@ -377,6 +370,7 @@ class ConservativeScheduler(LocalScheduler):
         return "planned to start at {}", place
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Conservative(LocalPolicy):
     """Conservative backfilling: a reservation for every job."""
 

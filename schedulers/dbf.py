@@ -14,18 +14,17 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Container, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
-
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, Reason, RejectJob
-from pybatsched.core.fields import DeadlineFields
 from pybatsched.core.instants import instant
 from pybatsched.core.jobs import JobState
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueFields, QueueOptions
-from pybatsched_schedulers.accepted import NOBODY, Accepted, Draft, Entry, Newcomer, Promote, meets
-from pybatsched_schedulers.conservative import TOLERANCE, ConservativeOptions, ConservativeScheduler, upcoming
+from pybatsched.policies.options import QueueOptions
+from pybatsched_schedulers.accepted import NOBODY, Accepted, Draft, Entry, Newcomer, meets
+from pybatsched_schedulers.conservative import TOLERANCE, ConservativeScheduler, upcoming
+from pybatsched_schedulers.plan_options import DbfFields, DbfOptions
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition
@@ -33,27 +32,7 @@ if TYPE_CHECKING:
     from pybatsched.policies.profile import Profile
 
 
-class DbfOptions(ConservativeOptions):
-    """Options of deadline-based backfilling."""
-
-    fixpoint: bool = Field(
-        True,
-        description="repeat the placement until all accepted deadlines are safe; false is the published single pass",
-    )
-    promote: Promote = Field(
-        "max",
-        description="where promoted jobs alone would miss their deadlines, promote all that came before the last of "
-        "these (max), or before the first and look again (each)",
-    )
-    infeasible: Literal["regular", "reject"] = Field(
-        "regular", description="a job that cannot meet its deadline when it arrives is treated as regular, or rejected"
-    )
-
-
-class DbfFields(QueueFields, DeadlineFields):
-    """What it reads of jobs: when they are to be over."""
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DbfScheduler(ConservativeScheduler):
     """Deadline-based backfilling on one partition.
 
@@ -304,6 +283,7 @@ class DbfScheduler(ConservativeScheduler):
         return super().why_waiting(job, now)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Dbf(LocalPolicy):
     """Deadline-based backfilling: jobs with deadlines step back for those without, as far as they can."""
 

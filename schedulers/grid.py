@@ -11,12 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pydantic import Field, model_validator
-
-from pybatsched.core.fields import FieldError, FieldModel
 from pybatsched.core.instants import instant
 from pybatsched.errors import InputError
-from pybatsched.policies.options import QueueFields
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -151,27 +147,6 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
 
 def _told(speed: float | None) -> str:
     return "none" if speed is None else f"{speed:.12g}"
-
-
-class MoldableField(FieldModel):
-    """How far a job can be spread, as its field says it."""
-
-    fraction: float = Field(ge=0, le=1, description="a number from 0 to 1")
-    limit: int = Field(ge=1, description="a whole number from 1")
-
-
-class GridFields(QueueFields):
-    """What is read of the jobs of a grid: how they can be spread, and whether they go past its own scheduler."""
-
-    moldable: MoldableField | None = Field(None, description='{"fraction": F, "limit": N}')
-    external: bool = Field(default=False, description="true or false")
-    cluster: str | None = Field(None, min_length=1, description="the name of a cluster")
-
-    @model_validator(mode="after")
-    def _has_home(self) -> GridFields:
-        if self.external and self.cluster is None:
-            raise FieldError("cluster", "the cluster that this external job goes to")
-        return self
 
 
 def read_moldable(fields: Mapping[str, Any]) -> Moldable | None:

@@ -1,46 +1,17 @@
-"""Preemption for urgent jobs: who is suspended, for whom, for how long; and the options of all that."""
+"""Preemption for urgent jobs: who is suspended, for whom, for how long."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pydantic import Field
-
-from pybatsched_schedulers.swaps import SwapOptions
+from pybatsched.core.intervals import IntervalSet
+from pybatsched_schedulers.swaps import SwapTimes
 
 if TYPE_CHECKING:
-    from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
-    from pybatsched_schedulers.swaps import SwapTimes
-
-VictimOrder: TypeAlias = Literal["start_order", "longest_remaining", "fewest"]
-Delay: TypeAlias = Literal["max", "serial"]
-
-
-class UjfbOptions(SwapOptions):
-    """Options of UJFB."""
-
-    victim_order: VictimOrder = Field(
-        "start_order",
-        description="whom to suspend first: who began first (as the authors' program does), who has the longest time "
-        "to go (as they intended), or who has the most processors, so that the fewest are suspended",
-    )
-    pd: Delay = Field(
-        "max",
-        description="the preemption delay: the longest swap-out (as published), or all one after the other and the "
-        "last one again (as the authors' program does)",
-    )
-    mode: Literal["suspend", "kill_restart"] = Field(
-        "suspend", description="suspend victims and go on with the rest, or kill them to begin again, without swaps"
-    )
-    resume_same_resources: bool = Field(
-        True, description="a suspended job resumes on the processors it had; false: on any (as the authors' program)"
-    )
-    urgent_order: Literal["fcfs", "shortest"] = Field(
-        "fcfs", description="order of the urgent jobs that wait: by arrival, or the shortest estimate first"
-    )
+    from pybatsched_schedulers.ujfb_options import Delay, VictimOrder
 
 
 @dataclass(slots=True)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pydantic import Field
-
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import (
     CallMeLater,
     Decision,
@@ -26,12 +25,13 @@ from pybatsched.core.decisions import (
     fact_text,
 )
 from pybatsched.core.instants import HALF_TICK
-from pybatsched.core.policy import Need, Options
+from pybatsched.core.policy import Need
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies import registry
 from pybatsched.policies.local import LocalScheduler, QueuePolicy
-from pybatsched_schedulers.grid import GridFields, GridJob, Site, read_home, read_moldable, read_sites
-from pybatsched_schedulers.sizing import MinMin, Place, Sizing, best_place
+from pybatsched_schedulers.grid import GridJob, Site, read_home, read_moldable, read_sites
+from pybatsched_schedulers.reallocation_options import GridFields, ReallocationOptions
+from pybatsched_schedulers.sizing import MinMin, Place, best_place
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -40,33 +40,7 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
 
 
-class ReallocationOptions(Options):
-    """Options of reallocation."""
-
-    algorithm: Literal["none", "regular", "all_cancellation"] = Field(
-        "regular",
-        description="what happens to waiting grid jobs at every event: none; regular, they move one by one to another "
-        "cluster if they gain enough; all_cancellation, all are withdrawn and submitted again",
-    )
-    heuristic: Literal["mct", "minmin"] = Field(
-        "mct",
-        description="who is next: mct, the first submitted; minmin, the one with the earliest expected end among the "
-        "oldest (see window)",
-    )
-    period: float = Field(3600.0, ge=1, le=1e9, allow_inf_nan=False, description="seconds between two events")
-    threshold: float = Field(
-        60.0, ge=0, allow_inf_nan=False, description="seconds that a job must gain at least to move (regular)"
-    )
-    window: int = Field(20, ge=1, description="how many of the oldest jobs minmin looks at")
-    sizing: Sizing = Field(
-        "binary", description="how the size of a moldable job is found: binary, by halves; exhaustive, by all sizes"
-    )
-    local: str = Field(
-        "conservative", description="local scheduler of every cluster: a policy with one queue that promises starts"
-    )
-    local_options: dict[str, Any] = Field(default_factory=dict, description="options of that policy")
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Reallocation(QueuePolicy):
     """Submits jobs to the cluster where they end first, and moves waiting ones when plans have changed."""
 
@@ -244,9 +218,9 @@ class Reallocation(QueuePolicy):
         self._figures["n_moved_jobs"] += one.n_moves == 1
         self._figures["moves_max"] = max(self._figures["moves_max"], one.n_moves)
 
-    def _best(self, one: GridJob, now: float, *, beat: float = math.inf, but: Site | None = None) -> Place | None:
+    def _best(self, one: GridJob, now: float, *, beat: float | None = None, but: Site | None = None) -> Place | None:
         sites = self.sites if but is None else [site for site in self.sites if site is not but]
-        return best_place(one, sites, now, self.options.sizing, beat)
+        return best_place(one, sites, now, self.options.sizing, math.inf if beat is None else beat)
 
     # --- events -----------------------------------------------------------------------------------------------
 

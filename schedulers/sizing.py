@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pybatsched.core.instants import instant
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.grid import GridJob, Site
-
-Sizing = Literal["binary", "exhaustive"]
+    from pybatsched_schedulers.reallocation_options import Sizing
 
 
 class Place(NamedTuple):

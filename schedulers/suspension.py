@@ -12,19 +12,22 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, StartAt
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.policies.profile import Profile
 from pybatsched_schedulers.conservative import ConservativeScheduler
-from pybatsched_schedulers.preemption import Booking, Suspended, UjfbOptions
+from pybatsched_schedulers.preemption import Booking, Suspended
 from pybatsched_schedulers.swaps import HostMemory, Swaps
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.jobs import Job
+    from pybatsched_schedulers.ujfb_options import UjfbOptions
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SuspendingScheduler(ConservativeScheduler):
     """A conservative plan around suspended jobs.
 

@@ -16,6 +16,7 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason, Release, Requeue, StartAt
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
@@ -28,18 +29,19 @@ from pybatsched_schedulers.preemption import (
     Booking,
     Preemption,
     Suspended,
-    UjfbOptions,
     Victim,
     delay_s,
 )
 from pybatsched_schedulers.suspension import SuspendingScheduler
-from pybatsched_schedulers.swaps import SwapFields, SwapTimes
+from pybatsched_schedulers.swaps import SwapTimes
+from pybatsched_schedulers.ujfb_options import SwapFields, UjfbOptions
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.jobs import Job
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class UjfbScheduler(SuspendingScheduler):
     """Urgent jobs first on one partition.
 
@@ -321,6 +323,7 @@ class UjfbScheduler(SuspendingScheduler):
             yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Ujfb(QueuePolicy):
     """Urgent jobs first: they start at once, and regular jobs in their way are suspended."""
 

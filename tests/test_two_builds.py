@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import csv
 import os
 import subprocess
 import sys
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.examples import examples
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 from support.places import ROOT
 
 N_WORKLOADS = examples(200).max_examples  # for each policy
@@ -34,7 +36,7 @@ def fingerprints(*path: Path) -> list[str]:
         check=True,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=PATIENCE_OF_WORK_S,
     )
     return done.stdout.splitlines()
 
@@ -54,28 +56,86 @@ def test_every_policy_says_the_same_and_starts_the_same_jobs_on_the_same_process
     assert compiled == plain
 
 
-def test_an_author_may_subclass_what_is_compiled(build: Path, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
-        "from pybatsched_schedulers.easy import Easy, EasyScheduler\n"
-        "class Highest(EasyScheduler):\n"
-        "    def __init__(self, partition, options=None):\n"
-        "        super().__init__(partition, options)\n"
-        "        self.n_asked = 0\n"
-        "    def pick(self, job, now):\n"
-        "        self.n_asked += 1\n"
-        "        return self.partition.free - self.partition.free.first(self.partition.n_free - job.n_procs)\n"
-        "class Mine(Easy):\n"
-        "    scheduler = Highest\n"
-        "    def figures(self):\n"
-        "        return {'n_asked': self.local.n_asked}\n"
-    )
+def compiled_classes() -> list[ast.ClassDef]:
+    """Give the classes of the hot modules that authors may subclass."""
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    set_ = {ast.unparse(node.targets[0]): node.value for node in tree.body if isinstance(node, ast.Assign)}
+    hot: dict[str, str] = ast.literal_eval(set_["HOT"])
+    places = ((ROOT / folder.removeprefix("pybatsched_"), names.split()) for folder, names in hot.items())
+    modules = [ast.parse((place / f"{name}.py").read_text()) for place, names in places for name in names]
+    classes = [node for module in modules for node in module.body if isinstance(node, ast.ClassDef)]
+    return [one for one in classes if any("allow_interpreted_subclasses" in ast.unparse(d) for d in one.decorator_list)]
+
+
+def test_what_authors_may_override_has_no_number_as_a_default() -> None:
+    """Where a subclass is plain Python, mypyc passes 0 for a float or a native integer that the caller left out."""
+    classes = compiled_classes()
+    assert {"LocalScheduler", "Easy", "DbfScheduler", "Reallocation"} <= {one.name for one in classes}
+    for one in classes:
+        for method in (node for node in one.body if isinstance(node, ast.FunctionDef)):
+            given = [*method.args.defaults, *(default for default in method.args.kw_defaults if default)]
+            assert {ast.unparse(default) for default in given} <= {"None", "True", "False"}, f"{one.name}.{method.name}"
+
+
+#: A scheduler of an author's own that picks the highest processors, and counts how often it is asked.
+HIGHEST = """
+class Highest({scheduler}):
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.n_asked = 0
+    def pick(self, job, now):
+        self.n_asked += 1
+        return self.partition.free - self.partition.free.first(self.partition.n_free - job.n_procs)
+"""
+#: The policy that uses it, for each shipped one: by its name alone, or with a method that makes the scheduler.
+LOCAL = """
+class Mine({policy}):
+    scheduler = Highest
+    def figures(self):
+        return {{"n_asked": self.local.n_asked}}
+"""
+ON_BEGIN = """
+class Mine({policy}):
+    def on_begin(self, cluster):
+        super().on_begin(cluster)
+        self.local = Highest(self.local.partition, self.options, cluster)
+        self.locals = [self.local]
+    def figures(self):
+        return {{"n_asked": self.local.n_asked}}
+"""
+MADE = """
+class Mine({policy}):
+    def _made(self, *given):
+        return Highest(given[-1])
+    def figures(self):
+        return {{"n_asked": sum(local.n_asked for local in self.locals)}}
+"""
+MINE = {
+    "fcfs": ("fcfs.FcfsScheduler", LOCAL),
+    "easy": ("easy.EasyScheduler", LOCAL),
+    "conservative": ("conservative.ConservativeScheduler", LOCAL),
+    "dbf": ("dbf.DbfScheduler", LOCAL),
+    "ujfb": ("ujfb.UjfbScheduler", ON_BEGIN),
+    "redirection": ("easy.EasyScheduler", MADE),
+    "reallocation": ("conservative.ConservativeScheduler", MADE),
+}
+
+
+@pytest.mark.parametrize("policy", MINE)
+def test_an_author_may_subclass_what_is_compiled(build: Path, tmp_path: Path, policy: str) -> None:
+    scheduler, mine = MINE[policy]
+    imports = f"from pybatsched_schedulers import {policy}, {scheduler.partition('.')[0]}\n"
+    made = HIGHEST.format(scheduler=scheduler) + mine.format(policy=f"{policy}.{policy.capitalize()}")
+    (tmp_path / "mine.py").write_text(imports + made)
     (tmp_path / "jobs.json").write_text(
-        '{"nb_res": 4, "jobs": [{"id": "a", "subtime": 0, "res": 1, "profile": "p", "walltime": 9}],'
+        '{"nb_res": 4, "jobs": [{"id": "a", "subtime": 0, "res": 1, "profile": "p", "walltime": 9},'
+        ' {"id": "b", "subtime": 1, "res": 1, "profile": "p", "walltime": 9, "max_stay": 20}],'
         ' "profiles": {"p": {"type": "delay", "delay": 5}}}'
     )
     command = [sys.executable, "-m", "pybatsched", "simulate", "--workload", "jobs.json", "--procs", "4"]
+    options = ["-o", "group_size=0"] if policy == "redirection" else []
     done = subprocess.run(
-        [*command, "--policy", "mine.py:Mine", "-e", "run"],
+        [*command, "--policy", "mine.py:Mine", *options, "-e", "run"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(build)},
         capture_output=True,
@@ -84,4 +144,6 @@ def test_an_author_may_subclass_what_is_compiled(build: Path, tmp_path: Path) ->
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert ",3,-1.000000," in (tmp_path / "run_jobs.csv").read_text()
+    rows = csv.DictReader((tmp_path / "run_jobs.csv").read_text().splitlines())
+    assert {row["job_id"]: row["allocated_resources"] for row in rows} == {"a": "3", "b": "2"}
+    assert "n_asked" in done.stdout + done.stderr

@@ -126,7 +126,7 @@ class Job:
         self.held_from: float | None = None
         self.start_at: float | None = None  # while it is held
         self.started_at: float | None = None
-        self.expected_end_at = math.inf
+        self.expected_end_at: float = math.inf
         self.procs: IntervalSet | None = None
         self.n_held = 0  # how many processors these are
         self.partition: Ground | None = None

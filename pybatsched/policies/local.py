@@ -154,17 +154,18 @@ class LocalScheduler(ABC):
     def _plan(self, now: float) -> Iterator[Decision]:
         """Start what may start now; the queue is not empty."""
 
-    def estimate(self, n: int, duration_s: float, now: float, *, not_after: float = math.inf) -> float | None:
+    def estimate(self, n: int, duration_s: float, now: float, *, not_after: float | None = None) -> float | None:
         """Say when a job of n processors would start if it came now, by present knowledge; None for never.
 
         None as well if it would end after `not_after`: who has found a better place already need not wait for the rest
         of a search. That it cannot end in time even if it starts now is seen without one.
         """
-        if n > self.partition.n_procs or instant(now, duration_s) > not_after:
+        bound = math.inf if not_after is None else not_after
+        if n > self.partition.n_procs or instant(now, duration_s) > bound:
             return None
-        latest = math.inf if not_after == math.inf else not_after - duration_s + TICK
+        latest = math.inf if bound == math.inf else bound - duration_s + TICK
         start = self._estimated(n, duration_s, now, latest)
-        return None if start == math.inf or instant(start, duration_s) > not_after else start
+        return None if start == math.inf or instant(start, duration_s) > bound else start
 
     def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
         """Give the start for `estimate`; infinity for never, and if one likes for what is later than `latest`.

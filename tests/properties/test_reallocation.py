@@ -23,7 +23,8 @@ from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.grid import GridJob
 from pybatsched_schedulers.reallocation import Reallocation
-from pybatsched_schedulers.sizing import SEARCHES, Place, Sizing
+from pybatsched_schedulers.reallocation_options import Sizing
+from pybatsched_schedulers.sizing import SEARCHES, Place
 
 ONE_CLUSTER = grids().map(lambda grid: Grid(dict([next(iter(grid.clusters.items()))])))
 DONE = {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"}

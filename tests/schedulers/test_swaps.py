@@ -16,8 +16,9 @@ from pybatsched.errors import InputError, PolicyError
 from pybatsched.testing import Workload, plan_for, run_policy
 from pybatsched_schedulers import preemption, swap_measurements
 from pybatsched_schedulers.swap_measurements import MEASUREMENTS, bandwidth_gbps
-from pybatsched_schedulers.swaps import HostMemory, SwapOptions, Swaps, SwapTimes
+from pybatsched_schedulers.swaps import HostMemory, Swaps, SwapTimes
 from pybatsched_schedulers.ujfb import Ujfb
+from pybatsched_schedulers.ujfb_options import SwapOptions
 
 
 def cluster(*properties: dict[str, str]) -> Cluster:

@@ -1,0 +1,59 @@
+"""Options of redirection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field, field_serializer, model_validator
+
+from pybatsched.core.policy import Options
+
+Filter: TypeAlias = Literal["q", "w", "none", "w_paper"]
+Conflict: TypeAlias = Literal["greatest_walltime", "greatest_count", "latest_start", "widest"]
+
+
+class RedirectionOptions(Options):
+    """Options of redirection."""
+
+    alpha: float = Field(0.15, ge=0, lt=1, description="share of the processors that makes up the redirection group")
+    group_size: int | None = Field(
+        None, ge=0, description="the redirection group as a number of processors, instead of alpha"
+    )
+    theta: float = Field(
+        10.0,
+        ge=0,
+        description="a job is redirected when more jobs than this have come and waited since it began (or inf)",
+    )
+    filter: Filter = Field(
+        "q",
+        description="which arrivals a running job counts: q, those that ask for no more processors than it has; "
+        "w, those that are planned for no longer; none, all; w_paper, those that are planned for no shorter "
+        "(the published pseudo-code, against its own text)",
+    )
+    decision: Literal["per_job", "per_round"] = Field(
+        "per_job",
+        description="look for a job to redirect after each arrival that waits, or once after all of a message",
+    )
+    count_backfilled: bool = Field(
+        True, description="count arrivals also if they are backfilled in the same instant (as published)"
+    )
+    conflict: Conflict = Field(
+        "greatest_walltime",
+        description="whom to redirect of several: the one with the greatest walltime (the time it is planned for), the "
+        "greatest count, the latest start (which loses least work) or the most processors; then the first submitted",
+    )
+    principal: str = Field("easy", description="local scheduler of the principal group: a policy with one queue")
+    principal_options: dict[str, Any] = Field(default_factory=dict, description="options of that policy")
+    redirected: str = Field("easy", description="local scheduler of the redirection group")
+    redirected_options: dict[str, Any] = Field(default_factory=dict, description="options of that policy")
+
+    @model_validator(mode="after")
+    def _one_size(self) -> RedirectionOptions:
+        if self.group_size is not None and "alpha" in self.model_fields_set:
+            raise ValueError("expected either alpha or group_size")
+        return self
+
+    @field_serializer("theta", when_used="json")
+    def _finite(self, theta: float) -> Any:
+        return theta if math.isfinite(theta) else "inf"  # JSON has no infinity
