@@ -18,6 +18,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.policies import registry
 from pybatsched.results import marks
+from pybatsched.workload.selection import seconds_of
 from pybatsched.workload.swf import MEMORY_UNITS
 
 
@@ -186,6 +187,32 @@ def add_procs(parser: Group) -> None:
     """Describe the option for the size of a machine that no file of a run tells."""
     text = "the machine's processors, for runs with nothing but a _jobs.csv, which does not say"
     parser.add_argument("--procs", type=positive, metavar="N", help=text)
+
+
+def add_max_jobs(parser: Group) -> None:
+    """Describe the option for a number of jobs."""
+    parser.add_argument("--max-jobs", type=positive, metavar="N", help="the first N jobs of what is kept")
+
+
+def add_lenient(parser: Group) -> None:
+    """Describe the option for logs with bad lines."""
+    text = "leave out bad lines of logs, counted, instead of stopping at one"
+    parser.add_argument("--lenient", action="store_true", help=text)
+
+
+def add_window(parser: Group) -> None:
+    """Describe the window of time whose jobs are kept; `window` reads it."""
+    add = parser.add_argument
+    add("--from", dest="from_at", metavar="T", help="jobs submitted from T on: seconds, or 12h, 3d, 2w")
+    add("--to", "--until", dest="to_at", metavar="T", help="jobs submitted before T")
+
+
+def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
+    """Give the begin and the end of the window in seconds."""
+    return (
+        None if args.from_at is None else seconds_of(args.from_at, "--from"),
+        None if args.to_at is None else seconds_of(args.to_at, "--until, --to"),
+    )
 
 
 def add_memory_unit(parser: Group) -> None:

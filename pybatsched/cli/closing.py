@@ -56,14 +56,19 @@ def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
     if result.finished:
         return BrokenPromiseError.exit_code if result.broken_promises else 0
     n = len(result.stuck)
-    lines = [f"the simulation stopped at {result.ended_at:g} with {n} jobs unfinished: nothing can happen any more"]
+    stopped = f"the simulation stopped at {result.ended_at:g} with {n} jobs unfinished"
+    lines = [f"{stopped}: nothing can happen any more"]
+    if result.cut_at is not None:
+        lines = [f"{stopped} and {result.n_to_come} still to come: {result.stopped} (--until-time)"]
+    elif result.stopped:
+        lines = [f"{stopped}: {result.stopped}"]
     lines += [
         f"  {job.job_id} ({job.n_procs} processors, submitted at {job.submitted_at:g}): {job.why}"
         for job in result.stuck[:_N_SHOWN]
     ]
     if n > _N_SHOWN:
         lines.append(f"  and {n - _N_SHOWN} more (all of them in the summary)")
-    if not n and dynamic_jobs:
+    if not n and dynamic_jobs and not result.stopped:
         lines[0] = (
             f"the simulation stopped at {result.ended_at:g}: all jobs are over, but with --enable-dynamic-jobs "
             "the scheduler has to say registration_finished, and it did not"

@@ -10,7 +10,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, files, reading, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
-from pybatsched.workload.selection import Selection, seconds_of
+from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import RULES, Walltimes
 from pybatsched.workload.weeks import Week, busy_weeks, range_of, weeks_of, workloads_of
 
@@ -51,13 +51,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )
     cut = parser.add_argument_group("what to keep")
-    add_window(cut)
+    arguments.add_window(cut)
     cut.add_argument(
         "--clock", choices=("log", "first"), default="log", help="T counts from the log's 0, or its first submission"
     )
     cut.add_argument("--min-size", type=arguments.positive, metavar="N", help="jobs of at least N processors")
     cut.add_argument("--max-size", type=arguments.positive, metavar="N", help="jobs of at most N processors")
-    cut.add_argument("--max-jobs", type=arguments.positive, metavar="N", help="the first N jobs of what is kept")
+    arguments.add_max_jobs(cut)
     shift = cut.add_mutually_exclusive_group()
     shift.add_argument(
         "--shift-to-zero", dest="shift", action="store_true", help="first submission at 0 (windows: yes)"
@@ -91,22 +91,7 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
         "--speed", type=float, metavar="F", help="flop/s of a processor, for parallel tasks (default: 1e9)"
     )
     log.add_argument("--duplicates", choices=("renumber", "error"), help="second job of a number (default: renumber)")
-    log.add_argument("--lenient", action="store_true", help="leave out bad lines, counted, instead of stopping at one")
-
-
-def add_window(parser: arguments.Group) -> None:
-    """Describe the window of time whose jobs are kept; `window` reads it."""
-    add = parser.add_argument
-    add("--from", dest="from_at", metavar="T", help="jobs submitted from T on: seconds, or 12h, 3d, 2w")
-    add("--to", dest="to_at", metavar="T", help="jobs submitted before T")
-
-
-def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
-    """Give the begin and the end of the window in seconds."""
-    return (
-        None if args.from_at is None else seconds_of(args.from_at, "--from"),
-        None if args.to_at is None else seconds_of(args.to_at, "--to"),
-    )
+    arguments.add_lenient(log)
 
 
 #: Options that a Batsim file has no use for, and those that mean something for SWF alone.
@@ -147,7 +132,7 @@ def _refuse(args: argparse.Namespace, names: tuple[str, ...], expected: str, fou
 def run(args: argparse.Namespace) -> int:
     """Write the workload, or one for each week, and say what became of the log's jobs."""
     selection = Selection(
-        *window(args),
+        *arguments.window(args),
         min_size=args.min_size,
         max_size=args.max_size,
         max_jobs=args.max_jobs,

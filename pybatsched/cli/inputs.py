@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.workload import Workload, files, job_fields, load, swf
+from pybatsched.workload.selection import Selection
 
 PLATFORM_HELP: Final = "a SimGrid platform, or the name of a machine (pybatsched platform list)"
 
@@ -44,6 +46,9 @@ def add_workloads(group: arguments.Group) -> None:
     )
     arguments.add_memory_unit(group)
     arguments.add_partition(group)
+    arguments.add_lenient(group)
+    arguments.add_window(group)
+    arguments.add_max_jobs(group)
     add("--allow-empty", action="store_true", help="run without a job, too: without workloads, or with empty ones")
 
 
@@ -60,7 +65,12 @@ def workloads(
         raise InputError(
             "--memory-unit: expected a log in SWF among the workloads; jobs of Batsim files have memory_gb"
         )
-    found = {f"w{i}": _workload(path, args, n_procs) for i, path in enumerate(args.workload)}
+    if args.lenient and all(files.format_of(path) == "Batsim JSON" for path in args.workload):
+        raise InputError("--lenient: expected a log among the workloads; a Batsim file is read as a whole")
+    selection = Selection.from_json(_selection(args), len(args.workload)) if _selection(args) else None
+    if selection is not None and not args.allow_empty:
+        selection = replace(selection, may_be_empty=False)  # then it tells what there would be to choose from
+    found = {f"w{i}": _workload(path, args, selection, n_procs) for i, path in enumerate(args.workload)}
     check_fields(found.values())
     if not args.allow_empty and not any(workload.jobs for workload in found.values()):
         what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
@@ -76,17 +86,33 @@ def how_read(args: argparse.Namespace) -> dict[str, Any]:
     unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
     told: dict[str, Any] = {"walltimes": args.walltimes}
     told |= {} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
-    return told | ({"partitions": args.partition} if args.partition else {})
+    told |= {"selection": _selection(args)} if _selection(args) else {}
+    return told | ({"lenient": True} if args.lenient else {})
 
 
-def _workload(path: str, args: argparse.Namespace, n_procs: int | None) -> Workload:
+def are_as_files_say(args: argparse.Namespace) -> bool:
+    """Tell whether Batsim files are read with all that is in them, and nothing else."""
+    return args.walltimes == "requested" and not _selection(args)
+
+
+def _selection(args: argparse.Namespace) -> dict[str, Any]:
+    """Give which jobs are kept, as the summary has it; nothing if all are."""
+    return Selection(*arguments.window(args), max_jobs=args.max_jobs, partitions=tuple(args.partition)).as_json()
+
+
+def _workload(path: str, args: argparse.Namespace, selection: Selection | None, n_procs: int | None) -> Workload:
     unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
     with doing(f"reading {path}", quiet=args.quiet):
         workload = load(
-            path, walltimes=args.walltimes, memory_unit=unit, partitions=args.partition, n_procs_else=n_procs
+            path,
+            walltimes=args.walltimes,
+            memory_unit=unit,
+            selection=selection,
+            lenient=args.lenient,
+            n_procs_else=n_procs,
         )
     workload.source = str(Path(path).resolve())  # as Batsim tells it
-    if not args.quiet and files.format_of(path) != "Batsim JSON":
+    if not args.quiet and (selection is not None or files.format_of(path) != "Batsim JSON"):
         for rule, what in workload.about["report"]["rules"].items():
             arguments.say(f"{path}: {what['count']:,} jobs: {rule}")
     return workload

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("logs", nargs="+", metavar="NAME=FILE", help="a cluster, and its log (SWF, Rackham) or Batsim workload (JSON)")
     add("--output", required=True, metavar="FILE", help="the file to write: .json or .json.gz")
     add("--procs", action="append", default=[], metavar="NAME=N", help="a cluster's processors (repeatable)")
-    convert.add_window(parser)
+    arguments.add_window(parser)
     add("--external", type=float, metavar="SHARE", help="each job is external with this probability, by the seed")
     add("--seed", type=arguments.natural, default=0, metavar="S", help="where random numbers begin (default: 0)")
     convert.add_log_options(parser)
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     written.check_name(args.output)
     for path in paths.values():
         arguments.refuse_to_overwrite(args.output, [path])
-    selection = Selection(*convert.window(args), partitions=tuple(args.partition), clock="first")
+    selection = Selection(*arguments.window(args), partitions=tuple(args.partition), clock="first")
     parts = []
     for name, path in paths.items():
         try:

@@ -18,7 +18,7 @@ from pybatsched.live import batsim
 from pybatsched.live.server import DEFAULT_TIMEOUT_S
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
-from pybatsched.metrics import summary
+from pybatsched.metrics import Tally, summary
 from pybatsched.metrics.fields import evaluated_ids, not_evaluated
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
 from pybatsched.platform.roles import read_roles
@@ -58,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="N", help="seed for policies that draw random numbers (their option seed)")
     add("-e", "--export", default="out", metavar="PREFIX", help="begin of the names of all files (default %(default)s)")
     add("--journal", metavar="FILE", help="record the run for replay and explain")
+    arguments.add_tau(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--batsim", metavar="PATH", help="the batsim program (default: the one on the PATH)")
     which.add_argument("--image", metavar="NAME", help="start Batsim from a Docker image, as oarteam/batsim:4.0.0")
@@ -136,9 +137,9 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
         finally:
             results.n_over = sum(session.engine.jobs.n_over.values())
     ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
-    evaluated = evaluated_ids(job.workloads)
+    tally = Tally(args.tau, evaluated_ids(job.workloads))
     written = Path(f"{results.part}{marks.JOBS}")
-    result = result_of(session, finished, written, f"{args.export}{marks.JOBS}", ids, evaluated=evaluated)
+    result = result_of(session, finished, written, f"{args.export}{marks.JOBS}", ids, tally=tally)
     results.n_over = result.figures.n_jobs + result.figures.n_left_out
     return result, session.engine
 
@@ -224,7 +225,7 @@ def _written(path: str, text: str) -> str:
 
 def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload) -> str:
     """Give a file that Batsim reads: the user's own, if it is what Batsim shall see."""
-    if args.walltimes == "requested" and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path):
+    if inputs.are_as_files_say(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path):
         return path
     batsim_json.write(workload, copy)
     return copy

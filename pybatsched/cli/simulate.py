@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from pybatsched.simulator import external_events
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import BATSIM_VERSION, Outputs
+from pybatsched.workload.selection import seconds_of
 
 EPILOG: Final = """\
 examples:
@@ -72,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-e", "--export", default="out", metavar="PREFIX", help="begin of the names of all files (default %(default)s)")
     add("--journal", metavar="FILE", help="record the run for replay and explain")
     add("--disable-machine-state-tracing", action="store_true", help="write no PREFIX_machine_states.csv")
+    arguments.add_tau(out)
     add("-q", "--quiet", action="store_true", help="print nothing but errors")
     add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
     _add_batsim(parser.add_argument_group("options of Batsim"))
@@ -87,6 +90,7 @@ def _add_inputs(group: arguments.Group) -> None:
     add("-r", "--add-role-to-hosts", action="append", default=[], metavar="HOSTS:ROLE", help="as in h1,h2:storage")
     add("--mmax", type=int, default=0, metavar="N", help="keep the first N processors only")
     add("--mmax-workload", action="store_true", help="keep as many processors as the workloads say (nb_res)")
+    add("--until-time", metavar="T", help="end simulated time at T (seconds, or 12h, 3d, 2w), whatever is left by then")
 
 
 def _add_batsim(group: arguments.Group) -> None:
@@ -133,6 +137,7 @@ def run(args: argparse.Namespace) -> int:
     about |= {"clusters": setting.clusters} if setting.clusters else {}
     with closing.kept(Results(args.export, about)) as results:
         result = _simulate(args, scenario, plan, results)
+        results.cut_at = result.cut_at
         extra = {**how_read, "seed": args.seed}
         closing.put_in_place(results, summary.of_run(setting, result, extra, {"behaves_as_batsim": BATSIM_VERSION}))
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
@@ -153,6 +158,7 @@ def _simulate(
                 journal=JournalWriter(args.journal) if args.journal else None,
                 watch=narrate if args.verbose else None,
                 progress=progress.heard,
+                tau_s=args.tau,
             )
         endpoint = args.socket_endpoint or DEFAULT_ENDPOINT
         if not args.quiet:
@@ -164,6 +170,7 @@ def _simulate(
             timeout_s=args.timeout,
             farewell=args.farewell,
             progress=progress.heard,
+            tau_s=args.tau,
         )
 
 
@@ -215,7 +222,8 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
         external_events.read(path, n_hosts=n_hosts, forward_unknown=options.forward_unknown_events)
         for path in args.events
     ]
-    return Scenario(platform, workloads, options, events)
+    ends_at = math.inf if args.until_time is None else seconds_of(args.until_time, "--until-time")
+    return Scenario(platform, workloads, options, events, ends_at)
 
 
 def _platform(args: argparse.Namespace) -> Platform:

@@ -30,6 +30,7 @@ def introduce(standings: Iterable[Standing], file: TextIO | None = None) -> None
 
 def check(standings: Iterable[Standing], *, partial: bool) -> None:
     """Raise BrokenPromiseError if one of these runs is not whole and nobody has asked for such."""
-    broken = [f"{one.prefix}: {one.notice}" for one in {one.prefix: one for one in standings}.values() if one.notice]
+    each = {one.prefix: one for one in standings}.values()
+    broken = [f"{one.prefix}: {one.notice}" for one in each if one.mark is not None]
     if broken and not partial:
         raise BrokenPromiseError(f"{'; '.join(broken)} (expected whole runs, or --partial)")

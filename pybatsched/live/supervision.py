@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -100,14 +99,14 @@ def result_of(
     shown: str,
     expected: Iterable[str],
     *,
-    evaluated: AbstractSet[str] | None = None,
+    tally: Tally,
 ) -> Result:
     """Say what a run came to, from its ``_jobs.csv``; jobs of the workloads that are not in it are unfinished. O(jobs).
 
-    `shown` is what the file will be called when all is over; `evaluated` are the jobs that count, None if all do.
+    `shown` is what the file will be called when all is over; `tally` has counted nothing yet.
     After a deadlock the file may be cut short, as Batsim may have aborted; then what the scheduler knows counts too.
     """
-    tally, seen = Tally(evaluated=evaluated), set()
+    seen = set()
     for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_what_is_there(jobs):
         tally.add(outcome)
         seen.add(outcome.id)

@@ -32,7 +32,7 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
 }
 _HUGE: Final = 1e300
 #: How inputs were read, by the members of a summary: what an older one, which does not say, has meant.
-_HOW_READ: Final = {"walltimes": None, "memory_unit": DEFAULT_MEMORY_UNIT}
+_HOW_READ: Final = {"walltimes": None, "memory_unit": DEFAULT_MEMORY_UNIT, "selection": None, "lenient": False}
 _CONDITION: Final = re.compile(
     r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
     r"(?P<sign>[+-]?)\s*(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
@@ -129,7 +129,8 @@ def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) 
     figures = tally.figures(n_procs if isinstance(n_procs, int) else 1)
     if not isinstance(n_procs, int):
         figures = replace(figures, utilisation=None)
-    content = {"figures": figures.as_dict(), "inputs": about.get("inputs"), "walltimes": about.get("walltimes")}
+    told = {name: about[name] for name in ("inputs", *_HOW_READ) if name in about}
+    content = {"figures": figures.as_dict(), **told}
     return _run_summary(path, content, found.standing(prefix, figures.n_jobs + figures.n_left_out))
 
 

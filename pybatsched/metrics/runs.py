@@ -20,6 +20,7 @@ from pybatsched.metrics.plain import read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, span_of
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
 from pybatsched.workload import Workload, load, swf
+from pybatsched.workload.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = N
     Raises BrokenPromiseError if there is no whole run, but one that still runs or broke off, and InputError.
     """
     run = read_what_is_there(prefix, workloads, n_procs, newest=partial)
-    if run.standing.notice and not partial:
+    if run.standing.mark is not None and not partial:
         raise BrokenPromiseError(f"{prefix}: {run.standing.notice}; expected a finished run, or partial=True")
     return run
 
@@ -172,7 +173,13 @@ def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] =
     paths = list(files) or [path for path, _ in _unchanged(summary)]
     if not paths:
         _refuse_to_guess(prefix, summary)
-    return {f"w{i}": load(path, walltimes="none", memory_unit=unit) for i, path in enumerate(paths)}
+    chosen = summary.get("selection")
+    try:
+        selection = None if chosen is None else Selection.from_json(chosen, len(paths))
+    except InputError as error:
+        raise InputError(f"{prefix}_summary.json: {error}") from None
+    how: dict[str, Any] = {"memory_unit": unit, "selection": selection, "lenient": summary.get("lenient") is True}
+    return {f"w{i}": load(path, walltimes="none", **how) for i, path in enumerate(paths)}
 
 
 def _refuse_to_guess(prefix: str, summary: Mapping[str, Any]) -> None:

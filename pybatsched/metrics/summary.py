@@ -46,7 +46,11 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run came to. `stuck` is empty if it finished."""
+    """What a run came to. `stuck` is empty if it finished.
+
+    `stopped` says why it was ended from outside, if it was. `cut_at` is when simulated time was over, with so many jobs
+    of the workloads still to come.
+    """
 
     finished: bool
     ended_at: float
@@ -57,6 +61,9 @@ class Result:
     remarks: tuple[str, ...] = ()
     broken_promises: tuple[str, ...] = ()
     policy_figures: Mapping[str, float] = field(default_factory=dict)
+    stopped: str = ""
+    cut_at: float | None = None
+    n_to_come: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,8 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         **extra,
         "finished": result.finished,
         "ended_at": result.ended_at,
+        **({"stopped": result.stopped} if result.stopped else {}),
+        **({"cut_at": result.cut_at, "n_to_come": result.n_to_come} if result.cut_at is not None else {}),
         "n_messages": result.n_messages,
         "figures": result.figures.as_dict(),
         **({"policy_figures": dict(result.policy_figures)} if result.policy_figures else {}),
@@ -129,6 +138,8 @@ def table(result: Result) -> list[str]:
     rows = [(STATE_WORDS[state], f"{figures.n_by_state.get(state, 0):,}") for state in shown]
     if result.stuck:
         rows.append(("unfinished", f"{len(result.stuck):,}"))
+    if result.n_to_come:
+        rows.append(("still to come", f"{result.n_to_come:,}"))
     rows = [(f"jobs {what}", value) for what, value in rows]
     if figures.n_left_out:
         rows.append(("jobs left out: not evaluated", f"{figures.n_left_out:,}"))

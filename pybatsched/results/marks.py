@@ -63,6 +63,7 @@ class Mark:
     `about` is the whole object; of a run that is not finished it has members of the summary, as `inputs`, where they
     were known at the start. `moving` names the files of a finished run, by what their names end in, that were just
     taking their places. `is_alive` tells a run that goes on, `written_at` one writing of the same words from another.
+    `cut_at` is of a finished run whose simulated time was over then, by its owner's will, and not all of its jobs.
     """
 
     state: State
@@ -73,6 +74,7 @@ class Mark:
     moving: tuple[str, ...] = ()
     is_alive: bool = False
     written_at: int = 0
+    cut_at: float | None = None
 
     def told(self, n_over: int | None = None) -> str:
         """Say in a few words what became of a run, with so many jobs over (None: as many as the mark says).
@@ -82,6 +84,8 @@ class Mark:
         """
         n = self.n_over if n_over is None else n_over
         jobs = "" if n is None else f"{n:,} of {self.n_jobs:,} jobs"
+        if self.cut_at is not None:
+            return f"cut at {self.cut_at:,.15g} s" + (f" after {jobs}" if jobs else "")
         if self.is_alive:
             return f"still running, {jobs} so far" if jobs else "still running"
         how = "broke off" if self.state is State.RUNNING else str(self.state)
@@ -109,23 +113,32 @@ class Found:
 
     def standing(self, shown: str, n_over: int) -> Standing:
         """Say how whole the run is that was read under the name `shown`, with so many jobs over."""
-        if self.mark is None or self.mark.state is State.FINISHED:
+        if self.mark is None:
             return Standing(shown)
+        if self.mark.state is State.FINISHED:
+            return Standing(shown) if self.mark.cut_at is None else Standing(shown, cut=self.mark)
         return Standing(shown, newer=self.mark) if self.is_whole else Standing(shown, self.mark, n_over)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How whole a run is that was read: `mark` is its own if it is not finished, `newer` that of a later such run."""
+    """How whole a run is that was read: `mark` is its own if it is not finished, `newer` that of a later such run.
+
+    `cut` is its own if it has finished, but at a time that its owner has set. Nothing is wrong with it; who sees its
+    figures must know all the same.
+    """
 
     prefix: str = ""
     mark: Mark | None = None
     n_over: int = 0
     newer: Mark | None = None
+    cut: Mark | None = None
 
     @property
     def notice(self) -> str:
         """What everybody who sees its figures must know; empty for a whole run."""
+        if self.cut is not None:
+            return self.cut.told()
         return "" if self.mark is None else self.mark.told(self.n_over)
 
     @property
@@ -226,5 +239,7 @@ def read_open(fd: int, path: Path) -> Mark | None:
         raise InputError(f"{path}: n_over is {n_over!r:.40}; expected a number of jobs")
     if not isinstance(moving, list) or not {*map(str, moving)} <= {*SUFFIXES}:
         raise InputError(f"{path}: moving is {moving!r:.60}; expected some of {', '.join(SUFFIXES)}")
-    reason = str(content.get("reason", ""))
-    return Mark(State(state), n_jobs, n_over, reason, content, tuple(moving), written_at=written_at)
+    reason, cut_at = str(content.get("reason", "")), content.get("cut_at")
+    if not (cut_at is None or isinstance(cut_at, int | float)):
+        raise InputError(f"{path}: cut_at is {cut_at!r:.40}; expected a time in seconds")
+    return Mark(State(state), n_jobs, n_over, reason, content, tuple(moving), written_at=written_at, cut_at=cut_at)

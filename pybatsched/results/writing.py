@@ -25,13 +25,15 @@ class Results:
 
     Between `begin` and `finish` files are written under the prefix `part`. Who leaves without `finish` leaves them
     there, marked as interrupted or failed; who leaves without `begin` leaves everything as it was. `about` are members
-    for the mark that help to read what there is of a run; set `n_over` to the number of jobs that are over.
+    for the mark that help to read what there is of a run; set `n_over` to the number of jobs that are over, and
+    `cut_at` to when simulated time was over, if that was before the run was.
     """
 
     def __init__(self, prefix: str, about: Mapping[str, Any] | None = None) -> None:
         self.prefix = prefix
         self.part = f"{prefix}{PART}"
         self.n_over = 0
+        self.cut_at: float | None = None
         self.state: State | None = None
         self._about = dict(about or {})
         self._n_jobs = 0
@@ -92,10 +94,12 @@ class Results:
         files = tuple(suffix for suffix in SUFFIXES if Path(f"{self.part}{suffix}").exists())
         if marks.JOBS not in files:
             raise InputError(f"-e {self.prefix}: {self.part}{marks.JOBS} is gone; somebody has taken it away")
+        how: dict[str, Any] = {"n_over": self.n_over}
+        how |= {} if self.cut_at is None else {"cut_at": self.cut_at}
         try:
-            self._write(State.FINISHED, n_over=self.n_over, moving=files)
+            self._write(State.FINISHED, **how, moving=files)
             self._move(files)
-            self._write(State.FINISHED, n_over=self.n_over)
+            self._write(State.FINISHED, **how)
         except OSError as error:
             raise InputError(
                 f"-e {self.prefix}: the results are whole, but {error.filename or self._path(MARK)} cannot take its "

@@ -21,6 +21,7 @@ is handled.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator
 from heapq import heappop, heappush
@@ -43,12 +44,17 @@ SOON: Final = object()
 
 
 class Loop:
-    """Runs processes until nobody waits and no notice is left. O(log waits) per sleep, O(1) per notice."""
+    """Runs processes until nobody waits and no notice is left. O(log waits) per sleep, O(1) per notice.
 
-    __slots__ = ("_begin", "_look", "_mailbox", "_n_waits", "_waits", "now")
+    What would happen after `ends_at` does not happen: then the clock stands there, and `is_cut` is True.
+    """
 
-    def __init__(self, look: Callable[[], None]) -> None:
+    __slots__ = ("_begin", "_look", "_mailbox", "_n_waits", "_waits", "ends_at", "is_cut", "now")
+
+    def __init__(self, look: Callable[[], None], ends_at: float = math.inf) -> None:
         self.now = 0.0
+        self.ends_at = ends_at
+        self.is_cut = False
         self._look = look
         self._mailbox: deque[tuple[Notice, Process | None]] = deque()
         self._waits: list[tuple[float, int, Process]] = []
@@ -76,8 +82,9 @@ class Loop:
         return self._n_waits
 
     def run(self) -> None:
-        """Run until nothing can happen any more."""
+        """Run until nothing can happen any more, or time ends."""
         mailbox, waits, begin = self._mailbox, self._waits, self._begin
+        ends_at = self.ends_at + SAME_INSTANT_S
         look, go_on = self._look, self.resume
         while True:
             while mailbox:
@@ -93,6 +100,10 @@ class Loop:
                 self._let_begin()
                 continue
             if not waits:
+                return
+            if waits[0][0] > ends_at:
+                self.now = self.ends_at
+                self.is_cut = True
                 return
             self._wake()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,9 +44,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All inputs of one run. `workloads` are by Batsim's names w0, w1, …; `event_lists` one per ``--events``."""
+    """All inputs of one run. `workloads` are by Batsim's names w0, w1, …; `event_lists` one per ``--events``.
+
+    Nothing happens after `ends_at`.
+    """
 
     platform: Platform
     workloads: Mapping[str, Workload]
     options: Options = field(default_factory=Options)
     event_lists: Sequence[Sequence[ExternalEvent]] = ()
+    ends_at: float = math.inf

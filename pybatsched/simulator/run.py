@@ -13,7 +13,7 @@ from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.fields import JobFields
 from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
-from pybatsched.metrics import Tally
+from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
 from pybatsched.policies.registry import PolicyPlan
@@ -71,8 +71,10 @@ def run_policy(
     watch: Callable[[Message[e.Event], Reply], None] | None = None,
     progress: Progress | None = None,
     checked: bool = False,
+    tau_s: float = DEFAULT_TAU_S,
 ) -> Result:
     """Run a policy of ours in this process. Without a journal and a watcher no message is ever written as bytes."""
+    outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     if journal is None and watch is None:
         engine = Engine(plan.make, plan.source.name, checked=checked)
         return _run(scenario, engine.step, outputs, progress, engine)
@@ -94,11 +96,13 @@ def run_external(
     timeout_s: float = 0.0,
     farewell: bool = False,
     progress: Progress | None = None,
+    tau_s: float = DEFAULT_TAU_S,
 ) -> Result:
     """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it is left alone, as Batsim does.
 
     With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever.
     """
+    outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     with ExternalScheduler(endpoint, timeout_s) as scheduler:
         result = _run(scenario, scheduler, outputs, progress, None)
         if farewell and not result.finished:
@@ -110,7 +114,6 @@ def run_external(
 def _run(
     scenario: Scenario, scheduler: Scheduler, outputs: Outputs, progress: Progress | None, engine: Engine | None
 ) -> Result:
-    outputs.tally = Tally(evaluated=evaluated_ids(scenario.workloads))
     simulation = Simulation(scenario, scheduler, outputs)
     if progress is not None:
         simulation.watch_exchanges(progress)
@@ -133,6 +136,21 @@ def _run(
         remarks=() if engine is None else engine.remarks,
         broken_promises=() if engine is None else engine.broken_promises,
         policy_figures={} if engine is None else engine.figures,
+        stopped=_stopped(simulation),
+        cut_at=scenario.ends_at if simulation.is_cut else None,
+        n_to_come=simulation.n_to_come if simulation.is_cut else 0,
+    )
+
+
+def _stopped(simulation: Simulation) -> str:
+    """Say why a simulation was ended that would have gone on; nothing of another."""
+    if simulation.is_cut:
+        return f"simulated time ended at {simulation.world.stamp():g}"
+    if simulation.called_since is None:
+        return ""
+    return (
+        "all jobs are over and none is to come, but the scheduler asks to be called for ever: "
+        f"{simulation.MAX_CALLS_AT_REST:,} times in a row since {simulation.called_since:g}, and nothing else happened"
     )
 
 
@@ -141,21 +159,24 @@ def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
     n_away = 0 if simulation.world.hosts is None else simulation.world.hosts.n_away(n_procs)
     found = []
     for job in simulation.unfinished:
-        if job.state == RUNNING:
+        if job.state == RUNNING and simulation.is_cut:
+            why = f"it runs since {job.started_at:g}"
+        elif job.state == RUNNING:
             why = "it runs, and nothing will ever end it"
         elif job.res > n_procs:
             why = f"it asks for {job.res} processors; the platform has {n_procs}"
         elif job.res > n_procs - n_away:
             why = f"it asks for {job.res} processors; {n_away} of {n_procs} are unavailable or asleep for good"
         else:
-            why = f"the scheduler has not started it: {_word_of(engine, job.id, simulation.world.stamp())}"
+            why = f"the scheduler has not started it: {_word_of(engine, job.id, simulation)}"
         found.append(Stuck(job.id, job.res, job.subtime, why))
     return found
 
 
-def _word_of(engine: Engine | None, wire_id: str, now: float) -> str:
+def _word_of(engine: Engine | None, wire_id: str, simulation: Simulation) -> str:
     """Ask the policy why a job waits."""
     if engine is None:
-        return "all its processors may be had, nothing runs and no call is pending"
+        nothing = "all its processors may be had, nothing runs and no call is pending"
+        return "it may still do so" if simulation.is_cut else nothing
     job = engine.jobs.by_wire_id.get(wire_id)
-    return "the policy does not know it" if job is None else word_of(engine, job, now)
+    return "the policy does not know it" if job is None else word_of(engine, job, simulation.world.stamp())

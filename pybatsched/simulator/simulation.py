@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
@@ -31,23 +31,45 @@ from pybatsched.simulator.world import World
 Scheduler: TypeAlias = Callable[[float, Sequence[e.Event]], tuple[float, Sequence[d.Decision]]]
 
 
+class _CalledForEver(Exception):  # noqa: N818  no error of ours: what ends the loop
+    """All jobs are over, and the scheduler still wants to be called."""
+
+
 class Simulation:
     """One run, from SIMULATION_BEGINS to SIMULATION_ENDS, or to the point where nothing can happen any more.
 
-    After `run`, `finished` tells whether it came to its end; else `unfinished` are the jobs that are left over.
+    After `run`, `finished` tells whether it came to its end; else `unfinished` are the jobs that are left over. It is
+    stopped at `scenario.ends_at` (`is_cut`), and when all jobs are over and the scheduler does nothing but ask for
+    another call, again and again (`called_since`: since when).
     """
 
+    #: So many messages in a row may be nothing but calls when all jobs are over. A policy of ours is stopped one later.
+    MAX_CALLS_AT_REST: ClassVar[int] = 1_000
+
     def __init__(self, scenario: Scenario, scheduler: Scheduler, outputs: Outputs | None = None) -> None:
-        self.world = World(scenario, Loop(self._look), outputs or Outputs(None))
+        self.world = World(scenario, Loop(self._look, scenario.ends_at), outputs or Outputs(None))
         self.finished = False
+        self.called_since: float | None = None
         self.n_messages = 0
         self._scheduler = scheduler
         self._ready = False
         self._ending = False
         self._n_submitters = len(scenario.workloads)
         self._n_event_lists = len(scenario.event_lists)
+        self._n_calls_at_rest = 0
+        self._at_rest_since = 0.0
         self._execution = Execution(self.world)
         self._orders = Orders(self.world, self._execution, Lives(self.world, self._execution))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something would still have happened when time ended."""
+        return self.world.loop.is_cut
+
+    @property
+    def n_to_come(self) -> int:
+        """How many jobs of the workloads have not been submitted. O(jobs still known)."""
+        return sum(job.state == j.NOT_SUBMITTED for job in self.world.jobs.values())
 
     @property
     def unfinished(self) -> list[SimJob]:
@@ -69,7 +91,10 @@ class Simulation:
             self.world.loop.spawn(occur(events, self._on_occurred, self._on_events_bye))
         self._execution.note_pstates()
         self.world.loop.spawn(self._exchange([self._begins()]))
-        self.world.loop.run()
+        try:
+            self.world.loop.run()
+        except _CalledForEver:
+            self.called_since = self._at_rest_since
         self._write_schedule()
 
     def watch_exchanges(self, progress: Callable[[float, int], None]) -> None:
@@ -136,6 +161,8 @@ class Simulation:
         if not self._ready or self._ending:
             return
         if self.world.outbox:
+            if not self._n_submitters and self.world.n_over == self.world.n_submitted:
+                self._count_calls()
             events, self.world.outbox = self.world.outbox, []
             self._ready = False
             if self.world.over_now:
@@ -145,6 +172,19 @@ class Simulation:
             self._ending = True
             self._ready = False
             self.world.loop.spawn(self._exchange([e.SimulationEnds(timestamp=self.world.stamp())]))
+
+    def _count_calls(self) -> None:
+        """Count the messages that are nothing but calls while no job is left and none is to come. O(events)."""
+        world = self.world
+        is_idle = not (self._n_event_lists or world.n_running or world.n_kills or world.n_switching)
+        if not (is_idle and all(type(event) is e.RequestedCall for event in world.outbox)):
+            self._n_calls_at_rest = 0
+            return
+        if not self._n_calls_at_rest:
+            self._at_rest_since = world.stamp()
+        self._n_calls_at_rest += 1
+        if self._n_calls_at_rest > self.MAX_CALLS_AT_REST:
+            raise _CalledForEver
 
     def _is_over(self) -> bool:
         return not (self._n_submitters or self._n_event_lists) and self.world.is_at_rest

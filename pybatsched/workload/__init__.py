@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from pybatsched.workload import batsim_json, files, prepare, reading, swf
@@ -22,21 +21,22 @@ def load(
     min_runtime_s: float | None = None,
     n_procs: int | None = None,
     n_procs_else: int | None = None,
-    partitions: Sequence[str] = (),
     memory_unit: swf.MemoryUnit = swf.DEFAULT_MEMORY_UNIT,
+    selection: Selection | None = None,
+    lenient: bool = False,
 ) -> Workload:
     """Load a workload for a simulation: Batsim JSON or a log (SWF or Rackham), plain or gzip, told by their content.
 
     `walltimes` is one of the rules of `pybatsched.workload.walltimes`; a Batsim file's own walltimes are the requested
-    ones. If some `partitions` are named, their jobs alone are taken. The other options are for logs and mean what they
-    mean in `swf.Options` (`size`, `run_times` and `memory_unit` for SWF alone): a Batsim file says for itself what its
-    jobs are. What was dropped or changed is in `about["report"]` of the result. Costs up to 20 µs a job. Raises
-    InputError.
+    ones. The other options are for logs and mean what they mean in `swf.Options` (`size`, `run_times` and `memory_unit`
+    for SWF alone): a Batsim file says for itself what its jobs are. `selection` keeps some of the jobs; a `lenient`
+    reading leaves bad lines of a log out. What was dropped or changed is in `about["report"]` of the result. Costs up
+    to 20 µs a job. Raises InputError.
     """
     rule = Walltimes.parse(walltimes)
     if files.format_of(path) == "Batsim JSON":
         workload = prepare.with_walltimes(batsim_json.read(path), rule)[0]
-        return prepare.select(workload, Selection(partitions=tuple(partitions)))[0] if partitions else workload
+        return workload if selection is None else prepare.select(workload, selection)[0]
     options = swf.Options(
         rule,
         size=size,
@@ -46,4 +46,4 @@ def load(
         n_procs_else=n_procs_else,
         memory_unit=memory_unit,
     )
-    return reading.read(path, options, Selection(partitions=tuple(partitions)))[0]
+    return reading.read(path, options, selection or Selection(), lenient=lenient)[0]

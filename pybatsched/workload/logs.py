@@ -147,7 +147,7 @@ class Making:
             else:
                 latest_at = submitted_at
             kept.append(place)
-        if n_runnable and not kept:
+        if n_runnable and not kept and not self.selection.may_be_empty:
             raise self.selection.nothing_left(self.source, times)
         kept.sort(key=times.__getitem__)  # stable: equal times stay in the log's order
         most = len(kept) if self.selection.max_jobs is None else self.selection.max_jobs

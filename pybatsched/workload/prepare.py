@@ -30,7 +30,7 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     """Give the jobs a selection keeps, in order of submission, with the profiles they use. O(n log n).
 
     The report goes on from the one given (a new one counts the workload's jobs as read). Neither the workload nor its
-    jobs are changed. Raises InputError when no job is left.
+    jobs are changed. Raises InputError when no job is left, unless there may be none.
     """
     report = copy.deepcopy(report) if report is not None else Report(n_read=len(workload.jobs))
     kept: list[dict[str, Any]] = []
@@ -46,7 +46,7 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
         else:
             report.count("dropped", refusal, job["id"], "job")
     report.n_kept = len(kept)
-    if workload.jobs and not kept:
+    if workload.jobs and not kept and not selection.may_be_empty:
         raise selection.nothing_left(workload.source, [job["subtime"] for job in workload.jobs])
     by_s = selection.moved_by(origin_at, kept[0]["subtime"]) if kept else 0
     ids = {str(job["id"]) for job in kept}

@@ -36,6 +36,7 @@ class Selection:
     `clock` says what its times count from: the 0 of the workload's own clock (`log`), or the first submission of a job
     that can run (`first`). `shift` moves all times so that the first job kept is submitted at 0; None means: if there
     is a window. Counted from the first submission, a window begins at 0 instead, so that several logs stay in step.
+    That no job is left is an InputError, unless it `may_be_empty`.
     """
 
     from_at: float | None = None
@@ -46,6 +47,7 @@ class Selection:
     partitions: tuple[str, ...] = ()
     shift: bool | None = None
     clock: Literal["log", "first"] = "log"
+    may_be_empty: bool = False
 
     def __post_init__(self) -> None:
         if self.from_at is not None and self.to_at is not None and self.from_at >= self.to_at:
@@ -78,6 +80,24 @@ class Selection:
         }
         made |= {"partitions": list(self.partitions)} if self.partitions else {}
         return made if self.clock == "log" else made | {"clock": self.clock}
+
+    @classmethod
+    def from_json(cls, content: Any, n_workloads: int) -> Selection:
+        """Give the selection that `as_json` has told, of one of so many workloads of a run. Raises InputError.
+
+        One is moved as `shift` says. Several keep their times, so that they stay in step.
+        """
+        names = {"from": "from_at", "to": "to_at", "max_jobs": "max_jobs"}
+        numbers = dict(content) if isinstance(content, dict) else {"": content}
+        partitions = numbers.pop("partitions", [])
+        are_numbers = all(key in names and isinstance(value, int | float) for key, value in numbers.items())
+        are_names = isinstance(partitions, list) and all(isinstance(name, str) for name in partitions)
+        if not (are_numbers and are_names):
+            expected = f"numbers called {', '.join(names)}, and names of partitions"
+            raise InputError(f"selection: expected {expected}, found {content!r:.80}")
+        chosen = {names[key]: value for key, value in numbers.items()}
+        shift = None if n_workloads == 1 else False
+        return cls(**chosen, partitions=tuple(partitions), shift=shift, may_be_empty=True)
 
     @property
     def looks_at_jobs(self) -> bool:

@@ -392,6 +392,16 @@ def test_what_a_wrapper_started_is_ended_too(place: Path, monkeypatch: pytest.Mo
     assert_gone(place)
 
 
+def test_a_part_of_a_workload_is_what_batsim_gets(place: Path) -> None:
+    done = run(place, "--max-jobs", "7", "--tau", "10")
+    assert done.returncode == 0, done.stderr
+    assert "mean bounded slowdown (tau 10 s)" in done.stdout
+    words = (place / "args").read_text().splitlines()
+    assert words[words.index("-w") + 1] == "out/r_w0.json"
+    assert len(json.loads((place / "out" / "r_w0.json").read_text())["jobs"]) == 7
+    assert json.loads((place / "out" / "r_summary.json").read_text())["selection"] == {"max_jobs": 7}
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -83,7 +83,7 @@ def test_simulations_stats_and_campaigns_take_partitions(tmp_path: Path) -> None
     done = run_cli("simulate", *args, cwd=tmp_path)
     assert done.returncode == 0
     assert [job.id for job in jobs_csv.read(tmp_path / "out_jobs.csv")] == ["w0!1", "w0!3"]
-    assert json.loads((tmp_path / "out_summary.json").read_text())["partitions"] == ["1"]
+    assert json.loads((tmp_path / "out_summary.json").read_text())["selection"] == {"partitions": ["1"]}
     figures = json.loads(run_cli("workload", "stats", str(file), "--json", "--partition", "1").stdout)
     assert figures["jobs"] == 2
     spec = WorkloadSpec.model_validate({"name": "log", "file": "log.swf", "partitions": ["gpu", 2]})

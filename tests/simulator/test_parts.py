@@ -1,0 +1,278 @@
+"""Parts of a workload, and parts of a run: what is cut off before it begins, and where its time ends."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import logs
+from support.fuzzer import random_workload
+from support.places import ROOT
+from support.process import Server, run_cli
+from support.simulated import rows
+
+from pybatsched.errors import InputError
+from pybatsched.metrics.runs import read_run
+from pybatsched.results import marks
+from pybatsched.simulator.simulation import Simulation
+from pybatsched.workload.selection import Selection
+
+CALLING = f"{ROOT / 'tests' / 'support' / 'calling.py'}:Calling"
+OUTPUTS = ("_jobs.csv", "_schedule.csv", "_machine_states.csv")
+GOOD = [
+    logs.line(number, 100 * number, run=150, allocated=5, requested_s=200, user=number % 3) for number in range(1, 41)
+]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with a workload of forty jobs with deadlines, a log of forty, and the same log with a bad line."""
+    content = random_workload(7, 40, 8)
+    for job in content["jobs"]:
+        job["subtime"] *= 200
+        job["deadline"] = job["subtime"] + 500
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    (tmp_path / "log.swf").write_text(logs.HEADER + "\n".join(GOOD) + "\n")
+    (tmp_path / "bad.swf").write_text(logs.HEADER + "\n".join([*GOOD[:20], "21 x", *GOOD[20:]]) + "\n")
+    return tmp_path
+
+
+def simulate(place: Path, *args: str, policy: str = "easy") -> subprocess.CompletedProcess[str]:
+    return run_cli("simulate", "--procs", "8", "--policy", policy, *args, cwd=place)
+
+
+def summary(place: Path, prefix: str) -> Any:
+    return json.loads((place / f"{prefix}_summary.json").read_text())
+
+
+# --- parts of a workload ---
+
+
+@pytest.mark.parametrize("file", ["w.json", "log.swf"])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        ("--max-jobs", "7"),
+        ("--from", "10m", "--until", "2000"),
+        ("--until", "0.5h"),
+        ("--from", "900", "--max-jobs", "3"),
+    ],
+)
+def test_a_part_is_that_of_convert(cut: tuple[str, ...], file: str, place: Path) -> None:
+    assert run_cli("workload", "convert", file, "part.json", *cut, cwd=place).returncode == 0
+    assert simulate(place, "-w", "part.json", "-e", "a").returncode == 0
+    done = simulate(place, "-w", file, *cut, "-e", "b")
+    assert done.returncode == 0, done.stderr
+    for suffix in OUTPUTS:
+        assert (place / f"b{suffix}").read_text() == (place / f"a{suffix}").read_text()
+    assert 0 < len(rows(place / "b_jobs.csv")) < 40
+    assert "dropped" in done.stderr
+    assert summary(place, "b")["n_jobs_in_workloads"] == len(rows(place / "b_jobs.csv"))
+
+
+def test_fields_are_read_back_as_the_run_has_read_them(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deadline is an instant: it has moved with its job."""
+    monkeypatch.chdir(place)
+    assert simulate(place, "-w", "w.json", "--from", "600", "--max-jobs", "5", "-e", "a").returncode == 0
+    assert summary(place, "a")["selection"] == {"from": 600, "max_jobs": 5}
+    records = read_run("a").records
+    assert len(records) == 5
+    assert {round(record.fields["deadline"] - record.submitted_at, 6) for record in records} == {500}
+    content = summary(place, "a") | {"selection": {"from": "soon"}}
+    (place / "a_summary.json").write_text(json.dumps(content))
+    with pytest.raises(
+        InputError,
+        match="a_summary.json: selection: expected numbers called from, to, max_jobs, and names of partitions, found",
+    ):
+        read_run("a")
+
+
+def test_parts_of_several_workloads_stay_in_step(place: Path) -> None:
+    assert (
+        simulate(place, "-w", "log.swf", "-w", "w.json", "--from", "600", "--until", "1500", "-e", "a").returncode == 0
+    )
+    times = {row["workload_name"]: float(row["submission_time"]) for row in reversed(rows(place / "a_jobs.csv"))}
+    assert {name: 600 <= at < 1500 for name, at in times.items()} == {"w0": True, "w1": True}
+
+
+def test_a_part_without_a_job(place: Path) -> None:
+    done = simulate(place, "-w", "log.swf", "--from", "30d")
+    assert done.returncode == 2
+    assert (
+        "log.swf: no job is left: 40 jobs were submitted from 100 s to 4000 s, and the selection is {'from'"
+        in done.stderr
+    )
+    assert simulate(place, "-w", "log.swf", "--from", "30d", "--allow-empty", "-e", "a").returncode == 0
+    assert rows(place / "a_jobs.csv") == []
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--from", "monday"), "--from: expected seconds, or a number with m, h, d or w as in 12h, found monday"),
+        (("--until", "-5"), "--until, --to: expected seconds"),
+        (("--from", "2h", "--until", "1h"), "window: expected an end after 7200 s, found 3600 s"),
+        (("--max-jobs", "0"), "argument --max-jobs: expected a whole number from 1 on, got '0'"),
+        (("--until-time", "never"), "--until-time: expected seconds, or a number with m, h, d or w"),
+        (("--tau", "-1"), "argument --tau: '-1' is no number of seconds from 0"),
+        (("--lenient",), "--lenient: expected a log among the workloads; a Batsim file is read as a whole"),
+    ],
+)
+def test_mistakes(args: tuple[str, ...], said: str, place: Path) -> None:
+    done = simulate(place, "-w", "w.json", *args)
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_bad_lines_are_left_out_for_who_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    done = simulate(place, "-w", "bad.swf", "-e", "a")
+    assert (done.returncode, "bad.swf: line 23: expected 18 fields, found 2" in done.stderr) == (2, True), done.stderr
+    done = simulate(place, "-w", "bad.swf", "--lenient", "-e", "a")
+    assert (done.returncode, "bad.swf: 1 jobs: bad line, " in done.stderr) == (0, True), done.stderr
+    assert simulate(place, "-w", "log.swf", "-e", "b").returncode == 0
+    assert (place / "a_jobs.csv").read_text() == (place / "b_jobs.csv").read_text()
+    assert (summary(place, "a")["lenient"], "lenient" in summary(place, "b")) == (True, False)
+    assert {record.fields["user"] for record in read_run("a").records} == {0, 1, 2}  # read back as leniently
+    done = run_cli("compare", "a_summary.json", "b_summary.json", cwd=place)
+    assert "the two runs had different inputs: lenient, workloads" in done.stderr
+
+
+def test_tau(place: Path) -> None:
+    done = simulate(place, "-w", "log.swf", "--tau", "10", "-e", "a")
+    figures = read_run(str(place / "a")).records
+    mean = sum(record.bounded_slowdown(10) for record in figures) / 40
+    assert f"mean bounded slowdown (tau 10 s)   {mean:>9,.3f}" in done.stdout
+    assert summary(place, "a")["figures"]["tau_s"] == 10
+    assert summary(place, "a")["figures"]["mean_bounded_slowdown"] == pytest.approx(mean, abs=0, rel=1e-12)
+
+
+def test_a_selection_is_read_back_or_refused() -> None:
+    told = Selection(60, 120, max_jobs=3, partitions=("gpu",))
+    assert Selection.from_json(told.as_json(), 1) == replace(told, may_be_empty=True)
+    assert Selection.from_json(told.as_json(), 2).shift is False
+    for wrong in (3, {"from": "soon"}, {"size": 3}, {"partitions": 3}, {"partitions": [3]}):
+        with pytest.raises(InputError, match=r"selection: expected numbers .* and names of partitions, found [3{]"):
+            Selection.from_json(wrong, 1)
+
+
+# --- parts of a run ---
+
+
+def jobs_until(place: Path, prefix: str, at: float) -> list[str]:
+    """Give the rows of a whole run that were over by then."""
+    with (place / f"{prefix}_jobs.csv").open() as file:
+        return [",".join(row) for row in csv.reader(file) if row[0] == "job_id" or float(row[10]) <= at]
+
+
+@pytest.mark.parametrize("until", ["0", "100", "250", "1000", "20m", "3999.5"])
+def test_time_ends(until: str, place: Path) -> None:
+    """What is over by then is as in the whole run, at the very instant included; the rest is told."""
+    assert simulate(place, "-w", "log.swf", "-e", "whole").returncode == 0
+    done = simulate(place, "-w", "log.swf", "--until-time", until, "-e", "cut")
+    assert done.returncode == 5
+    at = 1200 if until == "20m" else float(until)
+    expected = jobs_until(place, "whole", at)
+    with (place / "cut_jobs.csv").open() as file:
+        assert [",".join(row) for row in csv.reader(file)] == expected
+    told, n_over = summary(place, "cut"), len(expected) - 1
+    n_to_come = sum(100 * number > at for number in range(1, 41))
+    assert (told["finished"], told["ended_at"], told["cut_at"], told["n_to_come"]) == (False, at, at, n_to_come)
+    assert told["n_unfinished"] == 40 - n_over - n_to_come
+    head = f"pybatsched: the simulation stopped at {at:g} with {told['n_unfinished']} jobs unfinished and {n_to_come} "
+    assert done.stderr.splitlines()[0] == f"{head}still to come: simulated time ended at {at:g} (--until-time)"
+
+
+def test_what_is_left_is_told(place: Path) -> None:
+    done = simulate(place, "-w", "log.swf", "--until-time", "600", "-e", "cut")
+    assert done.stderr.splitlines()[1:3] == [
+        "  w0!4 (5 processors, submitted at 400): it runs since 550",
+        (
+            "  w0!5 (5 processors, submitted at 500): the scheduler has not started it: "
+            "head of the queue: needs 5 processors, 3 are free"
+        ),
+    ]
+    assert ["jobs", "still", "to", "come", "34"] in [line.split() for line in done.stdout.splitlines()]
+
+
+def test_it_is_the_same_over_the_wire(place: Path) -> None:
+    with Server("--policy", "easy") as server:
+        args = ("simulate", "--procs", "8", "-w", "log.swf", "--until-time", "600", "-e", "cut", "--farewell")
+        done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=place)
+        assert server.finish() == 5
+    assert done.returncode == 5
+    assert "w0!4 (5 processors, submitted at 400): it runs since 550\n" in done.stderr
+    assert (
+        "w0!5 (5 processors, submitted at 500): the scheduler has not started it: it may still do so\n" in done.stderr
+    )
+    assert len(rows(place / "cut_jobs.csv")) == 3
+
+
+def test_a_run_that_is_over_before_does_not_notice(place: Path) -> None:
+    assert simulate(place, "-w", "log.swf", "-e", "a").returncode == 0
+    ended_at = summary(place, "a")["ended_at"]
+    assert simulate(place, "-w", "log.swf", "--until-time", f"{ended_at}", "-e", "b").returncode == 0
+    for suffix in (*OUTPUTS, "_summary.json"):
+        assert (place / f"b{suffix}").read_text() == (place / f"a{suffix}").read_text()
+    assert "cut_at" not in json.loads((place / "b_state.json").read_text())
+
+
+def test_readers_say_that_it_was_cut_and_take_it(place: Path) -> None:
+    assert simulate(place, "-w", "log.swf", "--until-time", "600", "-e", "cut").returncode == 5
+    done = run_cli("metrics", "cut", cwd=place)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "cut: cut at 600 s after 3 of 40 jobs")
+    standing = read_run(str(place / "cut")).standing
+    assert (standing.notice, standing.reason, standing.remark) == ("cut at 600 s after 3 of 40 jobs", "", "")
+    done = run_cli("compare", "cut_summary.json", "cut_summary.json", cwd=place)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "cut: cut at 600 s after 3 of 40 jobs")
+    mark = json.loads((place / "cut_state.json").read_text())
+    (place / "cut_state.json").write_text(json.dumps(mark | {"cut_at": "noon"}))
+    with pytest.raises(InputError, match="cut_state.json: cut_at is 'noon'; expected a time in seconds"):
+        marks.read(str(place / "cut"))
+
+
+# --- a scheduler that wants to be called for ever ---
+
+
+TOLD = (
+    "all jobs are over and none is to come, but the scheduler asks to be called for ever: "
+    "1,000 times in a row since 4160, and nothing else happened"
+)
+
+
+@pytest.fixture
+def two(place: Path) -> Path:
+    """The first two jobs of the log, the second of which ends at 400; and one that comes at 4000 and ends at 4150."""
+    (place / "two.swf").write_text(logs.HEADER + "\n".join([*GOOD[:2], GOOD[-1]]) + "\n")
+    return place
+
+
+def test_a_policy_that_calls_itself_for_ever_with_nothing_left(two: Path) -> None:
+    """A call was asked for at 4140, and comes at 4150 with the last end; the first that comes alone is that of 4160."""
+    assert Simulation.MAX_CALLS_AT_REST == 1_000
+    done = simulate(two, "-w", "two.swf", "-e", "a", policy=CALLING)
+    assert done.returncode == 5
+    last = 4160 + 10 * 1_000
+    said = f"pybatsched: the simulation stopped at {last} with 0 jobs unfinished: {TOLD}\n"
+    assert done.stderr == said
+    assert (summary(two, "a")["finished"], summary(two, "a")["stopped"]) == (False, TOLD)
+    assert len(rows(two / "a_jobs.csv")) == 3
+
+
+def test_so_does_one_over_the_wire(two: Path) -> None:
+    with Server("--policy", CALLING) as server:
+        args = ("simulate", "--procs", "8", "-w", "two.swf", "-e", "a", "--farewell", "-q")
+        done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=two)
+        server.finish()
+    assert (done.returncode, TOLD in done.stderr) == (5, True)
+
+
+@pytest.mark.parametrize("calls", [500, 1_300])
+def test_one_that_comes_to_an_end_is_none_of_these(calls: int, two: Path) -> None:
+    """Of 1,300 calls, 405 come before the last job is over."""
+    done = simulate(two, "-w", "two.swf", "-o", f"calls={calls}", "-e", "a", policy=CALLING)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,35 @@
+"""A policy that goes on calling itself when there is nothing left to do, for so many times or for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pybatsched.core import decisions as d
+from pybatsched.policies.local import LocalPolicy
+from pybatsched.policies.options import QueueOptions
+from pybatsched_schedulers.fcfs import FcfsScheduler
+
+
+class CallingOptions(QueueOptions):
+    """How often it wants to be called when its queue is empty."""
+
+    calls: int = 10**9
+
+
+class Calling(LocalPolicy):
+    """FCFS that wants to be called ten seconds later, one call at a time."""
+
+    Options = CallingOptions
+    scheduler = FcfsScheduler
+    n_calls = 0
+    is_pending = False
+
+    def on_call(self, now: float) -> None:
+        self.is_pending = False
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        yield from super().decide(now)
+        if not self.is_pending and self.n_calls < self.options.calls:
+            self.is_pending = True
+            self.n_calls += 1
+            yield d.CallMeLater(now + 10.0)
