@@ -232,28 +232,12 @@ class Accepted:
         return self._placed(self._in_order(), full, now, -math.inf)
 
     def _placed(self, entries: list[Entry], full: Profile, now: float, freed_from: float) -> dict[str, float]:
-        """Place jobs in order into a profile, each as early as it can be.
-
-        Who had the best place there was can only find a better one where room was freed before it.
-        """
-        places: dict[str, float] = {}
-        if self.is_stale:
-            freed_from = -math.inf
-        for _, _, job in entries:
-            n, span_s, place = job.n_procs, self._limits[job.id][0], self.places[job.id]
-            if freed_from == -math.inf:
-                better = full.earliest(n, span_s, now)
-            elif freed_from < place:
-                better = full.earliest(n, span_s, max(now, full.step_at(freed_from - span_s)))
-            elif place != math.inf and full.fits(n, place, instant(place, span_s)):
-                better = place
-            else:
-                better = full.earliest(n, span_s, max(now, place) if place != math.inf else now)
-            full.take(n, better, instant(better, span_s))
-            if place < freed_from and better != place:
-                freed_from = place
-            places[job.id] = better
-        return places
+        """Place jobs in order into a profile, each as early as it can be. O(accepted * profile)."""
+        ids = [job.id for _, _, job in entries]
+        sizes, spans_s = [job.n_procs for _, _, job in entries], [self._limits[job_id][0] for job_id in ids]
+        before = [self.places[job_id] for job_id in ids]
+        found = full.place_anew(now, -math.inf if self.is_stale else freed_from, sizes, spans_s, before)
+        return dict(zip(ids, found, strict=True))
 
 
 def meets(deadline_at: float, place: float, span_s: float) -> bool:

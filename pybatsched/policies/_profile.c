@@ -113,15 +113,13 @@ static void profile_dealloc(Profile *self) {
 
 /* --- steps ------------------------------------------------------------------------------------------------------- */
 
-/* The first step in [low, high) that begins at an instant or after it. */
+/* The first step in [low, high) that begins at an instant or after it. Which half it is nobody can foretell, so that the
+ * compiler had better choose it without a branch. */
 static Py_ssize_t at_or_after(const Profile *self, double at, Py_ssize_t low, Py_ssize_t high) {
-    const double *times = self->times;
-    while (low < high) {
-        Py_ssize_t middle = (low + high) / 2;
-        if (times[middle] < at) low = middle + 1;
-        else high = middle;
-    }
-    return low;
+    if (low >= high) return low;
+    const double *first = self->times + low;
+    for (Py_ssize_t n = high - low; n > 1; n -= n / 2) first = first[n / 2 - 1] < at ? first + n / 2 : first;
+    return first - self->times + (*first < at);
 }
 
 /* The same where it is probably not far: in O(log distance). */
@@ -138,14 +136,9 @@ static Py_ssize_t near(const Profile *self, double at, Py_ssize_t low, Py_ssize_
 
 /* The first step that begins after an instant. */
 static Py_ssize_t after(const Profile *self, double at) {
-    const double *times = self->times;
-    Py_ssize_t low = 0, high = self->n;
-    while (low < high) {
-        Py_ssize_t middle = (low + high) / 2;
-        if (at < times[middle]) high = middle;
-        else low = middle + 1;
-    }
-    return low;
+    const double *first = self->times;
+    for (Py_ssize_t n = self->n; n > 1; n -= n / 2) first = first[n / 2 - 1] <= at ? first + n / 2 : first;
+    return first - self->times + (*first <= at);
 }
 
 /* The step that an instant lies in; the first for those before it. Often it is that. */
@@ -365,13 +358,15 @@ static double first_start(Profile *self, long long n, double span_s, double not_
     const long long *free = self->free;
     Py_ssize_t i = step_of(self, not_before);
     double start = not_before > times[0] ? not_before : times[0];
+    Py_ssize_t stop = 0; /* where the span that was looked at last ends: those that begin later end no sooner */
     for (;;) {
         if (free[i] < n) {
             i = next_wide(self, n, i + 1, last);
             if (i >= last) return INFINITY;
             start = times[i];
         }
-        Py_ssize_t k = near(self, start + span_s - HALF_TICK, i + 1, end) - 1;
+        stop = near(self, start + span_s - HALF_TICK, i + 1 > stop ? i + 1 : stop, end);
+        Py_ssize_t k = stop - 1;
         while (free[k] >= n) {
             if (k <= i) return start;
             k--;
@@ -647,7 +642,10 @@ static int read_rows(PyObject *given, Rows *rows) {
 }
 
 /* What is no number gives -1 and an error, which the end of a pass looks for. */
-static double real(PyObject *list, Py_ssize_t i) { return PyFloat_AsDouble(PyList_GET_ITEM(list, i)); }
+static double real(PyObject *list, Py_ssize_t i) {
+    PyObject *item = PyList_GET_ITEM(list, i);
+    return PyFloat_CheckExact(item) ? PyFloat_AS_DOUBLE(item) : PyFloat_AsDouble(item);
+}
 
 static long long whole(PyObject *list, Py_ssize_t i) { return PyLong_AsLongLong(PyList_GET_ITEM(list, i)); }
 
@@ -799,6 +797,41 @@ static PyObject *profile_replan(Profile *self, PyObject *args) {
     return result;
 }
 
+static int place_anew(Profile *self, double now, double freed_from, const Rows *rows, PyObject *found) {
+    for (Py_ssize_t i = 0; i < rows->n; i++) {
+        long long n = whole(rows->sizes, i);
+        double span_s = real(rows->spans_s, i), place = real(rows->places, i), not_before = now;
+        if (PyErr_Occurred()) return -1;
+        int keeps = place <= freed_from && place != INFINITY && least_free(self, place, instant(place, span_s)) >= n;
+        if (!keeps) {
+            if (freed_from != -INFINITY && place != INFINITY) not_before = place;
+            if (freed_from != -INFINITY && freed_from < place)
+                not_before = self->times[step_of(self, freed_from - span_s)];
+            if (not_before < now) not_before = now;
+        }
+        double better = keeps ? place : earliest(self, n, span_s, not_before, INFINITY);
+        if (add(self, -n, better, instant(better, span_s)) < 0 || put(found, i, PyFloat_FromDouble(better)) < 0) return -1;
+        if (place < freed_from && better != place) freed_from = place;
+    }
+    return 0;
+}
+
+static PyObject *profile_place_anew(Profile *self, PyObject *args) {
+    double now, freed_from;
+    Rows rows = {.n = 0};
+    if (!PyArg_ParseTuple(args, "ddO!O!O!", &now, &freed_from, &PyList_Type, &rows.sizes, &PyList_Type, &rows.spans_s,
+                          &PyList_Type, &rows.places))
+        return NULL;
+    rows.n = PyList_GET_SIZE(rows.sizes);
+    if (PyList_GET_SIZE(rows.spans_s) != rows.n || PyList_GET_SIZE(rows.places) != rows.n) {
+        PyErr_SetString(PyExc_ValueError, "expected lists of one length");
+        return NULL;
+    }
+    PyObject *found = PyList_GetSlice(rows.places, 0, rows.n);
+    if (found != NULL && place_anew(self, now, freed_from, &rows, found) < 0) Py_CLEAR(found);
+    return found;
+}
+
 /* --- the module -------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
@@ -820,6 +853,7 @@ static PyMethodDef methods[] = {
     {"move", (PyCFunction)profile_move, METH_VARARGS, NULL},
     {"compress", (PyCFunction)profile_compress, METH_VARARGS, NULL},
     {"replan", (PyCFunction)profile_replan, METH_VARARGS, NULL},
+    {"place_anew", (PyCFunction)profile_place_anew, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from pybatsched.core.instants import HALF_TICK, TICK
+from pybatsched.core.instants import HALF_TICK, TICK, instant
 
 if TYPE_CHECKING:
     from pybatsched.policies.gains import Gains
@@ -287,6 +287,30 @@ class PlainProfile:
             if full.least_free(better, better_end_at) < 0:
                 first, last = min(first, better), max(last, better_end_at)
         return full, moved
+
+    def place_anew(
+        self, now: float, freed_from: float, sizes: list[int], spans_s: list[float], places: list[float]
+    ) -> list[float]:
+        """Give jobs that had places other ones in this profile, in order, each as early as it can be. O(jobs * s).
+
+        Who had the best place there was can find a better one only where room was freed before it: from an instant on,
+        minus infinity for everywhere. Gives the places, which are taken.
+        """
+        found: list[float] = []
+        for n, span_s, place in zip(sizes, spans_s, places, strict=True):
+            if freed_from == -math.inf:
+                better = self.earliest(n, span_s, now)
+            elif freed_from < place:
+                better = self.earliest(n, span_s, max(now, self.step_at(freed_from - span_s)))
+            elif place != math.inf and self.fits(n, place, instant(place, span_s)):
+                better = place
+            else:
+                better = self.earliest(n, span_s, max(now, place) if place != math.inf else now)
+            self.take(n, better, instant(better, span_s))
+            if place < freed_from and better != place:
+                freed_from = place
+            found.append(better)
+        return found
 
     def _take_some(self, spans: list[tuple[int, float, float]]) -> None:
         """Take spans one after the other if they are few, else at once; that may leave more steps. O(s + k log k)."""

@@ -203,6 +203,47 @@ def test_every_pass_gives_what_the_plain_one_gives(
 
 
 @examples(1000)
+@given(at, n_procs, st.lists(booking, max_size=6), waiting_jobs, at, at | st.sampled_from([-math.inf, math.inf]))
+def test_jobs_get_the_places_that_the_plain_one_gives_them(
+    compiled: Any,
+    begin: float,
+    n: int,
+    taken: list[tuple[int, float, float]],
+    jobs: list[tuple[int, float, float]],
+    now: float,
+    freed_from: float,
+) -> None:
+    sizes, spans_s, before = [n for n, _, _ in jobs], [span_s for _, span_s, _ in jobs], [place for _, _, place in jobs]
+    plain, fast = PlainProfile(begin, n), compiled.Profile(begin, n)
+    for profile in (plain, fast):
+        profile.take_all(taken)
+    given_before = list(before)
+    found = fast.place_anew(now, freed_from, sizes, spans_s, before)
+    assert found == plain.place_anew(now, freed_from, sizes, spans_s, before)
+    assert fast.steps() == plain.steps()
+    assert before == given_before
+
+
+@pytest.mark.parametrize(
+    ("lists", "error"),
+    [
+        (([1], [1.0], []), ValueError),
+        (([1], [], [0.0]), ValueError),
+        (((1,), [1.0], [0.0]), TypeError),
+        ((["one"], [1.0], [0.0]), TypeError),
+        (([1], [None], [0.0]), TypeError),
+        (([1], [1.0], ["now"]), TypeError),
+        (([1 << 70], [1.0], [0.0]), OverflowError),
+    ],
+)
+def test_jobs_that_are_none_get_no_places(compiled: Any, lists: Any, error: type[Exception]) -> None:
+    profile = compiled.Profile(0.0, 4)
+    with pytest.raises(error):
+        profile.place_anew(0.0, 0.0, *lists)
+    assert profile.steps() == [(0.0, 4)]
+
+
+@examples(1000)
 @given(st.floats(0, 1e10) | st.integers(0, 10**12).map(lambda n: n / 1e6 + HALF_TICK), st.floats(0, 1e10))
 def test_ends_are_on_the_tick(compiled: Any, now: float, span_s: float) -> None:
     rows, gains = Rows(), compiled.Gains()
@@ -257,6 +298,15 @@ def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
                 plan.profile.give(n, until, math.inf)
                 plan.profile, _ = plan.profile.replan(float(now), plan.rows, plan.gains)
         assert plain.told() == fast.told()
+        freed_from = dice.choice([-math.inf, math.inf, float(now + dice.randint(0, 200))])
+        others = [
+            (dice.randint(1, 30), float(dice.choice([1, 5, 20])), float(now + dice.randint(0, 300))) for _ in range(50)
+        ]
+        lists = [[job[i] for job in others] for i in range(3)]
+        full = [plan.profile.copy() for plan in (plain, fast)]
+        placed = [profile.place_anew(float(now), freed_from, *lists) for profile in full]
+        assert placed[0] == placed[1]
+        assert full[0].steps() == full[1].steps()
         moved = [plan.profile.compress(float(now), plan.rows, plan.gains) for plan in (plain, fast)]
         assert moved[0] == moved[1]
         assert plain.told() == fast.told()
