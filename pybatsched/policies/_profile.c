@@ -358,15 +358,13 @@ static double first_start(Profile *self, long long n, double span_s, double not_
     const long long *free = self->free;
     Py_ssize_t i = step_of(self, not_before);
     double start = not_before > times[0] ? not_before : times[0];
-    Py_ssize_t stop = 0; /* where the span that was looked at last ends: those that begin later end no sooner */
     for (;;) {
         if (free[i] < n) {
             i = next_wide(self, n, i + 1, last);
             if (i >= last) return INFINITY;
             start = times[i];
         }
-        stop = near(self, start + span_s - HALF_TICK, i + 1 > stop ? i + 1 : stop, end);
-        Py_ssize_t k = stop - 1;
+        Py_ssize_t k = near(self, start + span_s - HALF_TICK, i + 1, end) - 1;
         while (free[k] >= n) {
             if (k <= i) return start;
             k--;
