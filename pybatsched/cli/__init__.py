@@ -6,33 +6,33 @@ import argparse
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
 from pybatsched import __version__
-from pybatsched.core import cluster
 from pybatsched.errors import Interrupted, PybatschedError
-from pybatsched.policies.profile import PlainProfile, Profile
 
-#: The commands, each a module of this package, in the order of the help.
-_COMMANDS: Final = (
-    "serve",
-    "simulate",
-    "run",
-    "workload",
-    "platform",
-    "campaign",
-    "reproduce",
-    "traces",
-    "metrics",
-    "report",
-    "plot",
-    "compare",
-    "policies",
-    "replay",
-    "explain",
-)
+#: The commands, each a module of this package, in the order of the help, with the first line of what each says of
+#: itself, so that a list of them need not load them.
+_COMMANDS: Final = {
+    "serve": "Serve a policy to Batsim on a ZeroMQ endpoint (the default command).",
+    "simulate": "Simulate a policy on a workload with the embedded simulator: no Batsim needed.",
+    "run": "Run a policy with a real Batsim: both are started, watched and ended together.",
+    "workload": "Check, convert, cut, merge, generate and describe workloads.",
+    "platform": "List, show, generate and check platforms.",
+    "campaign": "Run many simulations described in one file, stop and resume them, and put the results into one table.",
+    "reproduce": "Run a published study again, and say of each number whether it holds.",
+    "traces": "Get logs from the Parallel Workloads Archive, checked by their digests.",
+    "metrics": "Print the metrics of runs: of all jobs, by class, or of two runs job by job.",
+    "report": "Write one self-contained HTML page about runs, or about a campaign.",
+    "plot": "Draw a single figure of runs or of a campaign, as SVG, PDF or PNG.",
+    "compare": "Compare two runs by their summaries, and fail if the second is worse than you allow.",
+    "policies": "List the installed policies, or show one with its options.",
+    "replay": "Run a journal's policy again and report the first difference.",
+    "explain": "Tell the story of a job from a journal: why it waited, started, was requeued and ended.",
+}
 
 _DESCRIPTION: Final = """\
 A scheduler for the Batsim simulator, and a simulator of its own. Start it and point Batsim (3.1 to 4.2) at the same
@@ -63,13 +63,17 @@ exit codes:
 
 def _build() -> str:
     """Tell what is at work: all that can be compiled, the parts that are written in C alone, or plain modules."""
-    if Profile is PlainProfile:
+    if find_spec("pybatsched.policies._profile") is None:
         return "pure Python"
-    return "parts in C" if str(cluster.__file__).endswith(".py") else "compiled"
+    spec = find_spec("pybatsched.core.cluster")
+    return "parts in C" if spec is None or str(spec.origin).endswith(".py") else "compiled"
 
 
-def build_parser(commands: Sequence[str] = _COMMANDS) -> argparse.ArgumentParser:
-    """Make the parser of these commands, whose modules are imported: most of a second for all of them."""
+def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
+    """Make the parser, with the options of these commands; the others are known by their names.
+
+    The modules of these are imported: most of a second for all of them.
+    """
     parser = argparse.ArgumentParser(
         prog="pybatsched",
         description=_DESCRIPTION,
@@ -78,9 +82,11 @@ def build_parser(commands: Sequence[str] = _COMMANDS) -> argparse.ArgumentParser
     )
     parser.add_argument("--version", action="version", version=f"pybatsched {__version__} ({_build()})")
     choices = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in commands:
+    for name, summary in _COMMANDS.items():
+        if name not in loaded:
+            choices.add_parser(name, help=summary)
+            continue
         module = import_module(f"pybatsched.cli.{name}")
-        summary = (module.__doc__ or "").strip().splitlines()[0]
         sub = choices.add_parser(
             name,
             help=summary,
@@ -91,14 +97,6 @@ def build_parser(commands: Sequence[str] = _COMMANDS) -> argparse.ArgumentParser
         module.add_arguments(sub)
         sub.set_defaults(run=module.run)
     return parser
-
-
-def _named_in(args: Sequence[str]) -> Sequence[str]:
-    """Give the commands that a command line needs: its own, none for the version, or all, to tell which there are."""
-    first = args[0] if args else ""
-    if first in _COMMANDS:
-        return (first,)
-    return () if first == "--version" else _COMMANDS
 
 
 def tell(text: str) -> None:
@@ -125,7 +123,7 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = N
     if args[:1] == ["run"] and "--" in args:
         at = args.index("--")
         args, for_batsim = args[:at], args[at + 1 :]
-    options = build_parser(_named_in(args)).parse_args(args)
+    options = build_parser(args[:1]).parse_args(args)
     options.for_batsim = for_batsim
     try:
         if begin is not None:

@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from pybatsched.cli import arguments, written
+from pybatsched.cli.progress import loading
 from pybatsched.errors import InputError
 from pybatsched.workload import batsim_json, files, reading, swf
 from pybatsched.workload.model import Workload
@@ -147,14 +148,17 @@ def run(args: argparse.Namespace) -> int:
     options = log_options(args, args.file, args.procs)
     if args.weeks or args.week is not None:
         return _convert_weeks(args, selection, options)
-    _write(*reading.read(args.file, options, selection, lenient=args.lenient), args.output)
+    with loading(f"reading {args.file}"):
+        workload, report = reading.read(args.file, options, selection, lenient=args.lenient)
+    _write(workload, report, args.output)
     return 0
 
 
 def _convert_weeks(args: argparse.Namespace, selection: Selection, options: swf.Options) -> int:
     if args.from_at is not None or args.to_at is not None or args.clock != "log":
         raise InputError("--from, --to and --clock: expected without --weeks or --week, which are windows of their own")
-    trace = swf.read_swf(args.file, lenient=args.lenient)
+    with loading(f"reading {args.file}"):
+        trace = swf.read_swf(args.file, lenient=args.lenient)
     if selection.partitions:
         trace = trace.of_partitions(selection.partitions)
     weeks = weeks_of(trace, swf.machine_of(trace, options)[0], options.size)

@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from pybatsched.cli import arguments
+from pybatsched.cli.progress import Bar
 from pybatsched.cli.replay import add_policy
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
@@ -27,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the story."""
-    story = explain(JournalReader(args.journal), args.job, args.policy, arguments.options_given(args.options))
+    with Bar(f"reading {args.journal}") as bar:
+        reader = JournalReader(args.journal, bar.heard if bar.is_shown else None)
+        story = explain(reader, args.job, args.policy, arguments.options_given(args.options))
     print(f"job {args.job}")
     for at, text in story:
         print(f"{at:>14.6f}  {text}")

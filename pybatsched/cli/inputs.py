@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.cli import arguments
-from pybatsched.cli.progress import doing
+from pybatsched.cli.progress import loading
 from pybatsched.core.fields import JobFields
 from pybatsched.errors import InputError
 from pybatsched.machines import names
@@ -102,7 +102,7 @@ def _selection(args: argparse.Namespace) -> dict[str, Any]:
 
 def _workload(path: str, args: argparse.Namespace, selection: Selection | None, n_procs: int | None) -> Workload:
     unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
-    with doing(f"reading {path}", quiet=args.quiet):
+    with loading(f"reading {path}", quiet=args.quiet):
         workload = load(
             path,
             walltimes=args.walltimes,

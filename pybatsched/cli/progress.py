@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -9,8 +10,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
+from pybatsched.workload.hearing import heard_by, part
+
 _EVERY: Final = 256  # messages between two looks at the wall clock
 _EVERY_S: Final = 0.2
+_BEGUN: Final = 2  # the message before which the first one was answered
 _WIDTH: Final = 30
 #: What takes the line away again.
 CLEARED: Final = "\r\x1b[K"
@@ -29,11 +33,77 @@ def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
             print(CLEARED, end="", file=sys.stderr, flush=True)
 
 
-class ProgressLine:
-    """A bar with simulated time, jobs done and rate, on standard error."""
+class Bar:
+    """A bar of something whose share that is done is told to `heard`, with the time that is left, on standard error."""
 
-    def __init__(self, n_jobs: int, *, quiet: bool = False) -> None:
+    def __init__(self, what: str, *, quiet: bool = False) -> None:
+        self._what = what
+        self._shown = not quiet and sys.stderr.isatty()
+        self._began_at = self._shown_at = time.monotonic()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether anybody sees it; else nobody need be told anything."""
+        return self._shown
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            print(f"{self._what} ...", end="", file=sys.stderr, flush=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown:
+            print(CLEARED, end="", file=sys.stderr, flush=True)
+
+    def heard(self, share: float) -> None:
+        """Take note of the share that is done, from 0 to 1. O(1), and mostly nothing."""
+        at = time.monotonic()
+        if self._shown and at - self._shown_at >= _EVERY_S:
+            self._shown_at = at
+            print(f"\r{self.line(share, at - self._began_at)}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def line(self, share: float, wall_s: float) -> str:
+        """Give the text of the bar."""
+        return f"{self._what} {bar_of(share)} {share:.0%}{time_left(share, wall_s)}"
+
+
+@contextmanager
+def loading(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show a bar of what is read and made meanwhile."""
+    with Bar(what, quiet=quiet) as bar:
+        if not bar.is_shown:
+            yield
+            return
+        with heard_by(bar.heard), part(0, 1):
+            yield
+
+
+def bar_of(share: float) -> str:
+    """Draw a share that is done."""
+    return f"[{'#' * int(min(share, 1.0) * _WIDTH):<{_WIDTH}}]"
+
+
+def time_left(share: float, wall_s: float) -> str:
+    """Say how long the rest takes if the first share took so long; nothing while that cannot be known.
+
+    >>> time_left(0.25, 20.0), time_left(0.0, 20.0)
+    (', 00:01:00 left', '')
+    """
+    return f", {span(wall_s * (1 - share) / share)} left" if 0 < share <= 1 and wall_s > 0 else ""
+
+
+class ProgressLine:
+    """A bar with simulated time, jobs done, rate and the time that is left, on standard error.
+
+    Its clock begins when the first message has been answered: making jobs, machines and a policy ready counts for
+    nothing. A run ends with its jobs or at `ends_at`, whichever is nearer.
+    """
+
+    def __init__(self, n_jobs: int, *, ends_at: float = math.inf, quiet: bool = False) -> None:
         self._n_jobs = n_jobs
+        self._ends_at = ends_at
         self._shown = not quiet and sys.stderr.isatty()
         self._n_heard = 0
         self._began_at = self._shown_at = time.monotonic()
@@ -52,9 +122,11 @@ class ProgressLine:
     def heard(self, now: float, n_over: int) -> None:
         """Take note of a message. O(1), and mostly nothing."""
         self._n_heard += 1
-        if not self._shown or self._n_heard % _EVERY:
+        if not self._shown or (self._n_heard % _EVERY and self._n_heard != _BEGUN):
             return
         at = time.monotonic()
+        if self._n_heard == _BEGUN:
+            self._began_at = at
         if at - self._shown_at >= _EVERY_S:
             self._shown_at = at
             print("\r" + self.line(now, n_over, at - self._began_at) + "\x1b[K", end="", file=sys.stderr, flush=True)
@@ -62,9 +134,10 @@ class ProgressLine:
     def line(self, now: float, n_over: int, wall_s: float) -> str:
         """Give the text of the bar."""
         share = min(n_over / self._n_jobs, 1.0) if self._n_jobs else 1.0
-        bar = "#" * int(share * _WIDTH)
-        rate = n_over / wall_s if wall_s > 0 else 0.0
-        return f"[{bar:<{_WIDTH}}] {n_over:,} of {self._n_jobs:,} jobs, simulated {span(now)}, {rate:,.0f} jobs/s"
+        if self._ends_at < math.inf:
+            share = max(share, min(now / self._ends_at, 1.0) if self._ends_at else 1.0)
+        rate = f", {n_over / wall_s:,.0f} jobs/s{time_left(share, wall_s)}" if n_over and wall_s > 0 else ""
+        return f"{bar_of(share)} {n_over:,} of {self._n_jobs:,} jobs, simulated {span(now)}{rate}"
 
 
 def span(seconds: float) -> str:

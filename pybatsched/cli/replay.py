@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from pybatsched.cli import arguments
+from pybatsched.cli.progress import Bar
 from pybatsched.errors import BrokenPromiseError
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
@@ -30,7 +31,9 @@ def add_policy(parser: argparse.ArgumentParser, help_text: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Replay and report."""
-    result = replay(JournalReader(args.journal), args.policy, arguments.options_given(args.options))
+    with Bar(f"replaying {args.journal}") as bar:
+        reader = JournalReader(args.journal, bar.heard if bar.is_shown else None)
+        result = replay(reader, args.policy, arguments.options_given(args.options))
     if result.note:
         print(f"({result.note})")
     if result.difference is not None:

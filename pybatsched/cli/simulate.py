@@ -149,7 +149,7 @@ def _simulate(
     options = scenario.options
     outputs = Outputs(results, energy=options.energy, machine_states=not args.disable_machine_state_tracing)
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
-    with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
+    with ProgressLine(n_jobs, ends_at=scenario.ends_at, quiet=args.quiet or args.verbose) as progress:
         if plan is not None:
             return runs.run_policy(
                 scenario,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pybatsched.cli import areas, arguments, convert, inject, merge, written
 from pybatsched.cli.arguments import Command
+from pybatsched.cli.progress import loading
 from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError
 from pybatsched.metrics.fields import MetricFields
@@ -84,7 +85,8 @@ def _lint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _lint(args: argparse.Namespace) -> int:
-    found = lint(args.file, args.procs, _readers())
+    with loading(f"reading {args.file}"):
+        found = lint(args.file, args.procs, _readers())
     print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(_lint_lines(found)))
     return 7 if args.strict and found.is_odd else 0
 
@@ -183,7 +185,8 @@ def _stats_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _stats(args: argparse.Namespace) -> int:
-    sample = stats.sample(args.file, args.procs, args.partition)
+    with loading(f"reading {args.file}"):
+        sample = stats.sample(args.file, args.procs, args.partition)
     figures = stats.summary(sample)
     print(json.dumps(figures, indent=1) if args.json else "\n".join(describe.lines(sample, figures)))
     if args.plot is not None:

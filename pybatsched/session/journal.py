@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -119,11 +119,15 @@ class Exchange:
 
 
 class JournalReader:
-    """Reads a journal record by record. `note` says afterwards if the file was cut or how the run ended."""
+    """Reads a journal record by record. `note` says afterwards if the file was cut or how the run ended.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    `heard` is told the share of the file that has been read, from 0 to 1.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], heard: Callable[[float], None] | None = None) -> None:
         self.path = os.fspath(path)
         self.note = ""
+        self._heard = heard
         self._records = self._read()
         try:
             header = next(self._records, None)
@@ -194,6 +198,8 @@ class JournalReader:
             if not isinstance(record, dict):
                 raise InputError(f"{self.path!r}: no record at byte {whole}, but {record!r:.60}")
             whole = unpacker.tell()
+            if self._heard is not None and size:
+                self._heard(min(whole / size, 1.0))  # a run that goes on makes it longer
             yield record
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from pybatsched.errors import InputError
-from pybatsched.workload import files
+from pybatsched.workload import files, hearing
 from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.checks import Place, check_job, check_profiles, is_count, shown
 from pybatsched.workload.model import Workload
@@ -33,7 +33,10 @@ def read(path: str | Path) -> Workload:
     """
     source = str(path)
     with uncollected():
-        return _read(source, files.read_bytes(path))
+        with hearing.part(0, 0.1):
+            text = files.read_bytes(path)
+        with hearing.part(0.4, 1):  # what comes before the jobs one by one is done at once
+            return _read(source, text)
 
 
 def _read(source: str, text: bytes) -> Workload:
@@ -52,7 +55,7 @@ def _read(source: str, text: bytes) -> Workload:
         _refuse_member(top, content, "jobs", "an array of jobs")
     check_profiles(profiles, source)
     places: dict[str, int] = {}
-    for index, job in enumerate(jobs):
+    for index, job in hearing.counted(enumerate(jobs), len(jobs)):
         name = check_job(job, index, profiles, source)
         first = places.setdefault(name, index)
         if first != index:

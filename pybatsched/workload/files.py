@@ -9,10 +9,14 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, cast
 
 from pybatsched.errors import InputError
 from pybatsched.results.whole import whole
+from pybatsched.workload import hearing
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -24,7 +28,7 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
     Whatever goes wrong with the file, here or while the caller reads it, is an InputError that names it.
     """
     try:
-        with Path(path).open("rb") as raw:
+        with _open(Path(path)) as raw:
             if raw.peek(2)[:2] == _GZIP_MAGIC:
                 with gzip.GzipFile(fileobj=raw) as content:
                     yield cast(BinaryIO, io.BufferedReader(content, 1 << 18))
@@ -36,6 +40,25 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: the gzip data is truncated or damaged: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+class _Told(io.FileIO):
+    """A file that tells how much of it has been read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._size = max(path.stat().st_size, 1)
+        self._n_read = 0
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        n = super().readinto(buffer)
+        self._n_read += n or 0
+        hearing.tell(self._n_read / self._size)
+        return n
+
+
+def _open(path: Path) -> io.BufferedReader:
+    return io.BufferedReader(_Told(path)) if hearing.is_heard() else path.open("rb")
 
 
 def is_gzip(path: str | Path) -> bool:
@@ -79,7 +102,7 @@ def format_of(path: str | Path) -> Format:
     """Tell what a workload file is by how it begins: a JSON value, a line of the Rackham format, else a log in SWF."""
     if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
         raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
-    with opened(path) as content:
+    with hearing.part(0, 0), opened(path) as content:
         while head := content.read(4096):
             text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
             if text:

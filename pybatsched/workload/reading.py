@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, files, prepare, rackham, swf
+from pybatsched.workload import batsim_json, files, hearing, prepare, rackham, swf
 from pybatsched.workload.logs import LogOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
@@ -32,6 +32,11 @@ def read(
             if selection.partitions:
                 raise InputError(f"{path}: partitions: expected a log in SWF, found a file of the Rackham format")
             own = {one.name: getattr(options, one.name) for one in dataclasses.fields(LogOptions)}
-            return rackham.to_workload(rackham.read_rackham(path, lenient=lenient), LogOptions(**own), selection)
+            with hearing.part(0, 0.8):
+                log = rackham.read_rackham(path, lenient=lenient)
+            return rackham.to_workload(log, LogOptions(**own), selection)
         case "SWF":
-            return swf.to_workload(swf.read_swf(path, lenient=lenient), options, selection)
+            with hearing.part(0, 0.5):  # as the times of both are
+                trace = swf.read_swf(path, lenient=lenient)
+            with hearing.part(0.5, 0.8):  # what the log knows besides takes the rest
+                return swf.to_workload(trace, options, selection)

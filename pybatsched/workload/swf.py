@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pybatsched.errors import InputError
+from pybatsched.workload import hearing
 from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.logs import LOOSE, NO_RUN_TIME, NO_SUBMISSION, Lines, LogOptions, Making
 from pybatsched.workload.model import Workload
@@ -172,9 +173,8 @@ class _Making(Making):
         if self.options.size == "requested":
             n_procs, other = other, n_procs
         cuts = self.options.run_times == "cut"
-        for at, a_number, a_run_s, n, n_else, wanted_s, a_line in zip(
-            plains(submitted_at), number, logged_s, n_procs, other, requested_s, line, strict=True
-        ):
+        jobs = zip(plains(submitted_at), number, logged_s, n_procs, other, requested_s, line, strict=True)
+        for at, a_number, a_run_s, n, n_else, wanted_s, a_line in hearing.counted(jobs, len(places)):
             run_s = a_run_s if a_run_s > 0 else self.run_time(a_run_s, a_line)
             if cuts and run_s > wanted_s:
                 self.report.count("changed", CUT, a_line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -15,17 +17,30 @@ from pybatsched import __version__, cli
 from pybatsched.policies.profile import PlainProfile, Profile
 
 
-def test_the_version_is_told_without_loading_any_command() -> None:
-    """It is what a container's health check asks for, again and again."""
+@pytest.mark.parametrize("args", [["--version"], ["--help"], ["-h"], ["dance"], []])
+def test_what_needs_no_command_loads_none(args: list[str]) -> None:
+    """The version is what a container's health check asks for, again and again; and nobody likes to wait for help.
+
+    No time is measured here: what is dear is loading what others have written, and none of that is loaded.
+    """
     script = (
-        "import sys; from pybatsched import cli\n"
-        "try: cli.main(['--version'])\n"
-        "except SystemExit: print(sorted(name for name in sys.modules if name.startswith('pybatsched.cli')))"
+        "import sys; before = {*sys.modules}; from pybatsched import cli\n"
+        f"try: cli.main({args!r})\n"
+        "except SystemExit: print({*sys.modules} - before)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
-    assert done.stdout.splitlines()[1:] == ["['pybatsched.cli']"]
+    loaded = ast.literal_eval(done.stdout.splitlines()[-1])
+    foreign = {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names}
+    rooms = {"pybatsched.core", "pybatsched.policies"}  # empty ones; which build it is, is found out in there
+    assert foreign - rooms == {"pybatsched", "pybatsched.cli", "pybatsched.errors"}
+
+
+def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
+    for name, summary in cli._COMMANDS.items():
+        module = importlib.import_module(f"pybatsched.cli.{name}")
+        assert (module.__doc__ or "").splitlines()[0] == summary
 
 
 def test_every_command_is_known_by_itself_as_among_all() -> None:
