@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from pybatsched.cli import arguments, written
+from pybatsched.cli import arguments, units, written
 from pybatsched.cli.progress import loading
+from pybatsched.cli.units import Sizing
 from pybatsched.errors import InputError
+from pybatsched.machines import names
 from pybatsched.workload import batsim_json, files, reading, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
@@ -26,6 +28,7 @@ examples:
   pybatsched workload convert log.swf.gz w.json --weeks --utilisation 0.7:1.0   w-week03.json, ...
   pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
   pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
+  pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes, not in cores
 
 walltimes:
   requested         what the user asked for, which is also the estimate; a job that ran as long or longer gets its
@@ -51,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )
+    units.add_units(parser)
+    parser.add_argument("--platform", metavar="FILE|NAME", help="the platform whose hosts --units is about")
     cut = parser.add_argument_group("what to keep")
     arguments.add_window(cut)
     cut.add_argument(
@@ -146,15 +151,25 @@ def run(args: argparse.Namespace) -> int:
     if (args.utilisation or args.keep_ends or args.max_weeks) and not args.weeks:
         raise InputError("--utilisation, --keep-ends and --max-weeks: expected together with --weeks")
     options = log_options(args, args.file, args.procs)
+    sizing = _sizing(args)
     if args.weeks or args.week is not None:
-        return _convert_weeks(args, selection, options)
+        return _convert_weeks(args, selection, options, sizing)
     with loading(f"reading {args.file}"):
         workload, report = reading.read(args.file, options, selection, lenient=args.lenient)
-    _write(workload, report, args.output)
+    _write(workload, report, args.output, sizing)
     return 0
 
 
-def _convert_weeks(args: argparse.Namespace, selection: Selection, options: swf.Options) -> int:
+def _sizing(args: argparse.Namespace) -> Sizing | None:
+    """Say how sizes become others; the machine's size, if it was given, is in cores as the log's sizes are."""
+    if args.units is None and (args.platform is None or files.format_of(args.file) == "Batsim JSON"):
+        return None  # a Batsim file says for itself what its jobs are
+    if args.platform is None:
+        raise InputError(f"--units {args.units}: expected --platform FILE|NAME, which tells the cores of a host")
+    return units.sizing(args.units, names.find(args.platform).read(), args.platform)
+
+
+def _convert_weeks(args: argparse.Namespace, selection: Selection, options: swf.Options, sizing: Sizing | None) -> int:
     if args.from_at is not None or args.to_at is not None or args.clock != "log":
         raise InputError("--from, --to and --clock: expected without --weeks or --week, which are windows of their own")
     with loading(f"reading {args.file}"):
@@ -166,7 +181,7 @@ def _convert_weeks(args: argparse.Namespace, selection: Selection, options: swf.
         path = args.output if args.week is not None else _week_path(args.output, week.number)
         told = "" if week.utilisation is None else f": logged utilisation {week.utilisation:.1%}"
         print(f"week {week.number} of {len(weeks)}{told}")
-        _write(workload, report, path)
+        _write(workload, report, path, sizing)
     return 0
 
 
@@ -191,7 +206,9 @@ def _week_path(path: str, number: int) -> str:
     return f"{path.removesuffix(end)}-week{number:02}{end}"
 
 
-def _write(workload: Workload, report: Report, path: str) -> None:
+def _write(workload: Workload, report: Report, path: str, sizing: Sizing | None) -> None:
+    if sizing is not None:
+        workload, report = sizing.applied(workload, report)
     batsim_json.write(workload, path)
     print("\n".join(report.lines()))
     written.say_written(workload, path)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli import arguments
+from pybatsched.cli import arguments, units
 from pybatsched.cli.progress import loading
 from pybatsched.core.fields import JobFields
 from pybatsched.errors import InputError
@@ -22,6 +22,7 @@ from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.workload import Workload, files, job_fields, load, swf
+from pybatsched.workload.host_sizes import n_rounded
 from pybatsched.workload.selection import Selection
 
 PLATFORM_HELP: Final = "a SimGrid platform, or the name of a machine (pybatsched platform list)"
@@ -49,17 +50,19 @@ def add_workloads(group: arguments.Group) -> None:
     arguments.add_lenient(group)
     arguments.add_window(group)
     arguments.add_max_jobs(group)
+    units.add_units(group)
     add("--allow-empty", action="store_true", help="run without a job, too: without workloads, or with empty ones")
 
 
 def workloads(
-    args: argparse.Namespace, models: Mapping[str, type[JobFields]], n_procs: int | None
+    args: argparse.Namespace, models: Mapping[str, type[JobFields]], platform: Platform, n_procs: int | None
 ) -> dict[str, Workload]:
     """Read workloads, by the names that Batsim gives them, and tell what was dropped or changed in logs.
 
     A log that does not tell its machine is taken to be of the one it runs on, of `n_procs` processors if that is known.
-    Raises InputError where nothing is left to be run, unless that is wanted, and for fields of jobs that figures cannot
-    use, or a policy, which has told what it reads by `models`.
+    Sizes in cores become sizes in hosts of the platform, if those are something else. Raises InputError where nothing
+    is left to be run, unless that is wanted, and for fields of jobs that figures cannot use, or a policy, which has
+    told what it reads by `models`.
     """
     if args.memory_unit is not None and "SWF" not in map(files.format_of, args.workload):
         raise InputError(
@@ -70,7 +73,13 @@ def workloads(
     selection = Selection.from_json(_selection(args), len(args.workload)) if _selection(args) else None
     if selection is not None and not args.allow_empty:
         selection = replace(selection, may_be_empty=False)  # then it tells what there would be to choose from
-    found = {f"w{i}": _workload(path, args, selection, n_procs) for i, path in enumerate(args.workload)}
+    sizing = units.sizing(args.units, platform, args.platform)
+    if sizing is not None and n_procs is not None:
+        n_procs = sizing.n_cores_in_all
+    found = {
+        f"w{i}": _resized(path, args, _workload(path, args, selection, n_procs), sizing)
+        for i, path in enumerate(args.workload)
+    }
     check_fields(found.values())
     if not args.allow_empty and not any(workload.jobs for workload in found.values()):
         what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
@@ -87,12 +96,13 @@ def how_read(args: argparse.Namespace) -> dict[str, Any]:
     told: dict[str, Any] = {"walltimes": args.walltimes}
     told |= {} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
     told |= {"selection": _selection(args)} if _selection(args) else {}
+    told |= {"units": args.units} if args.units else {}
     return told | ({"lenient": True} if args.lenient else {})
 
 
 def are_as_files_say(args: argparse.Namespace) -> bool:
     """Tell whether Batsim files are read with all that is in them, and nothing else."""
-    return args.walltimes == "requested" and not _selection(args)
+    return args.walltimes == "requested" and not _selection(args) and args.units in {None, "core"}
 
 
 def _selection(args: argparse.Namespace) -> dict[str, Any]:
@@ -118,14 +128,34 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
     return workload
 
 
+def _resized(path: str, args: argparse.Namespace, workload: Workload, sizing: units.Sizing | None) -> Workload:
+    """Give a workload with sizes in hosts, where hosts are no cores; a Batsim file only if that is wanted."""
+    if sizing is None or not (sizing.asked or files.format_of(path) != "Batsim JSON"):
+        return workload
+    if not args.quiet:
+        rounded = f"{n_rounded(workload, sizing.n_cores):,} of {len(workload.jobs):,} jobs rounded up"
+        how = "" if sizing.asked else f", since a host of {args.platform} is one; --units core takes them as they are"
+        arguments.say(f"{path}: sizes in cores become sizes in {sizing.unit}s of {sizing.n_cores:,} ({rounded}){how}")
+    return sizing.applied(workload)[0]
+
+
 def too_small(n_procs: int, loaded: Iterable[Workload]) -> list[str]:
-    """Say which workloads were made for a larger machine: jobs in cores on a platform of nodes, for example."""
-    return [
-        f"{workload.source}: made for {workload.n_procs:,} processors, the platform has {n_procs:,}; larger jobs are "
-        "rejected (is a processor here what it is there: a core, a node?)"
-        for workload in loaded
-        if workload.n_procs > n_procs
-    ]
+    """Say which workloads were made for a larger machine: jobs in cores on a platform of nodes, say. O(jobs)."""
+    said = []
+    for workload in loaded:
+        n_large = sum(job["res"] > n_procs for job in workload.jobs)
+        if 2 * n_large > len(workload.jobs):
+            said.append(
+                f"{workload.source}: {n_large:,} of {len(workload.jobs):,} jobs are larger than the platform's "
+                f"{n_procs:,} processors and will be rejected; if their sizes are cores and its hosts are not, "
+                "say what a host is: --units node or --units pset"
+            )
+        elif workload.n_procs > n_procs:
+            said.append(
+                f"{workload.source}: made for {workload.n_procs:,} processors, the platform has {n_procs:,}; larger "
+                "jobs are rejected (is a processor here what it is there: a core, a node? See --units)"
+            )
+    return said
 
 
 def endless(reserving: str | None, loaded: Iterable[Workload]) -> list[str]:

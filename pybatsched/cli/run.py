@@ -163,7 +163,7 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
         check_energy(platform)
     for remark in (*platform.remarks, *platform.refused):
         _say(args)(remark)
-    workloads = inputs.workloads(args, plan.field_models(), platform.n_procs)
+    workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
     for remark in inputs.endless(plan.reserving(), workloads.values()):
         _say(args)(remark)
     for remark in inputs.too_small(platform.n_procs, workloads.values()):

@@ -203,7 +203,7 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
         options = runs.with_needs(options, plan)
     platform = _platform(args)
     models = {} if plan is None else runs.field_models(plan, options)
-    workloads = inputs.workloads(args, models, None if args.mmax_workload else platform.n_procs)
+    workloads = inputs.workloads(args, models, platform, None if args.mmax_workload else platform.n_procs)
     if args.mmax_workload and workloads:
         platform = model.limit(platform, max(workload.n_procs for workload in workloads.values()))
     if options.energy:

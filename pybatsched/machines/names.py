@@ -96,6 +96,22 @@ def _scale(name: str, factor: str) -> float:
     return scale
 
 
+def unit_of(name: str) -> tuple[str, bool] | None:
+    """Tell what a host of a platform is, by its name or that of its file, and whether the machine's logs count in it.
+
+    None if the name is that of no machine.
+
+    >>> unit_of("curie-node"), unit_of("out/intrepid-pset-energy.xml"), unit_of("curie"), unit_of("mine.xml")
+    (('node', False), ('pset', False), ('core', True), None)
+    """
+    found = variant_of(Path(name).stem if name.endswith(".xml") else name)
+    if found is None:
+        return None
+    machine, variant = found
+    first = machine.units[0].name
+    return variant.unit or first, variant.unit in {"", first}
+
+
 def all_names() -> Iterator[str]:
     """Give the names of all variants: each unit, and energy where it is known."""
     for machine in MACHINES:

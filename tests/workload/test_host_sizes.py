@@ -1,0 +1,151 @@
+"""Sizes in cores made sizes in hosts: rounded up, counted and said, by option or by the platform's name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.logs import line, log
+from support.process import run_cli
+
+from pybatsched.errors import InputError
+from pybatsched.machines import names
+from pybatsched.metrics import jobs_csv
+from pybatsched.platform.sizes import host_size
+from pybatsched.platform.xml import parse
+from pybatsched.workload.host_sizes import in_hosts
+from pybatsched.workload.model import Workload
+
+LOG = (line(1, 0, allocated=16), line(2, 1, allocated=17), line(3, 2, allocated=1), line(4, 3, allocated=4096))
+
+
+def workload(*sizes: int, profile: str = "delay", **fields: Any) -> Workload:
+    profiles: dict[str, dict[str, Any]]
+    profiles = {"delay": {"type": "delay", "delay": 5}, "parallel": {"type": "parallel", "cpu": [1], "com": [0]}}
+    jobs = [{"id": k, "subtime": 0, "res": n, "profile": profile, **fields} for k, n in enumerate(sizes)]
+    return Workload(jobs, profiles, 64, "w.json")
+
+
+@given(st.lists(st.integers(0, 10_000)), st.integers(1, 512))
+def test_jobs_get_as_many_hosts_as_they_need_and_no_more(sizes: list[int], n_cores: int) -> None:
+    made, report = in_hosts(workload(*sizes), "node", n_cores)
+    for cores, job in zip(sizes, made.jobs, strict=True):
+        assert job["res"] * n_cores >= cores > (job["res"] - 1) * n_cores or cores == job["res"] == 0
+    rounded = report.tallies.get("cores that do not fill the last node: rounded up")
+    assert (0 if rounded is None else rounded.count) == sum(cores % n_cores > 0 for cores in sizes)
+    assert made.n_procs == -(-64 // n_cores)
+
+
+def test_memory_of_a_processor_becomes_that_of_a_host() -> None:
+    made, _ = in_hosts(workload(16, 20, memory_gb=2), "node", 16)
+    assert [job["memory_gb"] for job in made.jobs] == [32, 20]  # the whole job needs as much as before
+
+
+def test_what_cannot_be_divided() -> None:
+    with pytest.raises(InputError, match="^w.json: job 0: expected work that any number of processors can do"):
+        in_hosts(workload(1, profile="parallel"), "node", 16)
+    once, _ = in_hosts(workload(16), "node", 16)
+    with pytest.raises(InputError, match="expected sizes in cores, found what was made sizes in nodes before"):
+        in_hosts(once, "node", 16)
+
+
+def test_convert_by_the_name_of_a_platform(tmp_path: Path) -> None:
+    log(tmp_path, *LOG, header="; MaxProcs: 93312\n")
+    done = run_cli("workload", "convert", "log.swf", "w.json", "--platform", "curie-node", cwd=tmp_path)
+    assert done.stdout.splitlines()[-4:] == [
+        "        4  no requested time: estimate is the run time, walltime the run time + 1 (lines 2, 3, 4, 5)",
+        "        4  size in cores: now in hosts that are a node of 16 (jobs 1, 2, 3, 4)",
+        "        2  cores that do not fill the last node: rounded up (jobs 2, 3)",
+        "wrote w.json: 4 jobs for 5,274 processors, submitted from 0 s to 3 s",
+    ]
+    content = json.loads((tmp_path / "w.json").read_text())
+    assert [job["res"] for job in content["jobs"]] == [1, 2, 1, 256]
+    assert (content["nb_res"], content["units"]) == (5274, {"unit": "node", "cores": 16})
+    again = run_cli(*["workload", "convert", "w.json", "v.json", "--platform", "curie-node"], cwd=tmp_path)
+    assert again.returncode == 0  # a Batsim file is what it is
+    assert [job["res"] for job in json.loads((tmp_path / "v.json").read_text())["jobs"]] == [1, 2, 1, 256]
+    twice = run_cli(
+        *["workload", "convert", "w.json", "v.json", "--platform", "curie-node", "--units", "node"], cwd=tmp_path
+    )
+    assert (twice.returncode, "made sizes in nodes before" in twice.stderr) == (2, True)
+    week = run_cli(
+        *["workload", "convert", "log.swf", "k.json", "--week", "1", "--platform", "intrepid-pset"], cwd=tmp_path
+    )
+    assert week.returncode == 0
+    assert [job["res"] for job in json.loads((tmp_path / "k.json").read_text())["jobs"]] == [1, 1, 1, 16]
+
+
+def sizes(directory: Path, *args: str) -> tuple[list[int], str]:
+    done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", *args, cwd=directory)
+    assert done.returncode == 0, done.stderr
+    rows = sorted(jobs_csv.read(directory / "out_jobs.csv"), key=lambda row: row.id)
+    return [row.n_procs for row in rows], done.stderr
+
+
+def test_simulate_takes_the_unit_of_the_platforms_name(tmp_path: Path) -> None:
+    log(tmp_path, *LOG[:3], header="")
+    said = (
+        "log.swf: sizes in cores become sizes in nodes of 16 (2 of 3 jobs rounded up), since a host of curie-node is "
+        "one; --units core takes them as they are\n"
+    )
+    found, errors = sizes(tmp_path, "-p", "curie-node")
+    assert (found, said in errors) == ([1, 2, 1], True)
+    assert sizes(tmp_path, "-p", "curie-node", "--units", "core")[0] == [16, 17, 1]
+    found, errors = sizes(tmp_path, "-p", "sx-ace")  # whose logs count in nodes
+    assert (found, "sizes in" in errors) == ([16, 17, 1], False)
+    assert sizes(tmp_path, "--procs", "32")[0] == [16, 17, 1]
+
+
+def test_simulate_takes_the_cores_of_hosts(tmp_path: Path) -> None:
+    (tmp_path / "mine.xml").write_text(names.find("ricc-node@0.01").text)
+    log(tmp_path, *LOG[:3])
+    found, errors = sizes(tmp_path, "-p", "mine.xml", "--units", "node")
+    assert found == [2, 3, 1]
+    assert "log.swf: sizes in cores become sizes in nodes of 8 (2 of 3 jobs rounded up)\n" in errors
+    assert json.loads((tmp_path / "out_summary.json").read_text())["units"] == "node"
+    assert run_cli(*["workload", "convert", "log.swf", "w.json"], cwd=tmp_path).returncode == 0
+    args = ["simulate", "-w", "w.json", "--policy", "fcfs", "-p", "mine.xml"]
+    assert run_cli(*args, "--units", "node", cwd=tmp_path).returncode == 0
+    assert [row.n_procs for row in jobs_csv.read(tmp_path / "out_jobs.csv")] == [2, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ("-p curie --units node", "--units node: expected a platform whose hosts are a node each, curie has a core"),
+        ("--procs 8 --units node", "--units node: expected a platform whose hosts tell their cores (property cores)"),
+    ],
+)
+def test_units_that_hosts_are_not(args: str, said: str, tmp_path: Path) -> None:
+    log(tmp_path, *LOG)
+    done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", *args.split(), cwd=tmp_path)
+    assert (done.returncode, said in done.stderr) == (2, True)
+
+
+def test_convert_needs_a_platform(tmp_path: Path) -> None:
+    log(tmp_path, *LOG)
+    done = run_cli(*["workload", "convert", "log.swf", "w.json", "--units", "node"], cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--units node: expected --platform FILE|NAME, which tells the cores of a host" in done.stderr
+
+
+def test_a_platform_on_which_most_jobs_are_rejected_names_the_option(tmp_path: Path) -> None:
+    log(tmp_path, *LOG, header="; MaxProcs: 5000\n")
+    done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "--procs", "8", cwd=tmp_path)
+    assert (
+        "log.swf: 3 of 4 jobs are larger than the platform's 8 processors and will be rejected; if their sizes are "
+        "cores and its hosts are not, say what a host is: --units node or --units pset\n"
+    ) in done.stderr
+    some = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "--procs", "17", cwd=tmp_path)
+    assert "made for 5,000 processors, the platform has 17; larger jobs are rejected" in some.stderr
+    assert "will be rejected" not in some.stderr
+
+
+def test_cores_that_are_none() -> None:
+    text = names.find("ricc-node@0.01").text.replace('id="cores" value="8"', 'id="cores" value="many"')
+    with pytest.raises(InputError, match="property cores: expected a whole number from 1, found 'many'"):
+        host_size(parse(text.encode(), "mine.xml"))
