@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from pybatsched.cli import arguments, units, written
 from pybatsched.cli.progress import loading
-from pybatsched.cli.units import Sizing
 from pybatsched.errors import InputError
 from pybatsched.machines import names
+from pybatsched.platform.model import Platform
+from pybatsched.platform.sizes import usual_host
 from pybatsched.workload import batsim_json, files, reading, swf
+from pybatsched.workload.loads import with_load
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
@@ -29,6 +33,7 @@ examples:
   pybatsched workload convert log.swf.gz w.json --week 12                the twelfth week
   pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
   pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes, not in cores
+  pybatsched workload convert log.swf.gz w.json --load --platform mine.xml      jobs that draw power, for -E
 
 walltimes:
   requested         what the user asked for, which is also the estimate; a job that ran as long or longer gets its
@@ -55,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
     )
     units.add_units(parser)
-    parser.add_argument("--platform", metavar="FILE|NAME", help="the platform whose hosts --units is about")
+    load = "write work that takes as long on the platform and keeps its hosts busy, instead of delays, which do not"
+    parser.add_argument("--load", action="store_true", help=load)
+    parser.add_argument("--platform", metavar="FILE|NAME", help="the platform that --units and --load are about")
     cut = parser.add_argument_group("what to keep")
     arguments.add_window(cut)
     cut.add_argument(
@@ -151,25 +158,59 @@ def run(args: argparse.Namespace) -> int:
     if (args.utilisation or args.keep_ends or args.max_weeks) and not args.weeks:
         raise InputError("--utilisation, --keep-ends and --max-weeks: expected together with --weeks")
     options = log_options(args, args.file, args.procs)
-    sizing = _sizing(args)
+    changes = _changes(args)
     if args.weeks or args.week is not None:
-        return _convert_weeks(args, selection, options, sizing)
+        return _convert_weeks(args, selection, options, changes)
     with loading(f"reading {args.file}"):
         workload, report = reading.read(args.file, options, selection, lenient=args.lenient)
-    _write(workload, report, args.output, sizing)
+    _write(workload, report, args.output, changes)
     return 0
 
 
-def _sizing(args: argparse.Namespace) -> Sizing | None:
-    """Say how sizes become others; the machine's size, if it was given, is in cores as the log's sizes are."""
-    if args.units is None and (args.platform is None or files.format_of(args.file) == "Batsim JSON"):
-        return None  # a Batsim file says for itself what its jobs are
+#: Makes another workload of one, and goes on with its report.
+Change = Callable[[Workload, Report], tuple[Workload, Report]]
+
+
+def _changes(args: argparse.Namespace) -> list[Change]:
+    """Say what is done to the jobs of a file for the sake of a platform: their sizes, and their work."""
     if args.platform is None:
-        raise InputError(f"--units {args.units}: expected --platform FILE|NAME, which tells the cores of a host")
-    return units.sizing(args.units, names.find(args.platform).read(), args.platform)
+        for given, name, why in (
+            (args.units, "--units", "the cores of a host"),
+            (args.load, "--load", "the speed of hosts"),
+        ):
+            if given:
+                raise InputError(f"{name}: expected --platform FILE|NAME, which tells {why}")
+        return []
+    if args.load and args.profile is not None:
+        raise InputError("--load: expected without --profile, which says what work is as well")
+    platform = names.find(args.platform).read()
+    changes: list[Change] = []
+    if args.units is not None or files.format_of(args.file) != "Batsim JSON":  # which says itself what its jobs are
+        sizing = units.sizing(args.units, platform, args.platform)
+        changes += [sizing.applied] if sizing is not None else []
+    return [*changes, partial(_loaded, platform)] if args.load else changes
 
 
-def _convert_weeks(args: argparse.Namespace, selection: Selection, options: swf.Options, sizing: Sizing | None) -> int:
+def _loaded(platform: Platform, workload: Workload, report: Report) -> tuple[Workload, Report]:
+    usual = usual_host(platform)
+    made, report = with_load(workload, usual.speed, report)
+    if usual.n_others:
+        report.note(
+            f"{usual.n_others:,} of {platform.n_procs:,} hosts are not as fast as most ({usual.speed:g} flop/s): there "
+            "jobs take other times"
+        )
+    if usual.n_cores > 1:
+        report.note(
+            f"hosts have {usual.n_cores:,} cores, and work on a host keeps one of them busy: a load of "
+            f"1/{usual.n_cores:,}"
+        )
+    made.about["report"] = report.as_json()
+    return made, report
+
+
+def _convert_weeks(
+    args: argparse.Namespace, selection: Selection, options: swf.Options, changes: Sequence[Change]
+) -> int:
     if args.from_at is not None or args.to_at is not None or args.clock != "log":
         raise InputError("--from, --to and --clock: expected without --weeks or --week, which are windows of their own")
     with loading(f"reading {args.file}"):
@@ -181,7 +222,7 @@ def _convert_weeks(args: argparse.Namespace, selection: Selection, options: swf.
         path = args.output if args.week is not None else _week_path(args.output, week.number)
         told = "" if week.utilisation is None else f": logged utilisation {week.utilisation:.1%}"
         print(f"week {week.number} of {len(weeks)}{told}")
-        _write(workload, report, path, sizing)
+        _write(workload, report, path, changes)
     return 0
 
 
@@ -206,9 +247,9 @@ def _week_path(path: str, number: int) -> str:
     return f"{path.removesuffix(end)}-week{number:02}{end}"
 
 
-def _write(workload: Workload, report: Report, path: str, sizing: Sizing | None) -> None:
-    if sizing is not None:
-        workload, report = sizing.applied(workload, report)
+def _write(workload: Workload, report: Report, path: str, changes: Sequence[Change]) -> None:
+    for change in changes:
+        workload, report = change(workload, report)
     batsim_json.write(workload, path)
     print("\n".join(report.lines()))
     written.say_written(workload, path)

@@ -120,6 +120,8 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
     rows["queue_length"] = {"mean": queue.mean(begin, end), "max": queue.maximum}
     rows["utilisation"] = {"mean": run.utilisation()}
     rows["makespan_s"] = {"max": end}
+    if run.energy is not None:
+        rows |= {name: {"total": joules} for name, joules in run.energy.as_dict().items()}
     return rows
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from pybatsched.live import batsim
 from pybatsched.live.server import DEFAULT_TIMEOUT_S
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
-from pybatsched.metrics import Tally, summary
+from pybatsched.metrics import Tally, energy, summary
 from pybatsched.metrics.fields import evaluated_ids, not_evaluated
 from pybatsched.platform.model import DEFAULT_MASTER, check_energy
 from pybatsched.platform.roles import read_roles
@@ -140,6 +140,8 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
     tally = Tally(args.tau, evaluated_ids(job.workloads))
     written = Path(f"{results.part}{marks.JOBS}")
     result = result_of(session, finished, written, f"{args.export}{marks.JOBS}", ids, tally=tally)
+    if "--energy" in job.options and result.finished:
+        result = replace(result, energy=energy.read(written, Path(f"{results.part}_schedule.csv")))
     results.n_over = result.figures.n_jobs + result.figures.n_left_out
     return result, session.engine
 

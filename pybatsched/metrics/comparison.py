@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError
-from pybatsched.metrics import Tally, jobs_csv
+from pybatsched.metrics import Tally, energy, jobs_csv
 from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.runs import workloads_of
@@ -32,7 +32,13 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
 }
 _HUGE: Final = 1e300
 #: How inputs were read, by the members of a summary: what an older one, which does not say, has meant.
-_HOW_READ: Final = {"walltimes": None, "memory_unit": DEFAULT_MEMORY_UNIT, "selection": None, "lenient": False}
+_HOW_READ: Final = {
+    "walltimes": None,
+    "memory_unit": DEFAULT_MEMORY_UNIT,
+    "selection": None,
+    "lenient": False,
+    "units": None,
+}
 _CONDITION: Final = re.compile(
     r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
     r"(?P<sign>[+-]?)\s*(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
@@ -156,7 +162,7 @@ def _run_summary(path: str, content: Mapping[str, Any], standing: Standing) -> R
     own = content.get("policy_figures", {})
     if not isinstance(own, dict):
         raise InputError(f"{path}: expected an object 'policy_figures'")
-    found = {**own, **found}
+    found = {**own, **found, **energy.of_summary(content)}
     found |= {name: figures["n_by_state"].get(state, 0) for state, name in _COUNTS.items()}
     found |= {name: content.get(name) for name in ("n_unfinished", "n_messages", "ended_at")}
     for name, value in found.items():

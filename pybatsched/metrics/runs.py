@@ -13,7 +13,8 @@ from typing import Any
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError
-from pybatsched.metrics import fields, jobs_csv
+from pybatsched.metrics import energy, fields, jobs_csv
+from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.plain import Awaited, PlainJobs
 from pybatsched.metrics.plain import read as read_plain
@@ -27,8 +28,9 @@ from pybatsched.workload.selection import Selection
 class Run:
     """A run: its jobs, its processors (0 if no file says), and what its summary says, if there is one.
 
-    `standing` tells whether it is whole. If it is not, what its mark says stands for the summary. A page asks for the
-    jobs that count many times, so it remembers them (and has no slots for that).
+    `standing` tells whether it is whole. If it is not, what its mark says stands for the summary. `energy` is that of a
+    whole run for which it was simulated. A page asks for the jobs that count many times, so it remembers them (and has
+    no slots for that).
 
     `plain` are the jobs by columns, where there is nothing to tell of them but these: no job was rejected, ran in
     several segments, has metadata, or fields that figures rest on. The records are then made when somebody asks.
@@ -40,6 +42,7 @@ class Run:
     summary: Mapping[str, Any]
     standing: Standing = WHOLE
     plain: PlainJobs | None = None
+    energy: Energy | None = None
 
     @property
     def label(self) -> str:
@@ -130,7 +133,7 @@ def read_what_is_there(
 
 def _plain(prefix: str, found: Found) -> Run | None:
     """Give a run by columns; None if more may be told of its jobs, or something must be said of a file."""
-    if not found.is_whole:
+    if not found.is_whole or found.path("_consumed_energy.csv").exists():
         return None
     summary = _summary(found.path(SUMMARY))
     _memory_unit(prefix, summary)
@@ -155,7 +158,10 @@ def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | No
     n_told = _size(found, summary)
     if n_procs is not None:
         _check_size(prefix, records, n_procs, n_told)
-    return Run(prefix, records, n_procs or n_told, summary, found.standing(prefix, len(records)))
+    consumed = None
+    if found.is_whole and found.path("_consumed_energy.csv").exists():
+        consumed = energy.read(path, found.path("_schedule.csv"))
+    return Run(prefix, records, n_procs or n_told, summary, found.standing(prefix, len(records)), energy=consumed)
 
 
 def _size(found: Found, summary: Mapping[str, Any]) -> int:

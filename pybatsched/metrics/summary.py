@@ -17,6 +17,7 @@ from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics.columns import aligned
+from pybatsched.metrics.energy import TITLES, Energy, told
 
 if TYPE_CHECKING:
     from pybatsched.metrics import Figures
@@ -46,7 +47,7 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run came to. `stuck` is empty if it finished.
+    """What a run came to. `stuck` is empty if it finished; `energy` is None if it was not simulated.
 
     `stopped` says why it was ended from outside, if it was. `cut_at` is when simulated time was over, with so many jobs
     of the workloads still to come.
@@ -64,6 +65,7 @@ class Result:
     stopped: str = ""
     cut_at: float | None = None
     n_to_come: int = 0
+    energy: Energy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         **({"cut_at": result.cut_at, "n_to_come": result.n_to_come} if result.cut_at is not None else {}),
         "n_messages": result.n_messages,
         "figures": result.figures.as_dict(),
+        **({"energy": result.energy.as_dict()} if result.energy is not None else {}),
         **({"policy_figures": dict(result.policy_figures)} if result.policy_figures else {}),
         "n_unfinished": len(result.stuck),
         "unfinished": [{"job": job.job_id, "why": job.why} for job in result.stuck],
@@ -151,6 +154,8 @@ def table(result: Result) -> list[str]:
         ("utilisation", "-" if figures.utilisation is None else f"{figures.utilisation:.2%}"),
         ("makespan", _seconds(figures.makespan_s)),
     ]
+    if result.energy is not None:
+        rows += [(TITLES[name], told(joules)) for name, joules in result.energy.as_dict().items()]
     rows += [(name, _number(value)) for name, value in result.policy_figures.items()]
     lines = aligned(rows, "lr")
     if figures.n_left_out and not figures.n_jobs:

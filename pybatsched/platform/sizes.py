@@ -24,6 +24,21 @@ def host_size(platform: Platform) -> HostSize:
     return HostSize(Counter(cores).most_common(1)[0][0], len(cores), sum(cores))
 
 
+class UsualHost(NamedTuple):
+    """The host that most are like: the speed of a core in flop/s, its cores, and how many hosts have another speed."""
+
+    speed: float
+    n_cores: int
+    n_others: int
+
+
+def usual_host(platform: Platform) -> UsualHost:
+    """Tell how fast most hosts are, as they begin; of equals in number, the first. O(hosts)."""
+    kinds = Counter((host.speed, host.n_cores) for host in platform.compute)
+    speed, n_cores = kinds.most_common(1)[0][0]
+    return UsualHost(speed, n_cores, sum(host.speed != speed for host in platform.compute))
+
+
 def _cores(platform: Platform, host: Host) -> int:
     text = property_of(host, "cores")
     if text is None:

@@ -17,6 +17,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import facts_told, title_of, values_of
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
+from pybatsched.metrics.energy import TITLES
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
@@ -77,6 +78,7 @@ def of_runs(runs: Sequence[Run], stories: Sequence[gantt.Stories] = (), tau_s: f
         f"<script>{gantt.script()}</script>",
         *gantts,
         *_moved(sheets),
+        *_energy(runs),
         "<h2>Over time</h2>",
         divs["utilisation"],
         divs["queue"],
@@ -340,6 +342,15 @@ def _moved(runs: Sequence[Sheet]) -> list[str]:
             ]
             sections.append(_table(["job", "moves", "resubmitted", "cluster", "wait (s)"], rows, f"moved{number}"))
     return ["<h2>Jobs moved most</h2>", *sections] if sections else []
+
+
+def _energy(runs: Sequence[Run]) -> list[str]:
+    """Tell the energy of runs and its parts; nothing where it was not simulated."""
+    if all(run.energy is None for run in runs):
+        return []
+    parts = [{} if run.energy is None else run.energy.as_dict() for run in runs]
+    rows = [[f"{title} (J)", *(_number(one.get(name)) for one in parts)] for name, title in TITLES.items()]
+    return ["<h2>Energy</h2>", _table(["", *(run.label for run in runs)], rows, "energy")]
 
 
 def _pairs(runs: Sequence[Run], tau_s: float) -> str:

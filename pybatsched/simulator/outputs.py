@@ -47,6 +47,7 @@ class Totals:
         self.makespan = 0.0
         self.sums = [0.0, 0.0, 0.0]  # waiting time, turnaround time, slowdown
         self.maxima = [0.0, 0.0, 0.0]
+        self.jobs_j = 0.0  # as in the rows, in six decimals
 
     def add_rejected(self) -> None:
         """Count a job that was rejected."""
@@ -151,6 +152,8 @@ class Outputs:
         turnaround = wait + runtime  # small numbers first: Batsim computes with more digits than a double has
         stretch = _stretch(wait, turnaround, runtime)
         self.totals.add(success=success, finish=finish, wait=wait, turnaround=turnaround, stretch=stretch)
+        if job.energy_j >= 0:
+            self.totals.jobs_j += round(job.energy_j, 6)
         self._jobs.write(
             job_row(
                 job.name,

@@ -136,6 +136,7 @@ def _run(
         remarks=() if engine is None else engine.remarks,
         broken_promises=() if engine is None else engine.broken_promises,
         policy_figures={} if engine is None else engine.figures,
+        energy=simulation.energy,
         stopped=_stopped(simulation),
         cut_at=scenario.ends_at if simulation.is_cut else None,
         n_to_come=simulation.n_to_come if simulation.is_cut else 0,

@@ -13,6 +13,7 @@ from typing import ClassVar, TypeAlias
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
+from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
@@ -232,6 +233,14 @@ class Simulation:
                 if n:
                     raise Refusal(f"the reply to SIMULATION_ENDS left {n} {what} behind")
             self.finished = True
+
+    @property
+    def energy(self) -> Energy | None:
+        """The energy of the whole run, as its files have it; None without, and while it is not over."""
+        totals = self.world.outputs.totals
+        if not self.finished or not self.world.options.energy or not totals.n_finished:
+            return None
+        return Energy(round(self._execution.consumed_j, 6), round(totals.jobs_j, 6))
 
     def _write_schedule(self) -> None:
         platform = self.world.scenario.platform

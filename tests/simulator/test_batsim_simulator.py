@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 import zmq
 from support.fuzzer import Fuzzer, random_workload
+from support.logs import line, log
 from support.patience import PATIENCE_S
 from support.places import PUSHY, RECORDED
-from support.process import Server
+from support.process import Server, run_cli
 from support.simulated import embed, rows, same_jobs
+
+from pybatsched.machines import names
 
 pytestmark = pytest.mark.batsim
 
@@ -154,3 +157,33 @@ def test_loads_before_the_work_are_the_same(load_s: float, within: bool, requeue
         assert {row["job_id"] for row in killed} == hopeless
     assert killed
     assert all(float(row["execution_time"]) == float(row["requested_time"]) for row in killed)
+
+
+@pytest.mark.parametrize("load", [False, True])
+def test_converted_jobs_take_as_long_with_load_and_draw_as_much_as_in_batsim(load: bool, tmp_path: Path) -> None:
+    (tmp_path / "p.xml").write_text(names.find("rackham-128gb-core-energy@0.004").text)  # 40 cores
+    dice = random.Random(7)
+    lines = [
+        line(k, 7 * k, run=round(dice.uniform(0.5, 900), 3), allocated=dice.randint(1, 40), requested_s=1000)
+        for k in range(1, 40)
+    ]
+    log(tmp_path, *lines, header="; MaxProcs: 40\n")
+    more = ("--load",) if load else ()
+    assert (
+        run_cli("workload", "convert", "log.swf", "w.json", "--platform", "p.xml", *more, cwd=tmp_path).returncode == 0
+    )
+    args = ("-p", "p.xml", "-w", "w.json", "--policy", "easy", "-q")
+    assert run_cli("simulate", *args, "-E", "-e", "ours", cwd=tmp_path).returncode == 0
+    done = run_cli("run", *args, "-e", "batsims", "--", "-E", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "ours_jobs.csv").read_text() == (tmp_path / "batsims_jobs.csv").read_text()
+    content = json.loads((tmp_path / "w.json").read_text())
+    logged = {str(job["id"]): float(job["profile"]) for job in content["jobs"]}  # profiles are named after run times
+    for row in rows(tmp_path / "batsims_jobs.csv"):
+        assert float(row["execution_time"]) == pytest.approx(logged[row["job_id"]], abs=2e-6)
+    ours, batsims = (
+        json.loads((tmp_path / f"{who}_summary.json").read_text())["energy"] for who in ("ours", "batsims")
+    )
+    assert ours == pytest.approx(batsims, rel=1e-9)
+    held_s = sum(logged[str(job["id"])] * job["res"] for job in content["jobs"])
+    assert batsims["energy_jobs_j"] == pytest.approx(held_s * (12.5 if load else 4.5), rel=1e-6)
