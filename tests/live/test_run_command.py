@@ -118,6 +118,29 @@ def test_machines_by_name_and_logs_become_files_for_batsim(place: Path) -> None:
     assert args_told[:4] == ["-p", "deep/er/x_platform.xml", "-w", "deep/er/x_w0.json"]
 
 
+def test_a_part_of_a_batsim_file_becomes_a_file_for_batsim(place: Path) -> None:
+    content = json.loads(WORKLOAD.read_text())
+    for number, job in enumerate(content["jobs"]):
+        job["partition"] = number % 3
+    (place / "w.json").write_text(json.dumps(content))
+    args = ("-p", "ricc-node@0.1", "-w", "w.json", "--policy", "fcfs", "-e", "x")
+    assert run_cli("run", *args, "--partition", "2", "--units", "node", cwd=place).returncode == 0
+    jobs = json.loads((place / "x_w0.json").read_text())["jobs"]
+    wanted = sorted((job for job in content["jobs"] if job["partition"] == 2), key=lambda job: float(job["subtime"]))
+    assert [(job["id"], job["res"]) for job in jobs] == [(job["id"], -(-job["res"] // 8)) for job in wanted]
+    assert "x_w0.json" in (place / "args").read_text().splitlines()
+
+
+def test_a_bad_field_is_told_before_batsim_is_started(place: Path) -> None:
+    content = json.loads(WORKLOAD.read_text())
+    content["jobs"][7]["memory_gb"] = "much"
+    (place / "w.json").write_text(json.dumps(content))
+    done = run_cli("run", "-p", "sx-ace", "-w", "w.json", "--policy", "ujfb", "-e", "x", cwd=place)
+    assert done.returncode == 2
+    assert 'w.json: job "07", field memory_gb: expected gigabytes per processor from 0, found "much"' in done.stderr
+    assert not (place / "pid").exists()
+
+
 def test_a_journal_can_be_replayed(place: Path) -> None:
     assert run(place, "--journal", "run.pbj").returncode == 0
     assert run_cli("replay", "run.pbj", cwd=place).returncode == 0

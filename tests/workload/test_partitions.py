@@ -91,6 +91,15 @@ def test_simulations_stats_and_campaigns_take_partitions(tmp_path: Path) -> None
     assert [job["id"] for job in json.loads(Path(made.path).read_text())["jobs"]] == [2, 4]
 
 
+def test_runs_that_have_read_a_log_in_other_ways_have_other_inputs(tmp_path: Path) -> None:
+    log(tmp_path, *LOG)
+    for name, more in (("a", ()), ("b", ("--partition", "1"))):
+        args = ("simulate", "--procs", "4", "-w", "log.swf", "--policy", "easy", "-e", name, *more)
+        assert run_cli(*args, cwd=tmp_path).returncode == 0
+    done = run_cli("compare", "a_summary.json", "b_summary.json", cwd=tmp_path)
+    assert "the two runs had different inputs: partitions" in done.stderr
+
+
 def test_weeks_of_a_partition(tmp_path: Path) -> None:
     lines = [line(k + 1, k * WEEK_S // 2, run=WEEK_S, allocated=8, partition=k % 2) for k in range(8)]
     log(tmp_path, *lines)
