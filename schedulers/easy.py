@@ -218,7 +218,11 @@ class EasyScheduler(LocalScheduler):
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Say why a job of this queue was not started just now."""
         head = self._head
-        if head is None or job is head or job.id not in self._entries or self.partition.n_kills_pending:
+        if head is None or job.id not in self._entries or self.partition.n_kills_pending:
+            return super().why_waiting(job, now)
+        if job is head and job.n_procs > self.partition.n_free:
+            return self._why_the_head_waits(head)
+        if job is head:
             return super().why_waiting(job, now)
         if job.n_procs > self.partition.n_free:
             return "behind {}; needs {} processors, {} are free", head.id, job.n_procs, self.partition.n_free
@@ -228,6 +232,22 @@ class EasyScheduler(LocalScheduler):
             self._shadow_at,
             head.id,
             self._n_extra,
+        )
+
+    def _why_the_head_waits(self, head: Job) -> Reason:
+        """Tell its reservation: when, and on how many processors."""
+        counts = head.n_procs, self.partition.n_free
+        if self._shadow_at == math.inf:
+            return (
+                "head of the queue: needs {} processors, {} are free; no reservation: no known end gives it enough",
+                *counts,
+            )
+        return (
+            "head of the queue: needs {} processors, {} are free; reserved: {} processors at {}, of {} free then",
+            *counts,
+            head.n_procs,
+            self._shadow_at,
+            head.n_procs + self._n_extra,
         )
 
 

@@ -149,6 +149,14 @@ def test_the_page_on_workloads_tells_the_order_of_one_instant() -> None:
     exec(compile(example, "docs/workloads.md", "exec"), {})
 
 
+def test_the_wait_of_the_journals_page_is_that_of_the_example(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "journal.md").read_text()
+    (shown,) = re.findall(r"```\n(job w0!05: .*?)```", page, flags=re.DOTALL)
+    args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "--journal", "run.pbj")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    assert run_cli("explain", "run.pbj", "w0!05", "--why-not-earlier", cwd=tmp_path).stdout == shown
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for document in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):

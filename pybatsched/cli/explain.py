@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import math
 from typing import Final
 
 from pybatsched.cli import arguments
 from pybatsched.cli.progress import Bar
 from pybatsched.cli.replay import add_policy
+from pybatsched.errors import InputError
+from pybatsched.metrics.columns import aligned
+from pybatsched.session.earlier import Holder, Wait, why_not_earlier
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
 
 EPILOG: Final = """\
-example: pybatsched explain run.pbj 'w0!42'
+examples:
+  pybatsched explain run.pbj 'w0!42'                        its story
+  pybatsched explain run.pbj 'w0!42' --why-not-earlier      who held the processors while it waited
 
 Why a job waited is asked of the policy, which is run again. No Python file is run because a journal names it:
 --policy FILE.py:CLASS runs the code of that file.
 """
 
 
+_N_SHOWN: Final = 20
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `explain`."""
     parser.add_argument("journal", metavar="FILE", help="a journal written with --journal")
     parser.add_argument("job", metavar="JOB", help="the job's id as it was submitted, such as w0!42")
+    parser.add_argument(
+        "--why-not-earlier", action="store_true", help="name the jobs that held the processors from its submission on"
+    )
     add_policy(parser, "ask this policy why the job waited, instead of the recorded one")
 
 
@@ -30,8 +42,58 @@ def run(args: argparse.Namespace) -> int:
     """Print the story."""
     with Bar(f"reading {args.journal}") as bar:
         reader = JournalReader(args.journal, bar.heard if bar.is_shown else None)
-        story = explain(reader, args.job, args.policy, arguments.options_given(args.options))
+        if args.why_not_earlier:
+            if args.policy or args.options:
+                raise InputError("--policy, -o: expected without --why-not-earlier, which asks no policy")
+            wait = why_not_earlier(reader, args.job)
+        else:
+            story = explain(reader, args.job, args.policy, arguments.options_given(args.options))
+    if args.why_not_earlier:
+        print("\n".join(_told(wait)))
+        return 0
     print(f"job {args.job}")
     for at, text in story:
         print(f"{at:>14.6f}  {text}")
     return 0
+
+
+def _told(wait: Wait) -> list[str]:
+    """Tell who held the processors, those first that held most of them for longest."""
+    waited_s = wait.ended_at - wait.submitted_at
+    why = f": {wait.why}" if wait.why else ""
+    lines = [
+        f"job {wait.job_id}: submitted at {wait.submitted_at:g} for {wait.n_procs:,} of {wait.n_machine:,} processors",
+        f"{wait.how} at {wait.ended_at:g}, {waited_s:g} s later{why}",
+    ]
+    counts = [n_free for _, n_free in wait.free]
+    spans = wait.spans_with(wait.n_procs)
+    if waited_s > 0 and spans:
+        first, last = spans[0]
+        total = sum(end - begin for begin, end in spans)
+        lines.append(
+            f"{wait.n_procs:,} or more were free for {total:g} s of that, first from {first:g} to {last:g}: "
+            "others were before it then; its story says why"
+        )
+    elif waited_s > 0:
+        lines.append(f"never {wait.n_procs:,} were free meanwhile, but {min(counts):,} to {max(counts):,}")
+    by_share = sorted(wait.holders, key=lambda one: (-one.n_procs * wait.held_s(one), one.started_at, one.job_id))
+    if by_share:
+        rows: list[tuple[str, ...]] = [("held by", "processors", "from", "to", "of its wait", "")]
+        rows += [_row(wait, holder) for holder in by_share[:_N_SHOWN]]
+        lines += aligned(rows, "lrrrrl")
+    if len(by_share) > _N_SHOWN:
+        rest = sum(one.n_procs * wait.held_s(one) for one in by_share[_N_SHOWN:])
+        lines.append(f"and {len(by_share) - _N_SHOWN:,} more, with {rest:,.0f} processor-seconds in all")
+    return [*lines, f"({wait.note})"]
+
+
+def _row(wait: Wait, holder: Holder) -> tuple[str, ...]:
+    if holder.started_at <= wait.submitted_at:
+        how = "was there before it came"
+    elif (holder.submitted_at, holder.job_id) < (wait.submitted_at, wait.job_id):
+        how = "came before it" + (f": {holder.how}" if holder.how else "")
+    else:
+        how = "overtook it" + (f": {holder.how}" if holder.how else "")
+    end = "" if math.isinf(holder.ended_at) else f"{holder.ended_at:g}"
+    span = f"{wait.held_s(holder):g} s"
+    return holder.job_id, f"{holder.n_procs:,}", f"{holder.started_at:g}", end, span, how

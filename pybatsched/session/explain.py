@@ -6,9 +6,9 @@ beside it; should today's policy answer otherwise than the recorded one, the sto
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
@@ -21,6 +21,9 @@ from pybatsched.protocol import v4
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
+
+#: So many ids are offered to who has named none.
+_N_OFFERED: Final = 5
 
 
 @dataclass(slots=True)
@@ -52,6 +55,8 @@ class Story:
     passed_over: _PassedOver | None = None
     held_from: float | None = None
     shape: Shape | None = None
+    #: Ids of others that have the same name in a workload: whoever says 23 may mean w0!23.
+    namesakes: dict[str, None] = field(default_factory=dict)
 
     def tell(self, at: float, text: str) -> None:
         """Add a line."""
@@ -78,7 +83,10 @@ class Story:
     def events(self, exchange: Exchange) -> float:
         """Take from a message what concerns the job. Gives the message's time."""
         message = v4.decode_events(exchange.request)
+        name = self.job_id.rpartition("!")[2]
         for event in message.items:
+            if isinstance(event, e.JobSubmitted) and event.job_id.rpartition("!")[2] == name:
+                self.namesakes[event.job_id] = None
             if isinstance(event, e.JobSubmitted) and event.job_id in self.wire_ids:
                 if event.job_id == self.job_id:
                     job = event.job or {}
@@ -165,10 +173,17 @@ def explain(
             _ask_why(story, session.engine, now)
     story.settle()
     if not any(text for _, text in story.lines if not text.startswith("(")):
-        raise InputError(f"{reader.path!r} knows no job {job_id!r} ({reader.note})")
+        raise no_such_job(reader, job_id, story.namesakes)
     if reader.note:
         story.tell(now, f"({reader.note})")
     return story.lines
+
+
+def no_such_job(reader: JournalReader, job_id: str, namesakes: Iterable[str]) -> InputError:
+    """Make the error for a job that a journal does not know, with the ids that may have been meant."""
+    offered = list(namesakes)[:_N_OFFERED]
+    perhaps = f"; perhaps {' or '.join(map(repr, offered))}?" if offered else ""
+    return InputError(f"{reader.path!r} knows no job {job_id!r}{perhaps} ({reader.note})")
 
 
 def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:

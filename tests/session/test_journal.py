@@ -257,7 +257,10 @@ def told(path: Path, job: str) -> list[str]:
 def test_the_story_of_a_job_that_waited(journal: Path) -> None:
     assert told(journal, "w0!3") == [
         "1 submitted: 6 processors, walltime 5",
-        "1 not started: head of the queue: needs 6 processors, 0 are free",
+        (
+            "1 not started: head of the queue: needs 6 processors, 0 are free; "
+            "reserved: 6 processors at 10.0, of 8 free then"
+        ),
         "5 ... passed over 5 more times",
         "6 started on 0-5: head of the queue",
         "10 ended: COMPLETED_SUCCESSFULLY, return code 0",

@@ -193,7 +193,7 @@ def test_what_is_left_is_told(place: Path) -> None:
         "  w0!4 (5 processors, submitted at 400): it runs since 550",
         (
             "  w0!5 (5 processors, submitted at 500): the scheduler has not started it: "
-            "head of the queue: needs 5 processors, 3 are free"
+            "head of the queue: needs 5 processors, 3 are free; reserved: 5 processors at 750.0, of 8 free then"
         ),
     ]
     assert ["jobs", "still", "to", "come", "34"] in [line.split() for line in done.stdout.splitlines()]

@@ -1,0 +1,235 @@
+"""Why a job did not start earlier: its reservation, the jobs that held the processors, and the id that was meant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.process import run_cli
+from support.pushy import Gentle
+
+from pybatsched.core import events as e
+from pybatsched.errors import InputError
+from pybatsched.session.earlier import Holder, Wait, why_not_earlier
+from pybatsched.session.explain import explain
+from pybatsched.session.journal import JournalReader, JournalWriter
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for
+
+# On four processors: a has three until 10. b needs all four. c starts beside a and ends in time; d would end too late.
+FOUR = (
+    Workload()
+    .job("a", n=3, s=8, walltime=10)
+    .job("b", n=4, s=5, at=1, walltime=6)
+    .job("c", n=1, s=4, at=2, walltime=5)
+    .job("d", n=1, s=9, at=3, walltime=10)
+)
+
+
+HEAD = "head of the queue: needs 4 processors"
+
+
+def record(path: Path, workload: Workload, n_procs: int, policy: str | type = "easy", **more: object) -> FakeBatsim:
+    session = Session(plan_for(policy), journal=JournalWriter(path))
+    with session.to_its_end():
+        return FakeBatsim(workload, n_procs, **more).run(session.handle)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    record(tmp_path / "run.pbj", FOUR, 4)
+    return tmp_path / "run.pbj"
+
+
+def told(path: Path, job: str) -> list[str]:
+    return [f"{at:g} {text}" for at, text in explain(JournalReader(path), job)]
+
+
+# --- the reservation of EASY's head ---
+
+
+def test_the_head_of_easy_tells_its_reservation(journal: Path) -> None:
+    """It comes at 1, when a is expected to end at 10; a ends at 8."""
+    assert told(journal, "w0!b") == [
+        "1 submitted: 4 processors, walltime 6",
+        f"1 not started: {HEAD}, 1 are free; reserved: 4 processors at 10.0, of 4 free then",
+        "6 ... passed over 4 more times",
+        "8 started on 0-3: head of the queue",
+        "13 ended: COMPLETED_SUCCESSFULLY, return code 0",
+        "22 (the run ended)",
+    ]
+
+
+def test_a_reservation_leaves_some_processors_to_others(tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=4, s=8, walltime=10).job("b", n=3, s=5, at=1, walltime=5)
+    record(tmp_path / "run.pbj", jobs, 4)
+    assert told(tmp_path / "run.pbj", "w0!b")[1].endswith(" 0 are free; reserved: 3 processors at 10.0, of 4 free then")
+
+
+def test_there_is_no_reservation_behind_a_job_without_an_estimate(tmp_path: Path) -> None:
+    record(tmp_path / "run.pbj", Workload().job("a", n=4, s=8).job("b", n=3, s=5, at=1, walltime=5), 4)
+    expected = "needs 3 processors, 0 are free; no reservation: no known end gives it enough"
+    assert told(tmp_path / "run.pbj", "w0!b")[1] == f"1 not started: head of the queue: {expected}"
+
+
+# --- the id that was meant ---
+
+
+@pytest.mark.parametrize("more", [(), ("--why-not-earlier",)])
+@pytest.mark.parametrize("job", ["b", "w7!b"])
+def test_an_id_without_its_workload_is_offered_with_it(job: str, more: tuple[str, ...], journal: Path) -> None:
+    done = run_cli("explain", str(journal), job, *more)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"pybatsched: {str(journal)!r} knows no job {job!r}; perhaps 'w0!b'? (the run ended)\n"
+
+
+def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
+    for name in ("x.json", "y.json"):
+        (tmp_path / name).write_text(
+            '{"nb_res": 4, "jobs": [{"id": "23", "subtime": 0, "res": 1, "profile": "d"}],'
+            ' "profiles": {"d": {"type": "delay", "delay": 2}}}'
+        )
+    args = ("--procs", "4", "-w", "x.json", "-w", "y.json", "--policy", "easy", "--journal", "run.pbj")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    done = run_cli("explain", "run.pbj", "23", cwd=tmp_path)
+    assert done.stderr == "pybatsched: 'run.pbj' knows no job '23'; perhaps 'w0!23' or 'w1!23'? (the run ended)\n"
+
+
+@pytest.mark.parametrize("ask", [explain, why_not_earlier])
+def test_nothing_is_offered_where_nothing_is_alike(ask: object, journal: Path) -> None:
+    assert callable(ask)
+    with pytest.raises(InputError, match=r"knows no job 'w0!bb' \(the run ended\)"):
+        ask(JournalReader(journal), "w0!bb")
+
+
+# --- who held the processors ---
+
+
+def test_who_held_the_processors_is_told(journal: Path) -> None:
+    done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "job w0!b: submitted at 1 for 4 of 4 processors",
+        "started on 0-3 at 8, 7 s later: head of the queue",
+        "never 4 were free meanwhile, but 0 to 1",
+        "held by  processors  from  to  of its wait",
+        "w0!a              3     0   8          7 s  was there before it came",
+        "w0!c              1     2   6          4 s  overtook it: backfilled: ends by the shadow time 10.0 of w0!b",
+        "(the run ended)",
+    ]
+
+
+def test_processors_that_were_free_in_vain_are_told(journal: Path) -> None:
+    """From 6 on there was one for d, but b had its reservation; d came at 3, when c had it."""
+    done = run_cli("explain", str(journal), "w0!d", "--why-not-earlier")
+    assert done.stdout.splitlines()[1:] == [
+        "started on 0 at 13, 10 s later: head of the queue",
+        "1 or more were free for 2 s of that, first from 6 to 8: others were before it then; its story says why",
+        "held by  processors  from  to  of its wait",
+        "w0!b              4     8  13          5 s  came before it: head of the queue",
+        "w0!a              3     0   8          5 s  was there before it came",
+        "w0!c              1     2   6          3 s  was there before it came",
+        "(the run ended)",
+    ]
+
+
+def test_one_that_did_not_wait_and_one_that_was_rejected(tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=3, s=8, walltime=10).job("big", n=9, s=5, at=1, walltime=5)
+    record(tmp_path / "run.pbj", jobs, 4)
+    path = str(tmp_path / "run.pbj")
+    assert run_cli("explain", path, "w0!a", "--why-not-earlier").stdout.splitlines()[1:] == [
+        "started on 0-2 at 0, 0 s later: head of the queue",
+        "(the run ended)",
+    ]
+    assert run_cli("explain", path, "w0!big", "--why-not-earlier").stdout.splitlines()[1:] == [
+        "rejected at 1, 0 s later: asks for 9 processors; the platform has 4",
+        "(the run ended)",
+    ]
+
+
+def test_a_cut_journal_is_told_as_that(journal: Path) -> None:
+    raw = journal.read_bytes()
+    journal.write_bytes(raw[: len(raw) * 2 // 3])
+    wait = why_not_earlier(JournalReader(journal), "w0!b")
+    assert wait.note.startswith("the journal is cut: ")
+    assert wait.how == "not yet started"
+    assert [(one.job_id, one.ended_at) for one in wait.holders] == [("w0!a", math.inf), ("w0!c", math.inf)]
+
+
+def test_processors_that_are_away_are_not_free(tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=1, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
+    away = [(1, e.MACHINES_UNAVAILABLE, "2-3"), (9, e.MACHINES_AVAILABLE, "2-3")]
+    record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
+    wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!b")
+    assert (wait.free, wait.ended_at) == ([(2, 1)], 9)
+
+
+def test_a_requeued_job_waits_until_its_first_start_and_holds_under_its_own_name(tmp_path: Path) -> None:
+    jobs = Workload().job("a", n=2, s=10, walltime=20).job("b", n=2, s=5, at=4, walltime=6)
+    jobs.job("c", n=2, s=5, at=5, walltime=6)
+    record(tmp_path / "run.pbj", jobs, 2, Gentle, config={"dynamic-jobs-enabled": True})
+    first = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!a")
+    assert (first.submitted_at, first.ended_at, first.holders) == (0, 0, [])
+    last = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!c")
+    assert {one.job_id for one in last.holders} <= {"w0!a", "w0!b"}
+    assert last.ended_at > 5
+
+
+def test_many_holders_are_summed_up(tmp_path: Path) -> None:
+    jobs = Workload()
+    for number in range(25):
+        jobs.job(number, n=1, s=100 + number, walltime=200)
+    record(tmp_path / "run.pbj", jobs.job("wide", n=25, s=5, at=1, walltime=6), 25)
+    lines = run_cli("explain", str(tmp_path / "run.pbj"), "w0!wide", "--why-not-earlier").stdout.splitlines()
+    assert lines[4].split()[:5] == ["w0!24", "1", "0", "124", "123"]
+    assert lines[-2] == f"and 5 more, with {sum(range(99, 104)):,} processor-seconds in all"
+
+
+def test_no_policy_is_asked(journal: Path) -> None:
+    done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier", "--policy", "fcfs")
+    assert (done.returncode, "--policy, -o: expected without --why-not-earlier" in done.stderr) == (2, True)
+
+
+CROWDS = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(1, 30), st.integers(0, 40), st.integers(0, 20)), min_size=1, max_size=14
+)
+
+
+@examples(60)
+@given(crowd=CROWDS, policy=st.sampled_from(["fcfs", "easy", "conservative"]))
+def test_what_is_told_is_what_ran(
+    crowd: list[tuple[int, int, int, int]], policy: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The holders are those that the simulator has run meanwhile, and with the free ones they are the whole machine."""
+    path = tmp_path_factory.mktemp("run") / "run.pbj"
+    jobs = Workload()
+    for number, (n, s, at, more) in enumerate(crowd):
+        jobs.job(number, n=n, s=s, at=at, walltime=s + more + 1)
+    ran = record(path, jobs, 6, policy).jobs
+    spans = {name: (float(job.started_at or 0), float(job.ended_at or 0)) for name, job in ran.items()}
+    for number, (n, _, begin, _) in enumerate(crowd):
+        name = f"w0!{number}"
+        end = spans[name][0]
+        wait = why_not_earlier(JournalReader(path), name)
+        assert (wait.submitted_at, wait.ended_at, wait.n_procs, wait.n_machine) == (begin, end, n, 6)
+        held: Mapping[str, Holder] = {one.job_id: one for one in wait.holders}
+        assert set(held) == {other for other, (first, last) in spans.items() if max(first, begin) < min(last, end)}
+        for other, holder in held.items():
+            first, last = spans[other]
+            assert (holder.n_procs, holder.started_at) == (crowd[int(other[3:])][0], first)
+            assert holder.ended_at == (last if last <= end else math.inf)
+        check_free(wait)
+
+
+def check_free(wait: Wait) -> None:
+    ends = [*(at for at, _ in wait.free[1:]), wait.ended_at]
+    assert bool(wait.free) == (wait.ended_at > wait.submitted_at)
+    for (begin, n_free), end in zip(wait.free, ends, strict=False):
+        middle = (begin + end) / 2
+        assert n_free + sum(one.n_procs for one in wait.holders if one.started_at <= middle < one.ended_at) == 6
+        assert any(first <= begin and end <= last for first, last in wait.spans_with(1)) == (n_free > 0)
