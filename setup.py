@@ -65,6 +65,8 @@ def from_python() -> list[Extension]:
         return []
     for extension in found:
         extension.optional = True
+        if sys.platform != "win32":  # to look for what might be wrong with generated code takes most of the time
+            extension.extra_compile_args = [*(extension.extra_compile_args or []), "-Wno-all"]
     return found
 
 

@@ -130,7 +130,7 @@ def test_convert_needs_a_platform(tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli(*["workload", "convert", "log.swf", "w.json", "--units", "node"], cwd=tmp_path)
     assert done.returncode == 2
-    assert "--units node: expected --platform FILE|NAME, which tells the cores of a host" in done.stderr
+    assert "--units: expected --platform FILE|NAME, which tells the cores of a host" in done.stderr
 
 
 def test_a_platform_on_which_most_jobs_are_rejected_names_the_option(tmp_path: Path) -> None:
