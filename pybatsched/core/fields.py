@@ -91,6 +91,7 @@ class FieldCheck:
 
     def __init__(self, model: type[FieldModel], owner: str = "") -> None:
         self._model = model
+        self._validate = model.__pydantic_validator__.validate_python  # `model_validate` takes three times as long
         self._owner = owner
         infos = _by_member(model)
         plans = issubclass(model, JobFields)
@@ -101,10 +102,10 @@ class FieldCheck:
 
     def faults(self, fields: Mapping[str, Any]) -> Iterator[Fault]:
         """Give all that is wrong with a job, by its members. Raises PolicyError for an exception of a validator."""
-        if not self._always and self._own.isdisjoint(fields) and not (self._plans and _has_bad_estimate(fields)):
+        if self._has_none(fields):
             return
         try:
-            self._model.model_validate(dict(fields), context=self._context)
+            self._validate(fields if type(fields) is dict else dict(fields), context=self._context)
         except ValidationError as error:
             for problem in error.errors(include_url=False):
                 yield _fault(self._model, problem)
@@ -114,8 +115,16 @@ class FieldCheck:
             text = f"{self._model.__name__} raised {told(error)}"
             raise PolicyError(text, policy=self._owner, rule="no exception") from error
 
+    def _has_none(self, fields: Mapping[str, Any]) -> bool:
+        """Tell whether a job has nothing that must be looked at, as most have. O(fields of the model)."""
+        if self._always or not fields.keys().isdisjoint(self._own):
+            return False
+        return not self._plans or not _has_bad_estimate(fields)
+
     def refusal(self, job_id: str, fields: Mapping[str, Any]) -> str | None:
         """Give the words of the error about a job that came over the wire, None if there is nothing to say."""
+        if self._has_none(fields):
+            return None
         return next((fault.of(job_id) for fault in self.faults(fields)), None)
 
 
