@@ -84,7 +84,8 @@ class ChartSpec(Part):
     `by` is `policy` (a box for each of their settings), `platform` or an option. `where` chooses points by workload,
     platform, policy (texts with stars for anything) and options; of a list of values each is chosen. With `over`, the
     label of a policy, values are divided by those of that policy on the same workload, platform and seed. With `each`,
-    one of the fields that the campaign has figures of, a dot is not a run but a user, say, in a run.
+    one of the fields that the campaign has figures of, a dot is not a run but a user, say, in a run. Charts of one
+    figure have the same axis of values, unless `axis` is `own`.
     """
 
     figure: Annotated[str, Field(min_length=1)]
@@ -92,6 +93,7 @@ class ChartSpec(Part):
     each: str = ""
     title: str = ""
     scale: Literal["auto", "log", "linear"] = "auto"
+    axis: Literal["same", "own"] = "same"
     where: dict[str, Any] = Field(default_factory=dict)
     over: str = ""
 

@@ -76,7 +76,9 @@ def named_charts(points: Sequence[Point], wanted: ChartSpec) -> list[Chart]:
     if wanted.over and not baseline:
         return []
     charts = _sheets(_about(points, wanted.figure, baseline, wanted.each), "", chosen, axes, ratios=bool(baseline))
-    return [replace(chart, heading=wanted.title, scale=wanted.scale) for chart in charts if chart.boxes]
+    return [
+        replace(chart, heading=wanted.title, scale=wanted.scale, axis=wanted.axis) for chart in charts if chart.boxes
+    ]
 
 
 def _axes_by(name: str, points: Sequence[Point]) -> list[Axis]:
@@ -144,16 +146,16 @@ def _chart(about: _About, subject: str, points: Sequence[Point], axes: Sequence[
         if reference and base is not None:
             grey_dots = samples.setdefault((*at, reference), {})
             for part, value in below.items():
-                grey_dots.setdefault((base.address, "", part), Dot(value, _named(about, part, name)))
+                grey_dots.setdefault((base.address, "", part), Dot(value, _named(about, part, name), base.origin))
         found = samples.setdefault((*at, x.of(point)), {})
         for part, value in point.sample(about.figure, about.each).items():
             if ratios and part not in below:
                 continue
             run = point.address, base.address if ratios and base is not None else "", part
             if not ratios:
-                found.setdefault(run, Dot(value, _named(about, part, name)))
+                found.setdefault(run, Dot(value, _named(about, part, name), point.origin))
             elif below[part]:
-                found.setdefault(run, Dot(value / below[part], _named(about, part, name)))
+                found.setdefault(run, Dot(value / below[part], _named(about, part, name), point.origin))
             else:
                 undefined.add(run)
     grey = {reference, *(x.of(point) for point in points if point.setting == about.baseline)} - {""}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import html
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
 from bokeh.resources import INLINE
 
 from pybatsched import __version__
-from pybatsched.campaign import table
-from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
-from pybatsched.errors import InputError
 from pybatsched.metrics.classes import facts_told, title_of, values_of
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
@@ -22,10 +19,10 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report import charts, gantt, moves, samples, spreads
-from pybatsched.report.boxes import Chart
+from pybatsched.report import charts, gantt, moves, samples, study
 from pybatsched.report.embedding import embedded
-from pybatsched.report.layout import charts_of, named_charts
+from pybatsched.report.markup import number as _number
+from pybatsched.report.markup import table as _table
 from pybatsched.report.sheet import Sheet
 from pybatsched.report.stairs import Numbers
 
@@ -44,6 +41,9 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 .row { display: flex; flex-wrap: wrap; } .row > .wide { width: min-content; min-width: min(500px, 100%); }
 .broken { border: 2px solid #b00020; border-radius: 4px; background: #fdecee; color: #7a0016; padding: 0.6em 1em;
   font-weight: bold; } .broken small { display: block; font-weight: normal; }
+table.means { font-size: 0.87em; } table.means th, table.means td { padding: 0.25em 0.5em; }
+table.means td.half { padding-left: 0; text-align: left; }
+td.half { color: #555; } td.half, td.n { white-space: nowrap; } .row.ends { align-items: flex-end; }
 """
 #: So many of the jobs moved most are listed.
 _N_MOVED: Final = 20
@@ -112,134 +112,13 @@ def _left_out(runs: Sequence[Run]) -> list[str]:
 
 
 def of_campaign(store: Store, baseline: str = "") -> str:
-    """Write the page of a campaign: its table, and charts: those its file names, or of each figure by parameter.
+    """Write the page of a campaign: means, and charts: those its file names, or of each figure by parameter.
 
     The baseline that the latter are compared with is a policy by its label, or with its options, or else that of the
     campaign's file, or the first policy. Where it is given, there are always such charts.
     """
-    points = samples.points_of(store)
-    done = [point.figures for point in points if point.figures is not None]
-    if not done:
-        raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
-    spec = store.manifest()["spec"]
-    named = [ChartSpec.model_validate(one) for one in spec.get("chart", ())]
-    drawn = [one.figure for one in named] or samples.figures_of(points)
-    head, means = samples.means_of(points, _told(table.shown(done), [name for name in drawn if _is_there(name, done)]))
-    body = [[_number(value) for value in row] for row in means]
-    script, pictures = _pictures(points, named, baseline, spec.get("baseline", ""))
-    sections = [
-        f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
-        *_failures(points),
-        *_compared_with(spec),
-        *pictures,
-        "<h2>Means</h2>",
-        _table(head, body),
-    ]
+    script, sections = study.sections_of(store, baseline)
     return _page(str(store.manifest()["name"]), sections, script)
-
-
-def _is_there(figure: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    return any(row.get(figure) is not None for row in rows)
-
-
-def _told(usual: Sequence[str], drawn: Sequence[str]) -> list[str]:
-    """Give the columns of the table: counts, what is drawn and not among the usual figures, and those."""
-    counts = [name for name in usual if name.startswith("n_")]
-    more = [name for name in dict.fromkeys(drawn) if name not in usual]
-    return [*counts, *more, *(name for name in usual if name not in counts)]
-
-
-def _failures(points: Sequence[samples.Point]) -> list[str]:
-    """Tell which points failed, by policy, with the first error of each."""
-    errors: dict[str, list[str]] = {}
-    for point in points:
-        if point.error is not None:
-            errors.setdefault(point.policy, []).append(point.error)
-    if not errors:
-        return []
-    rows = [[name, _number(len(found)), (found[0].splitlines() or ["-"])[0]] for name, found in errors.items()]
-    return ["<h2>Failed</h2>", _table(["policy", "points", "the first error"], rows)]
-
-
-def _compared_with(spec: Mapping[str, Any]) -> list[str]:
-    """Say what figures against the baseline of a campaign's file are about."""
-    if not spec.get("baseline"):
-        return []
-    where = ", ".join(f"{name} = {samples.as_text(wanted)}" for name, wanted in spec.get("where", {}).items())
-    of_jobs = f"jobs with {where}" if where else "all jobs"
-    against = f"against the policy {spec['baseline']}, of {of_jobs}"
-    text = f"Who is impacted, early or late, and the response of the impacted: {against}."
-    return [f'<p class="note">{html.escape(text)}</p>']
-
-
-def _pictures(
-    points: Sequence[samples.Point], named: Sequence[ChartSpec], baseline: str, usual: str
-) -> tuple[str, list[str]]:
-    """Draw all charts of a campaign: the script, and the sections.
-
-    First those that its file names; if there are none, or for a baseline that is given, those by parameter. `usual` is
-    the baseline if none is given.
-    """
-    wanted = [(one, named_charts(points, one)) for one in named]
-    compared = samples.baseline_of(points, baseline or usual) if baseline or not named else ""
-    by_subject: dict[str, list[Chart]] = {}
-    for figure in samples.figures_of(points) if baseline or not named else ():
-        found = charts_of(points, figure, compared)
-        if compared and figure not in table.AGAINST:  # these are ratios to a baseline already
-            found += charts_of(points, figure, compared, ratios=True)
-        for chart in found:
-            by_subject.setdefault(chart.subject, []).append(chart)
-    script, frames = _framed([chart for found in (*(of for _, of in wanted), *by_subject.values()) for chart in found])
-    sections = [_how_to_read(compared)]
-    if named:
-        parts = [part for one, found in wanted for part in [next(frames) for _ in found] or [_missing(one)]]
-        sections.append(f'<div class="row">{"".join(parts)}</div>')
-    for subject, found in by_subject.items():
-        axes = " and ".join(name for name in (found[0].x_title, found[0].column_title) if name)
-        sections.append(f"<h2>{html.escape(f'{subject}: by {axes}' if subject else f'By {axes}')}</h2>")
-        parts = [next(frames) for _ in found]
-        if compared and not any(chart.is_ratio for chart in found):
-            why = f"No ratios: {compared} was not tried on the same platforms, workloads and seeds."
-            parts.append(f'<p class="note">{html.escape(why)}</p>')
-        sections.append(f'<div class="row">{"".join(parts)}</div>')
-    return script, sections
-
-
-def _framed(found: Sequence[Chart]) -> tuple[str, Iterator[str]]:
-    """Draw charts: the script, and each with its heading, in this order."""
-    plots = [spreads.drawn(chart) for chart in found]
-    drawn: dict[str, Any] = {str(number): plot for number, plot in enumerate(itertools.chain(*plots))}
-    script, divs = embedded(drawn)
-    elements = iter(divs.values())
-    frames = []
-    for chart, own in zip(found, plots, strict=True):
-        note = f" ({chart.n_undefined:,} without: the baseline is 0)" if chart.n_undefined else ""
-        told = f'<p class="note">Here a dot is a {html.escape(chart.each)} in a run.</p>' if chart.each else ""
-        element = "\n".join(itertools.islice(elements, len(own)))
-        frames.append(f'<div class="wide"><h3>{html.escape(chart.title)}{note}</h3>{told}{element}</div>')
-    return script, iter(frames)
-
-
-def _missing(wanted: ChartSpec) -> str:
-    """Say that a chart that the file names has nothing to show."""
-    title = wanted.title or samples.figure_title(wanted.figure)
-    beside = f", and one of {wanted.over} beside it" if wanted.over else ""
-    why = f"Nothing to show: no run that is done and chosen has the figure {wanted.figure}{beside}."
-    return f'<div class="wide"><h3>{html.escape(title)}</h3><p class="note">{html.escape(why)}</p></div>'
-
-
-def _how_to_read(baseline: str) -> str:
-    compared = (
-        f"; the baseline is grey. Ratios are to {html.escape(baseline)} on the same workload, platform and seed; below"
-        " the dashed line at 1 the value is smaller than that of the baseline."
-        if baseline
-        else "."
-    )
-    return (
-        "<h2>Spread over workloads and seeds</h2>\n"
-        '<p class="note">A dot is a run; hover for its workload. Boxes are quartiles, whiskers 5 and 95 per cent, red'
-        f" diamonds means{compared}</p>"
-    )
 
 
 def _page(title: str, sections: Sequence[str], script: str) -> str:
@@ -251,33 +130,6 @@ def _page(title: str, sections: Sequence[str], script: str) -> str:
         + "\n".join(sections)
         + f'\n<p class="note">pybatsched {__version__}</p>\n</body>\n</html>\n'
     )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], name: str = "") -> str:
-    """Write a table; all of it is text."""
-    kinds = [_kind(word) for word in rows[0]] if rows else [""] * len(head)
-    cells = "".join(f"<th{kind}>{html.escape(word)}</th>" for word, kind in zip(head, kinds, strict=True))
-    body = "\n".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
-    mark = f' id="{name}"' if name else ""
-    return f'<div class="wide"><table{mark}><thead><tr>{cells}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>'
-
-
-def _cell(word: str) -> str:
-    return f"<td{_kind(word)}>{html.escape(word)}</td>"
-
-
-def _kind(word: str) -> str:
-    return "" if word[:1].isdigit() or word[:1] in {"-", ""} else ' class="text"'
-
-
-def _number(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float) and value.is_integer():
-        return f"{value:,.0f}"
-    if isinstance(value, float):
-        return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _summary(runs: Sequence[Sheet], tau_s: float) -> str:

@@ -1,4 +1,4 @@
-"""The points of a campaign as samples: where each comes from, what it came to, means of them. Nothing is drawn."""
+"""The points of a campaign as samples: where each comes from and what it came to. Nothing is drawn."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pybatsched.campaign.against import points_done
 from pybatsched.campaign.store import Store
@@ -29,6 +29,19 @@ _AGAINST: Final = {
 #: What a figure tells of a measure, by the end of its name: "wait_s_mean".
 _STATISTICS: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max", "total")
 _WEEK: Final = re.compile(r"-week[0-9]{2,}$")
+
+
+class Origin(NamedTuple):
+    """Where a value comes from: what may make it differ by chance."""
+
+    workload: str
+    seed: int = 0
+    repeat: int = 0
+
+    @property
+    def is_week(self) -> bool:
+        """Whether the workload is a week of a log."""
+        return _WEEK.search(self.workload) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,11 @@ class Point:
         """What two points have in common that differ in nothing but the policy."""
         return self.workload, self.platform, self.seed, self.repeat
 
+    @property
+    def origin(self) -> Origin:
+        """Where its values come from."""
+        return Origin(self.workload, self.seed, self.repeat)
+
     def value(self, figure: str) -> float | None:
         """Give one of its figures; None if it is not done, or has none."""
         found = self.figures.get(figure) if self.figures is not None else None
@@ -73,27 +91,6 @@ class Point:
             value = self.value(figure)
             return {} if value is None else {"": value}
         return {name: float(row[figure]) for name, row in self.each.get(each, {}).items() if figure in row}
-
-
-def means_of(points: Sequence[Point], figures: Sequence[str]) -> tuple[list[str], list[list[Any]]]:
-    """Give a table of means by family, platform and setting: its head, and its rows in the order of the campaign.
-
-    Families and platforms are told where there are several. Points with one address count once.
-    """
-    several = [name for name in ("family", "platform") if len({getattr(point, name) for point in points}) > 1]
-    groups: dict[tuple[str, ...], dict[str, Point]] = {}
-    for point in points:
-        if point.figures is not None:
-            key = (*(getattr(point, name) for name in several), point.setting)
-            groups.setdefault(key, {})[point.address] = point
-    rows: list[list[Any]] = []
-    for key, members in groups.items():
-        found = [
-            [value for point in members.values() if (value := point.value(figure)) is not None] for figure in figures
-        ]
-        rows.append([*key, len(members), *(sum(values) / len(values) if values else None for values in found)])
-    titles = {"family": "workload", "platform": "platform"}
-    return [*(titles[name] for name in several), "policy", "runs", *map(figure_title, figures)], rows
 
 
 def points_of(store: Store) -> list[Point]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -333,11 +334,15 @@ def test_clusters_that_are_mixed_are_drawn_together(browser: webdriver.Chrome, t
     assert gantt(browser, "return g.n") == 3  # a job on processors 0, 2 and 4 is one rectangle
 
 
-#: What is drawn in each figure of a campaign's page: its name, its family, its categories, the boxes and the dots.
-DRAWN = """return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => {
-  const count = (name) => plot.renderers.find((r) => r.name === name).data_source.get_length();
-  return [plot.name, plot.title.text, plot.x_range.factors, count("boxes"), count("dots")];
-})"""
+#: What is drawn in each figure of a campaign's page: its name, its family, its categories, and what there is of it.
+_FIGURES = """const count = (plot, name) => plot.renderers.find((r) => r.name === name).data_source.get_length();
+const plots = Bokeh.documents.flatMap((d) => d.roots());
+const of = (are_means) => plots.filter((plot) => plot.name.startsWith("mean") === are_means);
+const told = (plot) => [plot.name, plot.title.text, plot.x_range.factors];
+"""
+#: The boxes and the dots of those that show how values are spread; the means of those that show means.
+DRAWN = f'{_FIGURES}return of(false).map((plot) => [...told(plot), count(plot, "boxes"), count(plot, "dots")])'
+MEANS = f'{_FIGURES}return of(true).map((plot) => [...told(plot), count(plot, "means")])'
 
 
 def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -352,11 +357,19 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
     load(browser, tmp_path / "c.html")
     assert browser.find_element(By.TAG_NAME, "h1").text == "small"
     assert "12 of 12 points are done" in browser.find_element(By.TAG_NAME, "body").text
-    assert [one.text for one in browser.find_elements(By.TAG_NAME, "h2")][1:] == [
+    assert [one.text for one in browser.find_elements(By.TAG_NAME, "h2")] == [
+        "Means",
+        "Spread over workloads and seeds",
         "easy: by order",
         "By policy",
-        "Means",
     ]
+    first = browser.find_element(By.CSS_SELECTOR, "#means tbody tr").text
+    assert re.match(r"conservative 3 seeds 30 [\d,.]+ ± [\d,.]+ ", first)
+    means = browser.execute_script(MEANS)
+    assert [row[0].replace("mean-ratios", "ratios").replace("means", "boxes") for row in means] == [
+        row[0] for row in browser.execute_script(DRAWN)
+    ]
+    assert means[0] == ["means-bounded_slowdown_mean", "d", ["conservative", "fcfs", "sjf"], 3]
     drawn = browser.execute_script(DRAWN)
     assert len(drawn) == 2 * 2 * 4  # two sections, values and ratios, four figures
     assert drawn[0] == ["boxes-bounded_slowdown_mean", "d", ["conservative", "fcfs", "sjf"], 3, 9]
@@ -376,7 +389,7 @@ def test_a_heading_stays_above_its_own_chart(browser: webdriver.Chrome, tmp_path
         "return [...document.querySelectorAll('.row > .wide')].map((frame) => [frame.clientWidth, "
         "Math.max(...[...frame.children].slice(1).map((own) => own.firstElementChild.offsetWidth))])"
     )
-    assert len(frames) == 8
+    assert len(frames) == 2 * 8
     assert all(width <= of_chart for width, of_chart in frames), frames
 
 
@@ -392,7 +405,7 @@ def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
     assert drawn[0][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories], 8, 32]
     assert drawn[2][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories[1:]], 6, 24]
     names = browser.execute_script(
-        "return Bokeh.documents[0].roots()[0].renderers.find((r) => r.name === 'dots').data_source.get('name')"
+        f"{_FIGURES}return of(false)[0].renderers.find((r) => r.name === 'dots').data_source.get('name')"
     )
     assert set(names) == {f"curie-week0{week}" for week in (1, 2, 3, 4)}
     wide = browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
@@ -408,13 +421,14 @@ def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -
         '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "fcfs"\n'
         '[[policy]]\nname = "ujfb"\noptions = {swap = "uniform", swap_out = [[5, 10], [0.2, 2]]}\n'
         '[[chart]]\nfigure = "urgent_slowdown_max"\nscale = "log"\n'
-        '[[chart]]\nfigure = "urgent_slowdown_max"\nby = "swap_out"\ntitle = "U_L over swap times"\n'
+        '[[chart]]\nfigure = "urgent_slowdown_max"\nby = "swap_out"\naxis = "own"\n'
+        'title = "U_L over swap times"\n'
     )
     assert run_cli("campaign", "run", str(spec), "--output", str(tmp_path / "out")).returncode == 0
     assert run_cli("report", str(tmp_path / "out"), "--output", str(tmp_path / "c.html")).returncode == 0
     load(browser, tmp_path / "c.html")
     titles = [one.text for one in browser.find_elements(By.TAG_NAME, "h3")]
-    assert titles == ["max slowdown of urgent jobs", "U_L over swap times"]
+    assert titles == ["max slowdown of urgent jobs", "U_L over swap times"] * 2
     settings = ["[0.2, 2]", "[5, 10]"]
     by_policy = ["fcfs", *(f"ujfb swap_out={bounds}" for bounds in settings)]
     assert browser.execute_script(DRAWN) == [
@@ -422,7 +436,7 @@ def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -
         ["boxes-urgent_slowdown_max", "d", settings, 2, 4],
     ]
     scales = browser.execute_script("return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => plot.y_scale.type)")
-    assert scales == ["LogScale", "LinearScale"]
+    assert scales == ["LogScale", "LinearScale"] * 2
 
 
 def test_names_of_a_campaign_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
@@ -431,5 +445,6 @@ def test_names_of_a_campaign_are_text(browser: webdriver.Chrome, tmp_path: Path)
     assert run_cli("report", str(tmp_path / "evil"), "--output", str(tmp_path / "c.html")).returncode == 0
     load(browser, tmp_path / "c.html")
     assert browser.title == "made-up"
-    assert EVIL in browser.find_elements(By.TAG_NAME, "h2")[1].text
+    assert EVIL in browser.find_elements(By.TAG_NAME, "h2")[2].text
+    assert EVIL in browser.find_element(By.ID, "means").text
     assert len(browser.execute_script(DRAWN)) == 8

@@ -9,8 +9,7 @@ from support.campaigns import Row, keep, scanned
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.report import samples
-from pybatsched.report.boxes import Chart, log_ticks, span_of_values
+from pybatsched.report.boxes import Chart
 from pybatsched.report.layout import charts_of
 from pybatsched.report.samples import Point, baseline_of, family_of, points_of
 
@@ -170,19 +169,6 @@ def test_a_baseline_that_is_named_as_a_value_has_a_place_of_its_own(tmp_path: Pa
     assert [grid.words_of(box) for box in grid.panel("w", "")] == ["fcfs", "order fcfs", "order sjf"]
 
 
-def test_axes_by_powers_of_ten_where_values_are_far_apart(tmp_path: Path) -> None:
-    def chart(name: str, *given: float) -> Chart:
-        rows = [row("w", f"p{k}", value) for k, value in enumerate(given)]
-        return charts_of(points(tmp_path / name, rows), FIGURE)[0]
-
-    assert chart("far", 1.0, 30.0).is_log
-    assert not chart("near", 1.0, 15.0).is_log
-    assert not chart("zero", 0.0, 1000.0).is_log
-    assert span_of_values(chart("span", 0.0, 10.0), "w") == (-0.5, 10.5)
-    assert span_of_values(chart("flat", 2.0, 2.0), "w") == (1.9, 2.1)
-    assert span_of_values(chart("wide", 1.0, 1e20), "w") == pytest.approx((0.1, 1e21))
-
-
 def test_charts_of_one_policy_and_of_nothing(tmp_path: Path) -> None:
     found = points_of(Store(scanned(tmp_path, n_weeks=1)))
     assert [chart.subject for chart in charts_of(found, FIGURE, "conservative", only="redirection")] == ["redirection"]
@@ -196,30 +182,3 @@ def test_many_columns_go_below_each_other(tmp_path: Path) -> None:
     assert [columns for _, columns in chart.lines(3 * 8)] == [("0", "1", "2"), ("3", "4", "5"), ("6",)]
     assert [columns for _, columns in chart.lines(5 * 8)] == [("0", "1", "2", "3"), ("4", "5", "6")]
     assert len(chart.lines(1)) == 7
-
-
-def test_means_are_by_family_platform_and_setting(tmp_path: Path) -> None:
-    rows = [
-        row("log-week01", "easy", 2.0),
-        row("log-week02", "easy", 4.0),
-        row("other", "easy", 7.0),
-        row("log-week01", "r", 1.0, options={"theta": 5}),
-    ]
-    head, means = samples.means_of(points(tmp_path, rows, ("log", "other")), (FIGURE,))
-    assert head == ["workload", "policy", "runs", "mean wait (s)"]
-    assert means == [["log", "easy", 2, 3.0], ["other", "easy", 1, 7.0], ["log", "r (theta=5)", 1, 1.0]]
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "ticks"),
-    [
-        (0.07, 1.2, [0.1, 0.2, 0.5, 1.0]),
-        (1.0, 20.0, [1.0, 2.0, 5.0, 10.0, 20.0]),
-        (3.0, 5000.0, [10.0, 100.0, 1000.0]),
-        (0.99, 1.05, [1.0, 1.02, 1.04]),
-        (1.0, 1.0095, [1.0, 1.002, 1.004, 1.006, 1.008]),
-        (400.0, 1100.0, [400.0, 600.0, 800.0, 1000.0]),
-    ],
-)
-def test_ticks_by_powers_of_ten_are_round(low: float, high: float, ticks: list[float]) -> None:
-    assert log_ticks(low, high) == ticks

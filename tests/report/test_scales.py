@@ -1,0 +1,157 @@
+"""Axes of values: the same for the same measure, by powers of ten where values are far apart, cut where they must."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.campaigns import scanned
+
+from pybatsched.campaign.store import Store
+from pybatsched.report import spreads
+from pybatsched.report.boxes import Box, Chart, Dot
+from pybatsched.report.layout import charts_of
+from pybatsched.report.means import Mean
+from pybatsched.report.samples import Origin, points_of
+from pybatsched.report.scales import Scale, log_ticks, scale_of, scales_of
+
+
+def chart(*samples: list[float], figure: str = "wait_s_mean", baseline: str = "", **others: Any) -> Chart:
+    """A chart with a box for each sample, whose values are of seeds."""
+    boxes = [
+        Box("w", "", str(k), tuple(Dot(v, "", Origin("w", seed)) for seed, v in enumerate(values)))
+        for k, values in enumerate(samples)
+    ]
+    names = tuple(box.category for box in boxes)
+    return Chart("", figure, baseline, "policy", "", ("w",), ("",), names, tuple(boxes), **others)
+
+
+def test_powers_of_ten_where_values_are_far_apart() -> None:
+    assert scale_of([chart([1.0], [30.0])]).is_log
+    assert not scale_of([chart([1.0], [20.0])]).is_log
+    assert not scale_of([chart([0.0], [1000.0])]).is_log
+    assert scale_of([chart([1.0], [2.0], scale="log")]).is_log
+    assert not scale_of([chart([0.0], [2.0], scale="log")]).is_log
+    assert not scale_of([chart([1.0], [900.0], scale="linear")]).is_log
+
+
+def test_the_line_of_ratios_is_on_the_axis_and_counts() -> None:
+    ratios = chart([0.011], [0.012], baseline="easy")
+    assert scale_of([ratios]).is_log
+    near = scale_of([replace(ratios, boxes=chart([0.8], [0.9]).boxes)])
+    assert near.low < 0.8
+    assert near.high > 1.0
+
+
+def test_an_axis_has_room_below_and_above_and_begins_at_zero_where_that_is_cheap() -> None:
+    assert scale_of([chart([10.0], [20.0])]) == Scale(9.5, pytest.approx(21.365), is_log=False)
+    assert scale_of([chart([3.0], [20.0])]) == Scale(0.0, pytest.approx(22.6), is_log=False)
+    assert scale_of([chart([0.0], [10.0])]) == Scale(0.0, pytest.approx(11.3), is_log=False)
+    assert scale_of([chart([-5.0], [5.0])]) == Scale(-5.5, pytest.approx(6.3), is_log=False)
+    assert scale_of([chart([2.0], [2.0])]) == Scale(pytest.approx(1.99), pytest.approx(2.0013), is_log=False)
+    assert scale_of([chart([0.0])]).high > 0
+    wide = scale_of([chart([1.0], [1e20])])
+    assert (math.log10(wide.low), math.log10(wide.high)) == (pytest.approx(-1.0), pytest.approx(22.6))
+
+
+def test_intervals_are_on_the_axis_but_do_not_rule_it() -> None:
+    """Two seeds have an interval of 12.7 times what s/√n is; three times the axis must do."""
+    short = scale_of([chart([10.0, 11.0, 12.0])])
+    assert short.low < 11 - 2.48
+    assert short.high > 11 + 2.48
+    long = scale_of([chart([10.0, 12.0])])
+    assert (long.low, long.high) == (pytest.approx(8 - 0.3), pytest.approx(14 + 0.13 * 6.3))
+    whisker = long.whisker(Mean(2, 11.0, 12.7))
+    assert (whisker.is_cut_below, whisker.is_cut_above) == (True, True)
+    assert long.low < whisker.low < 10
+    assert 12 < whisker.high < long.high
+    assert scale_of([chart([10.0, 12.0])], with_intervals=False).low == pytest.approx(9.9)
+
+
+def test_an_interval_takes_no_axis_below_zero_where_no_value_is() -> None:
+    linear = scale_of([chart([1.0, 2.0, 9.0])])
+    assert linear.low == 0
+    assert linear.whisker(Mean(3, 4.0, 10.8)).is_cut_below
+    log = scale_of([chart([1.0, 2.0, 90.0])])
+    assert log.is_log
+    assert 0 < log.low < 1
+    assert log.whisker(Mean(3, 31.0, 127.0)).is_cut_below
+
+
+@given(st.lists(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=5), min_size=1, max_size=4))
+def test_all_values_are_on_their_axis_and_all_that_is_drawn_of_intervals(samples: list[list[float]]) -> None:
+    one = chart(*samples)
+    scale = scale_of([one])
+    assert all(scale.low <= value < scale.high for values in samples for value in values)
+    for box in one.boxes:
+        whisker = scale.whisker(box.mean)
+        assert scale.low <= whisker.low <= whisker.high < scale.high
+
+
+def test_charts_of_one_measure_have_one_axis() -> None:
+    charts = [
+        chart([1.0], [2.0]),
+        chart([1.0], [2.0], figure="utilisation"),
+        chart([50.0]),
+        chart([5.0], baseline="easy"),
+        chart([9.0], baseline="easy"),
+        chart([7.0], baseline="fcfs"),
+    ]
+    scales = scales_of(charts)
+    assert scales[0] == scales[2] == scale_of([charts[0], charts[2]])
+    assert scales[0].is_log
+    assert scales[1] == scale_of([charts[1]])
+    assert scales[3] == scales[4] != scales[5]
+
+
+def test_who_asks_for_a_scale_gets_it_and_others_of_the_measure_follow() -> None:
+    plain, log, linear = (chart([1.0], [2.0], scale=scale) for scale in ("auto", "log", "linear"))
+    assert [scale.is_log for scale in scales_of([plain, log])] == [True, True]
+    assert [scale.is_log for scale in scales_of([plain, linear, log])] == [False, False, True]
+
+
+def test_a_chart_may_have_an_axis_of_its_own() -> None:
+    far, near = chart([1.0], [900.0], scale="log"), chart([1.0], [1.04], axis="own", heading="near")
+    assert scales_of([far, near]) == [scale_of([far]), scale_of([near])]
+    sheets = [replace(near, subject=name, boxes=chart([value]).boxes) for name, value in (("a=1", 3.0), ("a=2", 4.0))]
+    assert scales_of([far, *sheets])[1:] == [scale_of(sheets)] * 2
+
+
+def test_all_figures_of_a_measure_on_a_page_have_the_same_ends(tmp_path: Path) -> None:
+    """Families, columns, means and boxes; and there is an n for each of them."""
+    found = points_of(Store(scanned(tmp_path, n_weeks=2)))
+    charts = [one for ratios in (False, True) for one in charts_of(found, "wait_s_mean", "conservative", ratios=ratios)]
+    for one, scale in zip(charts, scales_of(charts), strict=True):
+        plots = [plot for as_means in (True, False) for plot in spreads.drawn(one, scale, as_means=as_means)]
+        assert len(plots) == 4
+        assert {(plot.y_range.start, plot.y_range.end) for plot in plots} == {(scale.low, scale.high)}
+        for plot in plots:
+            (ns,) = plot.select({"name": "n"})
+            assert ns.data_source.data["n"] == ["n = 2"] * len(one.columns) * len(one.categories)
+
+
+def test_n_is_just_a_number_where_boxes_are_narrow() -> None:
+    many = chart(*[[1.0, 2.0]] * 40)
+    (plot,) = spreads.drawn(many, scale_of([many]))
+    (ns,) = plot.select({"name": "n"})
+    assert ns.data_source.data["n"] == ["2"] * 40
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (0.07, 1.2, [0.1, 0.2, 0.5, 1.0]),
+        (1.0, 20.0, [1.0, 2.0, 5.0, 10.0, 20.0]),
+        (3.0, 5000.0, [10.0, 100.0, 1000.0]),
+        (0.99, 1.05, [1.0, 1.02, 1.04]),
+        (1.0, 1.0095, [1.0, 1.002, 1.004, 1.006, 1.008]),
+        (400.0, 1100.0, [400.0, 600.0, 800.0, 1000.0]),
+    ],
+)
+def test_ticks_by_powers_of_ten_are_round(low: float, high: float, ticks: list[float]) -> None:
+    assert log_ticks(low, high) == ticks
