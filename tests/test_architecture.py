@@ -41,7 +41,7 @@ FLOORS: dict[str, str] = {
 
 
 #: Modules of `report` that say what is shown and draw nothing; each knows those before it at most.
-WHAT_IS_SHOWN = ("bands", "moves", "bars", "samples", "axes", "means", "boxes", "scales", "layout")
+WHAT_IS_SHOWN = ("durations", "bands", "moves", "bars", "samples", "axes", "means", "boxes", "scales", "layout")
 
 
 def name(path: Path) -> str:

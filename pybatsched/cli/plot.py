@@ -12,12 +12,12 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES, STRETCHES, check_measure
 from pybatsched.metrics.runs import read_what_is_there
 from pybatsched.report import facets, samples
-from pybatsched.report.figures import KINDS, draw
+from pybatsched.report.figures import KINDS, Asked, draw
 
 EPILOG: Final = """\
 figures:
   gantt          which job ran when and where, of one run
-  utilisation    processors in use over time
+  utilisation    processors in use over time, a panel for each run
   queue          waiting jobs over time
   cdf            share of jobs up to each value of a measure
   boxes          quartiles of a measure, whiskers at 5 and 95 per cent, means marked
@@ -25,13 +25,17 @@ figures:
 figures of a campaign, by its directory, as on its page:
   boxes          a figure of its table for each value of the options, by family of workloads
   ratios         the same over a baseline's, on the same workload, platform and seed
+  means          means of the same with their 95 % confidence intervals, by Student's t over weeks or seeds
+  mean-ratios    means of the ratios
 
 examples:
   pybatsched plot gantt out/easy --output gantt.pdf
   pybatsched plot cdf out/fcfs out/easy --measure wait_s --output waits.svg
   pybatsched plot ratios out/study --measure wait_s_mean --baseline easy --output waits.pdf
 
-It needs matplotlib: pip install 'pybatsched[plot]'
+An axis of values is logarithmic where the largest is more than 20 times the smallest (or than 1, where there is a 0),
+or as --scale says; the line that is printed tells it. Axes of time are in days, hours, minutes or seconds, by their
+length. It needs matplotlib: pip install 'pybatsched[plot]'
 """
 
 
@@ -47,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help=f"for cdf and boxes: {', '.join(MEASURES)}; {', '.join(STRETCHES)} of jobs with alone_s; or one of their "
         "facts; of a campaign any figure of its table (default %(default)s)",
+    )
+    add(
+        "--scale",
+        choices=("auto", "log", "linear"),
+        default="auto",
+        help="of the axis of values, but for gantt and utilisation (default %(default)s: by how far values are apart)",
     )
     add(
         "--baseline",
@@ -70,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError("-w: expected with runs")
         points = samples.points_of(Store(args.runs[0]))
         about = {"figure": args.measure, "baseline": args.baseline, "policy": args.policy, "each": args.each}
-        facets.draw(args.figure, points, args.output, **about)
+        _tell(args.output, facets.draw(args.figure, points, args.output, scale=args.scale, **about))
         return 0
     if args.figure not in KINDS:
         raise InputError(f"{args.figure}: expected the directory of one campaign")
@@ -83,6 +93,12 @@ def run(args: argparse.Namespace) -> int:
     for run in runs:
         if run.left_out_told and args.figure in {"cdf", "boxes"}:
             print(f"{run.prefix}: {run.left_out_told}")
-    draw(args.figure, runs, args.output, measure=args.measure, tau_s=args.tau)
+    _tell(args.output, draw(args.figure, runs, args.output, Asked(args.measure, args.tau, args.scale)))
     wholeness.check((run.standing for run in runs), partial=args.partial)
     return 0
+
+
+def _tell(path: str, what: str) -> None:
+    """Say in one line which file was written, and what it shows."""
+    size = Path(path).stat().st_size
+    print(f"{path}: {what}; {f'{size / 1e6:.1f} MB' if size >= 1e6 else f'{size / 1e3:.1f} kB'}")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
-from pybatsched.report import figures, samples
+from pybatsched.report import durations, figures, samples
 from pybatsched.report.boxes import Box, Chart, dodge
 from pybatsched.report.layout import charts_of
-from pybatsched.report.scales import Scale, log_ticks, scale_of
+from pybatsched.report.scales import Scale, Wish, log_ticks, scale_of
 
 
 class Kind(NamedTuple):
@@ -37,7 +36,7 @@ _LETTER: Final = 0.075
 _ALONG: Final = 30  # letters that fit along the axis of values
 _ROW: Final = 2.3
 _MARGIN: Final = 0.9
-_BOX, _BASELINE, _MEAN, _DOT, _GREY = "#a6cee3", "#d0d0d0", "#e31a1c", "#1f4e79", "#7a7a7a"
+_BASELINE, _DOT, _GREY = "#d0d0d0", "#1f4e79", "#7a7a7a"
 
 
 def draw(
@@ -49,7 +48,7 @@ def draw(
     baseline: str = "",
     policy: str = "",
     each: str = "",
-    scale: Literal["auto", "log", "linear"] = "auto",
+    scale: Wish = "auto",
 ) -> str:
     """Draw a figure of a campaign into a file, one chart below the other, and say in a few words what it shows.
 
@@ -85,8 +84,9 @@ def draw(
         parts = whole.subfigures(len(charts), 1, squeeze=False, height_ratios=[height for _, height in sizes])
         for part, chart in zip(parts[:, 0], charts, strict=True):
             _chart(part, chart, axis, as_means=KINDS[kind].is_mean)
-    of_runs = f"{sum(len(box.dots) for chart in charts for box in chart.boxes):,} values"
-    return f"{kind} of {charts[0].measure_title}, {of_runs}{', logarithmic' if axis.is_log else ''}"
+    n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
+    on_axis = ", on a logarithmic axis" if axis.is_log else ""
+    return f"{kind} of {charts[0].measure_title}, {n_values:,} values{on_axis}"
 
 
 def _figures(point: samples.Point, each: str) -> set[str]:
@@ -118,7 +118,7 @@ def _is_turned(chart: Chart) -> bool:
 
 def _chart(part: Any, chart: Chart, axis: Scale, *, as_means: bool) -> None:
     subject = f"{figures.plain(chart.subject)}: " if chart.subject else ""
-    part.suptitle(f"{subject}{figures.plain(chart.title)}", fontsize=10)
+    part.suptitle(f"{subject}{figures.plain(chart.title.removesuffix(' (s)'))}", fontsize=10)
     lines = chart.lines(_MOST)
     axes = part.subplots(len(lines), len(lines[0][1]), squeeze=False, sharex=True, sharey="row")
     for line, (row, columns) in zip(axes, lines, strict=True):
@@ -128,7 +128,7 @@ def _chart(part: Any, chart: Chart, axis: Scale, *, as_means: bool) -> None:
                 panel.set_title(figures.plain(f"{chart.column_title} {column}"), fontsize=9)
         for panel in line[len(columns) :]:
             panel.set_axis_off()
-        label = "ratio" if chart.is_ratio else textwrap.fill(chart.measure_title, _ALONG)
+        label = "ratio" if chart.is_ratio else textwrap.fill(_title(chart, axis), _ALONG)
         line[0].set_ylabel(figures.plain(f"{row}\n{label}"))
     names = [figures.plain(name) for name in chart.categories]
     for j in range(len(lines[0][1])):  # labels below the last panel of each column; the last line may have fewer
@@ -143,13 +143,7 @@ def _panel(panel: Any, chart: Chart, boxes: Sequence[Box], axis: Scale, *, as_me
     (_draw_means if as_means else _draw_boxes)(panel, boxes, places, axis)
     if chart.is_ratio:
         panel.axhline(1.0, color="#444444", linestyle="--", linewidth=0.8, zorder=0)
-    if axis.is_log:
-        ticker: Any = importlib.import_module("matplotlib.ticker")
-        panel.set_yscale("log")
-        panel.yaxis.set_major_locator(ticker.FixedLocator(log_ticks(axis.low, axis.high)))
-        panel.yaxis.set_minor_locator(ticker.NullLocator())
-    panel.yaxis.set_major_formatter("{x:,.10g}")
-    panel.set_ylim(axis.low, axis.high)
+    _set_axis(panel, axis, is_time=_is_time(chart))
     panel.grid(axis="y", color="#e4e4e4", linewidth=0.6)
     panel.set_axisbelow(True)
     n = len(chart.categories)
@@ -162,22 +156,35 @@ def _panel(panel: Any, chart: Chart, boxes: Sequence[Box], axis: Scale, *, as_me
         panel.text(place, 0.99, f"n = {one:,}" if is_wide else f"{one:,}", **above)
 
 
+def _is_time(chart: Chart) -> bool:
+    return chart.measure_title.endswith(" (s)")
+
+
+def _title(chart: Chart, axis: Scale) -> str:
+    """Give the label of the axis of values; one of times has units at its ticks, or the one in which they are."""
+    if not _is_time(chart):
+        return chart.measure_title
+    _, unit = durations.labelled(axis.low, axis.high)
+    return f"{chart.measure_title.removesuffix(' (s)')}{'' if axis.is_log else f' ({unit})'}"
+
+
+def _set_axis(panel: Any, axis: Scale, *, is_time: bool) -> None:
+    panel.yaxis.set_major_formatter("{x:,.10g}")
+    if axis.is_log:
+        panel.set_yscale("log")
+        marks = [(at, f"{at:,.10g}") for at in log_ticks(axis.low, axis.high)]
+        marks = durations.marks(axis.low, axis.high) if is_time else marks
+    elif is_time:
+        marks, _ = durations.labelled(axis.low, axis.high)
+    if axis.is_log or is_time:
+        panel.set_yticks([at for at, _ in marks], [text for _, text in marks])
+        panel.set_yticks([], minor=True)
+    panel.set_ylim(axis.low, axis.high)
+
+
 def _draw_boxes(panel: Any, boxes: Sequence[Box], places: Sequence[int], _axis: Scale) -> None:
-    if not boxes:
-        return
-    drawn = panel.bxp(
-        [_stats(box) for box in boxes],
-        positions=places,
-        widths=0.65,
-        showmeans=True,
-        showfliers=False,
-        patch_artist=True,
-        medianprops={"color": "black", "linewidth": 1.3},
-        meanprops={"marker": "D", "markersize": 3.5, "markerfacecolor": _MEAN, "markeredgecolor": "none"},
-        boxprops={"linewidth": 0.7},
-    )
-    for patch, box in zip(drawn["boxes"], boxes, strict=True):
-        patch.set_facecolor(_BASELINE if box.is_baseline else _BOX)
+    colors = [_BASELINE if box.is_baseline else figures.BOX for box in boxes]
+    figures.draw_boxes(panel, [box.told for box in boxes], places, colors)
     at = [place + dodge(k) for place, box in zip(places, boxes, strict=True) for k in range(len(box.dots))]
     values = [dot.value for box in boxes for dot in box.dots]
     panel.scatter(at, values, s=7, color=_DOT, alpha=0.6, linewidths=0, zorder=3)
@@ -193,10 +200,3 @@ def _draw_means(panel: Any, boxes: Sequence[Box], places: Sequence[int], axis: S
         panel.plot([place, place], [whisker.low, whisker.high], "-", color=color, linewidth=1.1)
         panel.plot([place], [whisker.low], "v" if whisker.is_cut_below else "_", color=color, markersize=5)
         panel.plot([place], [whisker.high], "^" if whisker.is_cut_above else "_", color=color, markersize=5)
-
-
-def _stats(box: Box) -> dict[str, Any]:
-    """Give what matplotlib draws a box of: the same numbers as on the page."""
-    told = box.told
-    low, q1, q2, q3, high = (told.percentiles[p] for p in (5, 25, 50, 75, 95))
-    return {"whislo": low, "q1": q1, "med": q2, "q3": q3, "whishi": high, "mean": told.mean, "fliers": []}

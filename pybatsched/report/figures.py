@@ -4,35 +4,67 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import title_of, values_of
+from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
-from pybatsched.metrics.series import Steps, procs_in_use, queue_length
+from pybatsched.metrics.series import procs_in_use, queue_length
+from pybatsched.report import durations
 from pybatsched.report.bands import Rows, rows_of
-from pybatsched.report.bars import HELD, LOAD, LOST, SUSPENDED, URGENT, bars_of, color_of, legend_of
+from pybatsched.report.bars import HELD, LOAD, LOST, PLAIN, SUSPENDED, URGENT, bars_of, color_of, legend_of
+from pybatsched.report.scales import LOG_FROM, Wish, axis_for, log_ticks
 from pybatsched.results.whole import whole
 
 _ENDINGS: Final = (".svg", ".pdf", ".png")
-_MAX_STEPS: Final = 20_000
+_MAX_STEPS: Final = 4_000
+_MAX_SPANS: Final = 400  # of which the means are drawn where there is more
+_MANY_BARS: Final = 2_000
+_PLAIN: Final = ("gantt", "utilisation")  # whose values have one kind of axis
+_COLORS: Final = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#a6761d", "#e7298a")
+_DASHES: Final = ("-", "--", "-.", ":")
+_THOUSANDS: Final = "{x:,.10g}"
+BOX, _MEAN = "#a6cee3", "#e31a1c"
 
 
-def draw(kind: str, runs: Sequence[Run], path: str | Path, *, measure: str, tau_s: float = DEFAULT_TAU_S) -> None:
-    """Draw one figure of runs into a file. Raises InputError for what cannot be drawn or written."""
+class Drawn(NamedTuple):
+    """What a figure shows, in a few words, and whether its axis of values goes by powers of ten."""
+
+    what: str
+    is_log: bool = False
+
+
+class Asked(NamedTuple):
+    """What is asked of a figure: which measure of jobs, by which bound, on what kind of axis."""
+
+    measure: str
+    tau_s: float = DEFAULT_TAU_S
+    scale: Wish = "auto"
+
+
+def draw(kind: str, runs: Sequence[Run], path: str | Path, asked: Asked) -> str:
+    """Draw one figure of runs into a file, and say in a few words what it shows.
+
+    Raises InputError for what cannot be drawn or written.
+    """
     if kind == "gantt" and len(runs) != 1:
         raise InputError(f"gantt: expected one run, got {len(runs)}")
-    with canvas(path, (7.2, 4.2 if kind == "gantt" else 3.2)) as figure:
-        axes = figure.add_subplot()
-        KINDS[kind](axes, runs, measure, tau_s)
-        if kind not in {"gantt", "boxes"} and len(runs) > 1:
-            axes.legend(frameon=False)
+    if asked.scale != "auto" and kind in _PLAIN:
+        raise InputError(f"--scale: expected with {', '.join(name for name in KINDS if name not in _PLAIN)}")
+    height = {"gantt": 4.2, "utilisation": 1.0 + 1.3 * len(runs)}.get(kind, 3.4)
+    with canvas(path, (7.2, height)) as figure:
+        told = KINDS[kind](figure, runs, asked)
         notices = [plain(f"{run.label}: {run.standing.notice}") for run in runs if run.standing.notice]
         if notices:
             figure.suptitle("\n".join(notices), color="#b00020", fontsize=9)
+    of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
+    n_jobs = sum(len(run.records) for run in runs)
+    return f"{told.what} of {of_runs}, {n_jobs:,} jobs{', on a logarithmic axis' if told.is_log else ''}"
 
 
 @contextlib.contextmanager
@@ -64,7 +96,8 @@ def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
             figure.savefig(place, dpi=160, metadata=None if str(path).endswith(".png") else dates)
 
 
-def _draw_gantt(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) -> None:
+def _draw_gantt(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
+    axes = figure.add_subplot()
     matplotlib: Any = importlib.import_module("matplotlib")
     collections: Any = importlib.import_module("matplotlib.collections")
     patches: Any = importlib.import_module("matplotlib.patches")
@@ -79,17 +112,22 @@ def _draw_gantt(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) ->
             box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
             corners.setdefault(bar.look, []).append(box)
             colors.setdefault(bar.look, []).append(color)
+    # White edges between thousands of bars would hide them, as would mixing with the white beside them.
+    crowded = {"linewidth": 0, "antialiased": False} if len(bars) > _MANY_BARS else {}
     for look in sorted(corners):  # urgent jobs last, so that none is hidden
-        axes.add_collection(collections.PolyCollection(corners[look], **_style(look, colors[look])))
+        style = _style(look, colors[look]) | (crowded if look == PLAIN else {})
+        axes.add_collection(collections.PolyCollection(corners[look], **style))
     handles = [patches.Patch(label=text, **_style(look, palette[0])) for look, text in legend_of(bars).items()]
     if handles:
         axes.figure.legend(handles=handles, loc="outside lower left", frameon=False, ncols=2)
     axes.autoscale()
     axes.set_ylim(0, (runs[0].n_procs or None) if rows is None else rows.n_rows)
-    axes.set_xlabel("time (s)")
+    axes.yaxis.set_major_formatter(_THOUSANDS)
+    _time_axis(axes, min((bar.begin for bar in bars), default=0.0), max((bar.end for bar in bars), default=1.0))
     axes.set_ylabel("processor")
     if rows is not None:
         _draw_bands(axes, rows)
+    return Drawn("gantt")
 
 
 def _draw_bands(axes: Any, rows: Rows) -> None:
@@ -122,24 +160,108 @@ def _style(look: int, color: Any) -> dict[str, Any]:
     return style | ({"edgecolor": "black", "linewidth": 1.0} if look & URGENT else {})
 
 
-def _draw_steps(axes: Any, runs: Sequence[Run], steps_of: Callable[[Run], Steps], name: str) -> None:
-    for run in runs:
-        steps = steps_of(run)
+def _time_axis(axes: Any, begin: float, end: float) -> None:
+    """Make the axis along a chart one of time, in days, hours, minutes or seconds, from 0 if that costs little."""
+    begin = 0.0 if 0 < begin < 0.1 * end else begin
+    marks, unit = durations.labelled(begin, end)
+    axes.set_xlim(begin, end)
+    axes.set_xticks([at for at, _ in marks], [text for _, text in marks])
+    axes.set_xlabel(f"time ({unit})")
+
+
+def _draw_utilisation(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
+    """Draw a panel for each run, one below the other: lines of several that go up and down would hide each other."""
+    found = [procs_in_use(run.records) for run in runs]
+    begin, end = _span_of(runs)
+    span_s, span = durations.span_for(end - begin, _MAX_SPANS)
+    is_binned = any(len(steps.times) > _MAX_SPANS for steps in found)
+    panels = figure.subplots(len(runs), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
+    for number, (panel, run, steps) in enumerate(zip(panels, runs, found, strict=True)):
+        edges, values = [*steps.times, end], [*steps.values]
+        if is_binned:
+            first = math.floor(begin / span_s)
+            edges = [span_s * k for k in range(first, math.ceil(end / span_s) + 1)]
+            values = steps.binned(edges)
+        panel.stairs(values, edges, fill=True, color=_COLORS[number % len(_COLORS)], alpha=0.85)
+        panel.set_title(plain(run.label), loc="left", fontsize=9)
+        if run.n_procs:
+            panel.axhline(run.n_procs, color="#666666", linewidth=0.7, linestyle=(0, (4, 3)))
+    tops = [run.n_procs or steps.maximum for run, steps in zip(runs, found, strict=True)]
+    panels[0].set_ylim(0, 1.06 * max(*tops, 1))
+    panels[0].yaxis.set_major_formatter(_THOUSANDS)
+    _time_axis(panels[-1], begin, end)
+    for panel in panels[:-1]:
+        panel.set_xlabel("")
+    figure.supylabel("processors in use", fontsize=9)
+    if is_binned:
+        panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {span}")
+    return Drawn("processors in use over time")
+
+
+def _draw_queue(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
+    """Draw lines in one chart; by powers of ten where one would otherwise be at the bottom for most of the time."""
+    axes = figure.add_subplot()
+    found = [queue_length(run.records) for run in runs]
+    begin, end = _span_of(runs)
+    for number, (run, steps) in enumerate(zip(runs, found, strict=True)):
         times, values = list(steps.times), list(steps.values)
         if len(times) > _MAX_STEPS:
             edges = [times[0] + (times[-1] - times[0]) * k / _MAX_STEPS for k in range(_MAX_STEPS + 1)]
             times, values = edges[:-1], steps.binned(edges)
-        axes.step(times, values, where="post", label=plain(run.label), linewidth=0.9)
-    axes.set_xlabel("time (s)")
-    axes.set_ylabel(name)
+        axes.step(
+            times, values, where="post", label=plain(run.label), linewidth=0.8, color=_COLORS[number % len(_COLORS)]
+        )
+    highest = max(steps.maximum for steps in found)
+    flattest = min(steps.mean(begin, end) for steps in found)
+    is_log = asked.scale == "log" or (asked.scale == "auto" and highest > LOG_FROM * max(flattest, 1.0))
+    _value_axis(axes, "y", "symlog" if is_log else "linear", (0.0, max(highest, 1.0)), "")
+    axes.set_ylabel("waiting jobs")
+    _time_axis(axes, begin, end)
+    _legend(figure, axes, runs)
+    return Drawn("waiting jobs over time", is_log)
 
 
-def _draw_utilisation(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) -> None:
-    _draw_steps(axes, runs, lambda run: procs_in_use(run.records), "processors in use")
+def _span_of(runs: Sequence[Run]) -> tuple[float, float]:
+    """Give the time from the first submission to the last end of several runs, the same for all figures of them."""
+    begins = [record.submitted_at for run in runs for record in run.records]
+    ends = [record.ended_at for run in runs for record in run.records if record.ran]
+    begin = min(begins, default=0.0)
+    return begin, max(*ends, begin + 1e-6) if ends else begin + 1.0
 
 
-def _draw_queue(axes: Any, runs: Sequence[Run], _measure: str, _tau_s: float) -> None:
-    _draw_steps(axes, runs, lambda run: queue_length(run.records), "waiting jobs")
+def _line(number: int) -> dict[str, Any]:
+    """Give a colour and dashes, so that lines can be told apart without colours, too."""
+    return {"color": _COLORS[number % len(_COLORS)], "linestyle": _DASHES[number % len(_DASHES)]}
+
+
+def _legend(figure: Any, axes: Any, runs: Sequence[Run]) -> None:
+    if len(runs) > 1:
+        figure.legend(handles=axes.get_lines(), loc="outside upper left", frameon=False, ncols=min(len(runs), 4))
+
+
+def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], measure: str) -> None:
+    """Set up an axis of values and its label: ticks at seconds, minutes, hours and days for times, else round ones."""
+    low, high = ends
+    axis, name = getattr(axes, f"{which}axis"), title_of(measure)
+    is_time = measure.endswith("_s")
+    if kind != "linear":
+        getattr(axes, f"set_{which}scale")(kind, **({"linthresh": 1.0, "linscale": 0.5} if kind == "symlog" else {}))
+        least = 1.0 if kind == "symlog" else low
+        marks = durations.marks(least, high) if is_time else [(at, f"{at:,.10g}") for at in log_ticks(least, high)]
+        marks = [(0.0, "0"), *marks] if kind == "symlog" else marks
+        axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
+        axis.set_ticks([], minor=True)
+        getattr(axes, f"set_{which}lim")(low / 1.2 if kind == "log" else -0.1, high * 1.2)
+        getattr(axes, f"set_{which}label")(name.removesuffix(" (s)"))
+        return
+    getattr(axes, f"set_{which}label")(name)
+    axis.set_major_formatter(_THOUSANDS)
+    if 0 <= low <= high / 4 and which == "y":
+        axes.set_ylim(bottom=0)
+    if is_time and low >= 0 and high > 0:
+        marks, unit = durations.labelled(0.0, high)
+        axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
+        getattr(axes, f"set_{which}label")(f"{name.removesuffix(' (s)')} ({unit})")
 
 
 def plain(text: str) -> str:
@@ -147,28 +269,74 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _values(run: Run, measure: str, tau_s: float) -> list[float]:
-    return sorted(values_of(run.evaluated, measure, tau_s))
+def _values(run: Run, asked: Asked) -> list[float]:
+    found = sorted(values_of(run.evaluated, asked.measure, asked.tau_s))
+    if not found:
+        raise InputError(f"{run.prefix}: expected a job with {asked.measure} at least, found none")
+    return found
 
 
-def _draw_cdf(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:
-    for run in runs:
-        values = _values(run, measure, tau_s)
-        axes.step(values, [(i + 1) / len(values) for i in range(len(values))], where="post", label=plain(run.label))
-    axes.set_xscale("symlog", linthresh=1.0)
-    axes.set_ylim(0, 1)
-    axes.set_xlabel(title_of(measure))
+def _draw_cdf(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
+    axes = figure.add_subplot()
+    found = [_values(run, asked) for run in runs]
+    low, high = min(values[0] for values in found), max(values[-1] for values in found)
+    kind = axis_for(low, high, asked.scale)
+    for number, (run, values) in enumerate(zip(runs, found, strict=True)):
+        stride = max(len(values) // _MAX_STEPS, 1)
+        kept = sorted({*range(0, len(values), stride), len(values) - 1})
+        shares = [(k + 1) / len(values) for k in kept]
+        at = [values[k] for k in kept]
+        # From 0 up to the first value, and from the last one to the end of the axis.
+        axes.step([at[0], *at, high], [0.0, *shares, 1.0], where="post", label=plain(run.label), **_line(number))
+    axes.set_ylim(0, 1.02)
     axes.set_ylabel("share of jobs")
+    axes.grid(color="#e4e4e4", linewidth=0.6)
+    _value_axis(axes, "x", kind, (low, high), asked.measure)
+    _legend(figure, axes, runs)
+    return Drawn(f"cdf of {title_of(asked.measure)}", kind != "linear")
 
 
-def _draw_boxes(axes: Any, runs: Sequence[Run], measure: str, tau_s: float) -> None:
-    values = [_values(run, measure, tau_s) for run in runs]
-    axes.boxplot(values, tick_labels=[plain(run.label) for run in runs], whis=(5, 95), showmeans=True, showfliers=False)
-    axes.set_ylabel(title_of(measure))
+def _draw_boxes(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
+    axes = figure.add_subplot()
+    found = [distribution(_values(run, asked)) for run in runs]
+    told = [one for one in found if one is not None]
+    low = min(one.percentiles[5] for one in told)
+    high = max(max(one.percentiles[95], one.mean) for one in told)
+    kind = axis_for(low, high, asked.scale)
+    draw_boxes(axes, told, range(len(told)), [BOX] * len(told))
+    axes.set_xticks(
+        range(len(told)), [plain(f"{run.label}\nn = {one.n:,}") for run, one in zip(runs, told, strict=True)]
+    )
+    half = max(len(told), 4) / 2
+    axes.set_xlim((len(told) - 1) / 2 - half, (len(told) - 1) / 2 + half)
+    axes.grid(axis="y", color="#e4e4e4", linewidth=0.6)
+    axes.set_axisbelow(True)
+    _value_axis(axes, "y", kind, (low, high), asked.measure)
+    return Drawn(f"boxes of {title_of(asked.measure)}", kind != "linear")
+
+
+def draw_boxes(axes: Any, told: Sequence[Distribution], places: Sequence[int], colors: Sequence[str]) -> None:
+    """Draw boxes: quartiles, whiskers at 5 and 95 per cent, the mean as a red diamond; as on the page."""
+    if not told:
+        return
+    keys = {"whislo": 5, "q1": 25, "med": 50, "q3": 75, "whishi": 95}
+    drawn = axes.bxp(
+        [{key: one.percentiles[p] for key, p in keys.items()} | {"mean": one.mean, "fliers": []} for one in told],
+        positions=places,
+        widths=0.65,
+        showmeans=True,
+        showfliers=False,
+        patch_artist=True,
+        medianprops={"color": "black", "linewidth": 1.3},
+        meanprops={"marker": "D", "markersize": 3.5, "markerfacecolor": _MEAN, "markeredgecolor": "none"},
+        boxprops={"linewidth": 0.7},
+    )
+    for patch, color in zip(drawn["boxes"], colors, strict=True):
+        patch.set_facecolor(color)
 
 
 #: Figures by name.
-KINDS: Final[dict[str, Callable[[Any, Sequence[Run], str, float], None]]] = {
+KINDS: Final[dict[str, Callable[[Any, Sequence[Run], Asked], Drawn]]] = {
     "gantt": _draw_gantt,
     "utilisation": _draw_utilisation,
     "queue": _draw_queue,

@@ -9,6 +9,8 @@ from typing import Final, Literal, NamedTuple
 from pybatsched.report.boxes import Chart
 from pybatsched.report.means import Mean
 
+#: How an axis is wanted.
+Wish = Literal["auto", "log", "linear"]
 #: An axis goes by powers of ten where the largest value is more than so many times the smallest.
 LOG_FROM: Final = 20.0
 #: The parts of an axis that are left free below all values, and above them, where the numbers of values are written.
@@ -82,7 +84,7 @@ def scale_of(charts: Sequence[Chart], *, with_intervals: bool = True) -> Scale:
     values += [1.0 for chart in charts if chart.is_ratio]
     means = [box.mean for chart in charts for box in chart.boxes] if with_intervals else []
     low, high = min(values), max(values)
-    wish: Literal["auto", "log", "linear"] = next((chart.scale for chart in charts if chart.scale != "auto"), "auto")
+    wish: Wish = next((chart.scale for chart in charts if chart.scale != "auto"), "auto")
     if is_log(low, high, wish):
         ends = [math.log(mean.low) for mean in means if mean.low > 0], [math.log(mean.high) for mean in means]
         bottom, top = _widened(math.log(low), math.log(high), *ends)
@@ -96,13 +98,26 @@ def scale_of(charts: Sequence[Chart], *, with_intervals: bool = True) -> Scale:
     return Scale(bottom, top + _ABOVE * (top - bottom), is_log=False)
 
 
-def is_log(low: float, high: float, wish: Literal["auto", "log", "linear"] = "auto") -> bool:
+def is_log(low: float, high: float, wish: Wish = "auto") -> bool:
     """Whether an axis for such values goes by powers of ten: where it is asked for, or values are far apart.
 
     >>> is_log(1.0, 20.0), is_log(1.0, 20.1), is_log(0.0, 20.1), is_log(1.0, 2.0, "log"), is_log(0.0, 2.0, "log")
     (False, True, False, True, False)
     """
     return low > 0 and (wish == "log" or (wish == "auto" and high > LOG_FROM * low))
+
+
+def axis_for(low: float, high: float, wish: Wish = "auto") -> Literal["linear", "log", "symlog"]:
+    """Give how an axis of a single figure goes: as `is_log` says, but with zeros it can go by powers of ten beyond 1.
+
+    Then 1 is the value that others are compared with, and what is below it has equal steps.
+
+    >>> axis_for(1.0, 30.0), axis_for(0.0, 30.0), axis_for(0.0, 20.0), axis_for(-1.0, 30.0), axis_for(0.0, 2.0, "log")
+    ('log', 'symlog', 'linear', 'linear', 'symlog')
+    """
+    if low > 0:
+        return "log" if is_log(low, high, wish) else "linear"
+    return "symlog" if low == 0 and (wish == "log" or (wish == "auto" and high > LOG_FROM)) else "linear"
 
 
 def _widened(low: float, high: float, lows: Sequence[float], highs: Sequence[float]) -> tuple[float, float]:

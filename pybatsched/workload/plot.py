@@ -6,6 +6,7 @@ Drawing needs matplotlib, an extra (`pip install 'pybatsched[plot]'`); nothing e
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ _INK: Final = "#2b2b2b"
 _BLUE: Final = "#3b6ea8"
 _ORANGE: Final = "#d9822b"
 _PALE: Final = "#c9d7e8"
+_BURST: Final = 20  # times the median, from where on an axis goes by powers of ten
 
 
 def draw(of: Sample, path: str | Path) -> None:
@@ -90,9 +92,27 @@ def _over_time(axes: Any, of: Sample) -> list[float]:
 
 
 def _draw_days(axes: Any, of: Sample) -> None:
-    axes.stairs(stats.arrivals_over_time(of), _over_time(axes, of), fill=True, color=_BLUE)
+    counts = stats.arrivals_over_time(of)
+    axes.stairs(counts, _over_time(axes, of), fill=True, color=_BLUE)
     axes.set(title=f"Arrivals each {of.period_name}", ylabel="jobs")
+    if has_bursts(counts):
+        axes.set_title(f"Arrivals each {of.period_name} (logarithmic)")
+        axes.set_yscale("symlog", linthresh=1.0, linscale=0.4)
+        axes.set_yticks([0, *(10**power for power in range(len(str(max(counts)))))])
+        axes.set_yticks([], minor=True)
     _thousands(axes.yaxis)
+
+
+def has_bursts(counts: Sequence[int]) -> bool:
+    """Whether most periods would be next to nothing beside the busiest: it has over 20 times what the median one has.
+
+    Periods without jobs do not count.
+
+    >>> has_bursts([0, 0, 1, 1, 2, 21]), has_bursts([1, 20])
+    (True, False)
+    """
+    busy = sorted(count for count in counts if count)
+    return bool(busy) and busy[-1] > _BURST * busy[(len(busy) - 1) // 2]
 
 
 def _draw_sizes(axes: Any, of: Sample) -> None:
@@ -136,6 +156,7 @@ def _draw_load(axes: Any, of: Sample) -> None:
         axes.stairs(used, borders, color=_ORANGE, linewidth=1.2, label="in use, by the log")
     axes.axhline(100, color="#888888", linewidth=0.8, linestyle=(0, (4, 3)))
     axes.set(title="Load", ylabel="share of the machine [%]")
+    _thousands(axes.yaxis)
     # A day with weeks of work in it would press everything else flat; the title says what was cut.
     top = max(1.25 * sorted(needed)[int(0.98 * (len(needed) - 1))], 1.1 * max(used, default=0), 110)
     if max(needed) > top:

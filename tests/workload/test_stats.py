@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,20 @@ def test_the_text_for_the_terminal(tmp_path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------------------------------- picture
+
+
+def test_bursts_of_arrivals_are_on_a_logarithmic_axis(tmp_path: Path) -> None:
+    """One hour in six has more than 20 times the jobs of the median one."""
+    pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
+
+    def titles(n_at_once: int) -> list[str]:
+        times = [hour * 3600 for hour in range(6)] + [7200] * n_at_once
+        path = log(tmp_path, *(line(k, at, 0, 10, 1) for k, at in enumerate(sorted(times), start=1)))
+        plot.draw(stats.sample(path, 4), tmp_path / "w.svg")
+        return re.findall(r"<!-- (Arrivals each .*?) -->", (tmp_path / "w.svg").read_text())
+
+    (calm,), (bursts,) = titles(5), titles(300)
+    assert (calm.endswith("(logarithmic)"), bursts) == (False, f"{calm} (logarithmic)")
 
 
 @pytest.mark.parametrize("name", ["w.svg", "w.png"])
