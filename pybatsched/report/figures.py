@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -91,9 +92,12 @@ def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
     ):
         figure = figures.Figure(figsize=size, layout="constrained")
         yield figure
+        ending = Path(path).suffix[1:]
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+        content = io.BytesIO()  # a disk that is full in the middle would be an error of another kind for each format
+        figure.savefig(content, format=ending, dpi=160, metadata=metadata)
         with whole(path) as place:
-            dates = {"Date": None} if str(path).endswith(".svg") else {"CreationDate": None}
-            figure.savefig(place, dpi=160, metadata=None if str(path).endswith(".png") else dates)
+            place.write_bytes(content.getvalue())
 
 
 def _draw_gantt(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:

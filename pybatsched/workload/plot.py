@@ -6,6 +6,7 @@ Drawing needs matplotlib, an extra (`pip install 'pybatsched[plot]'`); nothing e
 from __future__ import annotations
 
 import importlib
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -67,8 +68,12 @@ def draw(of: Sample, path: str | Path) -> None:
             axes.grid(axis="y", color="#e4e4e4", linewidth=0.7)
             axes.set_axisbelow(True)
             axes.set_ylim(bottom=0)
+        ending = Path(path).suffix.lower()[1:]
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending)
+        content = io.BytesIO()  # so that a disk that is full is met by one who can tell it
+        figure.savefig(content, format=ending, dpi=130, metadata=metadata)
         with whole(path) as place:
-            figure.savefig(place, dpi=130, metadata={"Date": None} if Path(path).suffix.lower() == ".svg" else None)
+            place.write_bytes(content.getvalue())
 
 
 def _thousands(axis: Any) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import resource
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import campaigns
+from support.patience import PATIENCE_S
 from support.process import run_cli
 
 from pybatsched.report import durations
@@ -128,6 +132,26 @@ def test_boxes_tell_their_n_and_each_run_has_a_panel(place: Path) -> None:
     assert [text for text in texts if text.startswith("n = ")] == ["n = 13", "n = 12"]
     _, texts = plot(place, "utilisation", "days", "minutes", "crowd")
     assert [text for text in texts if text in {"days", "minutes", "crowd"}] == ["days", "minutes", "crowd"]
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+@pytest.mark.parametrize("args", [("plot", "cdf", "days", "--output"), ("workload", "stats", "days.json", "--plot")])
+def test_a_figure_that_cannot_be_written_whole_leaves_no_file(
+    args: tuple[str, ...], ending: str, place: Path, tmp_path: Path
+) -> None:
+    """Of any kind: where the disk is full in the middle of one, each kind has troubles of its own."""
+    path = tmp_path / f"figure.{ending}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pybatsched", *args, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=place,
+        timeout=PATIENCE_S,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)),
+    )
+    assert (done.returncode, done.stderr) == (2, f"pybatsched: {path}: cannot be written: File too large\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["gantt", "utilisation"])

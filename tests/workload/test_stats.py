@@ -250,7 +250,7 @@ def test_bursts_of_arrivals_are_on_a_logarithmic_axis(tmp_path: Path) -> None:
     assert (calm.endswith("(logarithmic)"), bursts) == (False, f"{calm} (logarithmic)")
 
 
-@pytest.mark.parametrize("name", ["w.svg", "w.png"])
+@pytest.mark.parametrize("name", ["w.svg", "w.png", "w.pdf"])
 def test_a_picture(tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
     sample = stats.sample(a_log(tmp_path).rename(tmp_path / "a $log$ & <more>.swf"))
@@ -258,6 +258,7 @@ def test_a_picture(tmp_path: Path, name: str) -> None:
     plot.draw(sample, first)
     plot.draw(sample, second)
     assert first.read_bytes() == second.read_bytes()
+    assert b"CreationDate" not in first.read_bytes()
     if name == "w.svg":
         text = first.read_text()
         assert text.startswith("<?xml")
@@ -265,7 +266,7 @@ def test_a_picture(tmp_path: Path, name: str) -> None:
             assert f"<!-- {word} -->" in text
         assert "&lt;more&gt;" in text or "<!-- a $log$ &amp; &lt;more" in text
     else:
-        assert first.read_bytes().startswith(b"\x89PNG")
+        assert first.read_bytes().startswith(b"%PDF" if name == "w.pdf" else b"\x89PNG")
 
 
 def test_pictures_of_odd_samples(tmp_path: Path) -> None:
