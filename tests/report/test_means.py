@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.campaigns import Row, keep, scanned
@@ -30,26 +32,31 @@ def row(workload: str, policy: str, value: float | None, **others: object) -> Ro
 def half(*values: float) -> float:
     """Half of the interval of some values, by the definition."""
     n, mean = len(values), sum(values) / len(values)
-    return student_t(0.95, n - 1) * (sum((value - mean) ** 2 for value in values) / (n - 1) / n) ** 0.5
+    return student_t(0.95, n - 1) * math.sqrt(sum((value - mean) ** 2 for value in values) / (n - 1) / n)
+
+
+def about(value: float) -> Any:
+    """Give what is equal to a number that differs by rounding alone."""
+    return pytest.approx(value)
 
 
 def test_seeds_of_one_workload_are_independent() -> None:
     found = mean_over([(Origin("w", seed), value) for seed, value in enumerate([1.0, 2.0, 6.0])])
-    assert found == Mean(3, 3.0, pytest.approx(half(1.0, 2.0, 6.0)), "seed")
+    assert found == Mean(3, 3.0, about(half(1.0, 2.0, 6.0)), "seed")
     assert found is not None
     assert found.told_n == "3 seeds"
 
 
 def test_repeats_of_seeds_are_runs() -> None:
     found = mean_over([(Origin("w", 1, repeat), float(repeat)) for repeat in (0, 1)])
-    assert found == Mean(2, 0.5, pytest.approx(half(0.0, 1.0)), "run")
+    assert found == Mean(2, 0.5, about(half(0.0, 1.0)), "run")
 
 
 def test_seeds_of_a_week_are_one_value() -> None:
     """Twice the seeds would make an interval narrower that is about weeks, and tell nothing new of them."""
     weeks = {"a-week01": [1.0, 3.0], "a-week02": [5.0, 7.0], "a-week03": [10.0, 10.0]}
     found = mean_over([(Origin(week, seed), v) for week, values in weeks.items() for seed, v in enumerate(values)])
-    assert found == Mean(3, 6.0, pytest.approx(half(2.0, 6.0, 10.0)), "week")
+    assert found == Mean(3, 6.0, about(half(2.0, 6.0, 10.0)), "week")
 
 
 def test_other_workloads_of_a_family_and_single_runs() -> None:
@@ -71,7 +78,7 @@ def test_means_are_by_family_platform_and_setting(tmp_path: Path) -> None:
     told = means_of(points(tmp_path, rows, ("log", "other")), (FIGURE,))
     assert (told.heads, told.figures) == (("workload", "policy"), (FIGURE,))
     assert [(row.names, row.n_runs, row.means[0]) for row in told.rows] == [
-        (("log", "easy"), 2, Mean(2, 3.0, pytest.approx(half(2.0, 4.0)), "week")),
+        (("log", "easy"), 2, Mean(2, 3.0, about(half(2.0, 4.0)), "week")),
         (("other", "easy"), 1, Mean(1, 7.0, None, "run")),
         (("log", "r theta=5"), 1, Mean(1, 1.0, None, "run")),
         (("log", "r theta=9"), 1, Mean(1, 3.0, None, "run")),
@@ -85,10 +92,10 @@ def test_points_that_are_one_run_count_once(tmp_path: Path) -> None:
     found = points(tmp_path, rows)
     assert [(row.n_runs, row.means[0]) for row in means_of(found, (FIGURE,)).rows] == [
         (1, Mean(1, 2.0, None, "run")),
-        (3, Mean(3, 4.0, pytest.approx(half(2.0, 4.0, 6.0)), "seed")),
+        (3, Mean(3, 4.0, about(half(2.0, 4.0, 6.0)), "seed")),
     ]
     (ratios,) = means_of(found, (FIGURE,), "base").rows
-    assert (ratios.n_runs, ratios.means) == (3, (Mean(3, 2.0, pytest.approx(half(1.0, 2.0, 3.0)), "seed"),))
+    assert (ratios.n_runs, ratios.means) == (3, (Mean(3, 2.0, about(half(1.0, 2.0, 3.0)), "seed"),))
 
 
 def test_ratios_are_to_the_same_week_and_nothing_is_divided_by_zero(tmp_path: Path) -> None:
@@ -97,9 +104,7 @@ def test_ratios_are_to_the_same_week_and_nothing_is_divided_by_zero(tmp_path: Pa
     rows += [row("w-week09", "alone", 1.0)]
     told = means_of(points(tmp_path, rows), ("utilisation", FIGURE), "base")
     assert told.figures == (FIGURE,)
-    assert [(row.names, row.means) for row in told.rows] == [
-        (("p",), (Mean(2, 1.25, pytest.approx(half(0.5, 2.0)), "week"),))
-    ]
+    assert [(row.names, row.means) for row in told.rows] == [(("p",), (Mean(2, 1.25, about(half(0.5, 2.0)), "week"),))]
 
 
 def test_the_mean_of_a_box_is_that_of_the_table(tmp_path: Path) -> None:

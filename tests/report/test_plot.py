@@ -7,6 +7,7 @@ import re
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from pybatsched.report.scales import axis_for
 DAY_S = 86400
 
 
-def simulated(folder: Path, name: str, jobs: list[tuple[float, int, float]], policy: str = "fcfs") -> None:
+def simulated(folder: Path, name: str, jobs: Sequence[tuple[float, int, float]], policy: str = "fcfs") -> None:
     """Run jobs (submission, processors, run time) on four processors."""
     content = {
         "nb_res": 4,

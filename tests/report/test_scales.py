@@ -21,6 +21,11 @@ from pybatsched.report.samples import Origin, points_of
 from pybatsched.report.scales import Scale, log_ticks, scale_of, scales_of
 
 
+def about(value: float) -> Any:
+    """Give what is equal to a number that differs by rounding alone."""
+    return pytest.approx(value)
+
+
 def chart(*samples: list[float], figure: str = "wait_s_mean", baseline: str = "", **others: Any) -> Chart:
     """A chart with a box for each sample, whose values are of seeds."""
     boxes = [
@@ -49,14 +54,14 @@ def test_the_line_of_ratios_is_on_the_axis_and_counts() -> None:
 
 
 def test_an_axis_has_room_below_and_above_and_begins_at_zero_where_that_is_cheap() -> None:
-    assert scale_of([chart([10.0], [20.0])]) == Scale(9.5, pytest.approx(21.365), is_log=False)
-    assert scale_of([chart([3.0], [20.0])]) == Scale(0.0, pytest.approx(22.6), is_log=False)
-    assert scale_of([chart([0.0], [10.0])]) == Scale(0.0, pytest.approx(11.3), is_log=False)
-    assert scale_of([chart([-5.0], [5.0])]) == Scale(-5.5, pytest.approx(6.3), is_log=False)
-    assert scale_of([chart([2.0], [2.0])]) == Scale(pytest.approx(1.99), pytest.approx(2.0013), is_log=False)
+    assert scale_of([chart([10.0], [20.0])]) == Scale(9.5, about(21.365), is_log=False)
+    assert scale_of([chart([3.0], [20.0])]) == Scale(0.0, about(22.6), is_log=False)
+    assert scale_of([chart([0.0], [10.0])]) == Scale(0.0, about(11.3), is_log=False)
+    assert scale_of([chart([-5.0], [5.0])]) == Scale(-5.5, about(6.3), is_log=False)
+    assert scale_of([chart([2.0], [2.0])]) == Scale(about(1.99), about(2.0013), is_log=False)
     assert scale_of([chart([0.0])]).high > 0
     wide = scale_of([chart([1.0], [1e20])])
-    assert (math.log10(wide.low), math.log10(wide.high)) == (pytest.approx(-1.0), pytest.approx(22.6))
+    assert (math.log10(wide.low), math.log10(wide.high)) == (about(-1.0), about(22.6))
 
 
 def test_intervals_are_on_the_axis_but_do_not_rule_it() -> None:
@@ -65,12 +70,12 @@ def test_intervals_are_on_the_axis_but_do_not_rule_it() -> None:
     assert short.low < 11 - 2.48
     assert short.high > 11 + 2.48
     long = scale_of([chart([10.0, 12.0])])
-    assert (long.low, long.high) == (pytest.approx(8 - 0.3), pytest.approx(14 + 0.13 * 6.3))
+    assert (long.low, long.high) == (about(8 - 0.3), about(14 + 0.13 * 6.3))
     whisker = long.whisker(Mean(2, 11.0, 12.7))
     assert (whisker.is_cut_below, whisker.is_cut_above) == (True, True)
     assert long.low < whisker.low < 10
     assert 12 < whisker.high < long.high
-    assert scale_of([chart([10.0, 12.0])], with_intervals=False).low == pytest.approx(9.9)
+    assert scale_of([chart([10.0, 12.0])], with_intervals=False).low == about(9.9)
 
 
 def test_an_interval_takes_no_axis_below_zero_where_no_value_is() -> None:
@@ -127,7 +132,7 @@ def test_all_figures_of_a_measure_on_a_page_have_the_same_ends(tmp_path: Path) -
     found = points_of(Store(scanned(tmp_path, n_weeks=2)))
     charts = [one for ratios in (False, True) for one in charts_of(found, "wait_s_mean", "conservative", ratios=ratios)]
     for one, scale in zip(charts, scales_of(charts), strict=True):
-        plots = [plot for as_means in (True, False) for plot in spreads.drawn(one, scale, as_means=as_means)]
+        plots: list[Any] = [plot for as_means in (True, False) for plot in spreads.drawn(one, scale, as_means=as_means)]
         assert len(plots) == 4
         assert {(plot.y_range.start, plot.y_range.end) for plot in plots} == {(scale.low, scale.high)}
         for plot in plots:
@@ -137,8 +142,8 @@ def test_all_figures_of_a_measure_on_a_page_have_the_same_ends(tmp_path: Path) -
 
 def test_n_is_just_a_number_where_boxes_are_narrow() -> None:
     many = chart(*[[1.0, 2.0]] * 40)
-    (plot,) = spreads.drawn(many, scale_of([many]))
-    (ns,) = plot.select({"name": "n"})
+    plots: list[Any] = spreads.drawn(many, scale_of([many]))
+    (ns,) = plots[0].select({"name": "n"})
     assert ns.data_source.data["n"] == ["2"] * 40
 
 
