@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli import arguments, closing, inputs, signals
+from pybatsched.cli import arguments, closing, command_line, inputs, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.core import events as e
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
         job, results = _ready(args, stack)
         result, engine = _supervised(args, job, results)
-        how_read = {**inputs.how_read(args), **not_evaluated(job.workloads)}
+        how_read = {**inputs.how_read(args), **not_evaluated(job.workloads), **_command(args)}
         extra = {**how_read, "seed": args.seed, "batsim_args": job.told_with(args.export)}
         closing.put_in_place(results, summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version}))
     dynamic_jobs = bool(engine.cluster.config.get("dynamic-jobs-enabled"))
@@ -173,9 +173,9 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     launcher = None if args.image else batsim.find(args.batsim)
     clusters = inputs.clusters_of(platform)
-    about = {"inputs": digests, **inputs.how_read(args), **not_evaluated(workloads)}
+    about = {"inputs": digests, **inputs.how_read(args), **not_evaluated(workloads), **_command(args)}
     about |= {"clusters": clusters} if clusters else {}
-    results = stack.enter_context(closing.kept(Results(args.export, about)))
+    results = stack.enter_context(closing.kept(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     workload_files = [
         _as_file(args, path, f"{args.export}_{name}.json", workload)
@@ -189,6 +189,10 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     if not {"--quiet", "--verbosity"} & options.keys():
         flags.append("-q")
     return _Job(plan, workloads, digests, launcher, launcher.version(), reads, flags, options), results
+
+
+def _command(args: argparse.Namespace) -> dict[str, str]:
+    return {"command": command_line.to_repeat("run", add_arguments, args)}
 
 
 def _setting(job: _Job, engine: Engine) -> summary.Setting:

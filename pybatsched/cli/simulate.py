@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli import arguments, closing, inputs, signals
+from pybatsched.cli import arguments, closing, command_line, inputs, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.errors import InputError
@@ -133,9 +133,10 @@ def run(args: argparse.Namespace) -> int:
     files = inputs.digests(args.platform, args.workload, args.events, energy=options.energy)
     setting = inputs.setting_of(scenario, files, policy)
     how_read = {**inputs.how_read(args), **not_evaluated(scenario.workloads)}
+    how_read["command"] = command_line.to_repeat("simulate", add_arguments, args)
     about = {"inputs": setting.inputs, "policy": policy, **how_read}
     about |= {"clusters": setting.clusters} if setting.clusters else {}
-    with closing.kept(Results(args.export, about)) as results:
+    with closing.kept(Results(args.export, about, args.journal)) as results:
         result = _simulate(args, scenario, plan, results)
         results.cut_at = result.cut_at
         extra = {**how_read, "seed": args.seed}

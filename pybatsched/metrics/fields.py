@@ -11,9 +11,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from pydantic import Field
 
 from pybatsched.core.fields import DeadlineFields
+from pybatsched.errors import InputError
 from pybatsched.workload import job_fields
 from pybatsched.workload.ids import full_id
 
@@ -42,6 +44,39 @@ class MetricFields(DeadlineFields):
 
     evaluated: bool = Field(default=False, description="true or false")
     alone_s: float = Field(math.nan, gt=0, allow_inf_nan=False, description="more than 0 seconds")
+
+
+class _Owned(msgspec.Struct, gc=False):
+    id: Any
+    user: Any = None
+
+
+class _Owners(msgspec.Struct):
+    jobs: list[_Owned]
+
+
+def users_of(contents: Sequence[bytes]) -> dict[str, str] | None:
+    """Read whose the jobs of workload files in plain JSON are, by their ids in a run; None if that cannot be done.
+
+    Empty where no job tells it. Files are in Batsim's order. O(length), a hundredth of what it takes to load them.
+    """
+    if not any(b'"user"' in content for content in contents):
+        return {}
+    found = {}
+    try:
+        for number, content in enumerate(contents):
+            name = f"w{number}"
+            for job in msgspec.json.decode(content, type=_Owners).jobs:
+                text = str(job.id)  # `full_id` takes long, and nearly none needs it
+                found[full_id(name, text) if name in text else f"{name}!{text}"] = user_told(job.user)
+    except (msgspec.MsgspecError, InputError):  # whoever reads it with care will say what is wrong
+        return None
+    return found
+
+
+def user_told(user: Any) -> str:
+    """Give the name of a user as a job tells it; empty if it does not."""
+    return "" if user is None else str(user)
 
 
 def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]:

@@ -36,7 +36,10 @@ class Sets:
 
 @dataclass(frozen=True, slots=True)
 class PlainJobs:
-    """Jobs that ran once each and have no metadata, in the order of their rows; `where` says which set each held."""
+    """Jobs that ran once each and have no metadata, in the order of their rows; `where` says which set each held.
+
+    `users` are as their workload has them, empty if none of the jobs has one.
+    """
 
     ids: Sequence[str]
     states: Sequence[str]
@@ -45,6 +48,7 @@ class PlainJobs:
     runtime_s: Sequence[float]
     where: Sequence[int]
     sets: Sets
+    users: Sequence[str] = ()
 
 
 class Awaited(Sequence[JobRecord]):

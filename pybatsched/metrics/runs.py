@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.plain import Awaited, PlainJobs
 from pybatsched.metrics.plain import read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, span_of
-from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
+from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, State, steadily
 from pybatsched.workload import Workload, load, swf
 from pybatsched.workload.selection import Selection
 
@@ -34,6 +35,9 @@ class Run:
 
     `plain` are the jobs by columns, where there is nothing to tell of them but these: no job was rejected, ran in
     several segments, has metadata, or fields that figures rest on. The records are then made when somebody asks.
+
+    `name` is what to call it, if not by its prefix. `journal` is where it was recorded, if that is known: the file need
+    not be there any more.
     """
 
     prefix: str
@@ -43,11 +47,13 @@ class Run:
     standing: Standing = WHOLE
     plain: PlainJobs | None = None
     energy: Energy | None = None
+    name: str = ""
+    journal: str = ""
 
     @property
     def label(self) -> str:
         """A short name: what the user called it."""
-        return Path(self.prefix).name or self.prefix
+        return self.name or Path(self.prefix).name or self.prefix
 
     @cached_property
     def evaluated(self) -> Sequence[JobRecord]:
@@ -141,11 +147,15 @@ def _plain(prefix: str, found: Found) -> Run | None:
     if summary.get(fields.NOT_EVALUATED) or not all(fields.tells_nothing(content) for _, content in contents):
         return None
     jobs = read_plain(found.path(JOBS))
-    if jobs is None:
+    users = fields.users_of([content for _, content in contents])
+    if jobs is None or users is None:
         return None
+    if users:
+        jobs = replace(jobs, users=[users.get(job_id, "") for job_id in jobs.ids])
     n = len(jobs.ids)
     records = Awaited(n, lambda: read_what_is_there(prefix).records)
-    return Run(prefix, records, _size(found, summary), summary, found.standing(prefix, n), jobs)
+    standing = found.standing(prefix, n)
+    return Run(prefix, records, _size(found, summary), summary, standing, jobs, journal=_journal(found))
 
 
 def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | None) -> Run:
@@ -161,7 +171,17 @@ def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | No
     consumed = None
     if found.is_whole and found.path("_consumed_energy.csv").exists():
         consumed = energy.read(path, found.path("_schedule.csv"))
-    return Run(prefix, records, n_procs or n_told, summary, found.standing(prefix, len(records)), energy=consumed)
+    standing = found.standing(prefix, len(records))
+    return Run(
+        prefix, records, n_procs or n_told, summary, standing, energy=consumed, journal=_journal(found)
+    )
+
+
+def _journal(found: Found) -> str:
+    """Give where the run was recorded, by its own mark; empty if that does not say, or is a later run's."""
+    mark = found.mark
+    told = "" if mark is None or (found.is_whole and mark.state is not State.FINISHED) else mark.about.get("journal")
+    return os.path.normpath(Path(found.prefix + JOBS).parent / told) if isinstance(told, str) and told else ""
 
 
 def _size(found: Found, summary: Mapping[str, Any]) -> int:

@@ -26,16 +26,18 @@ class Results:
     Between `begin` and `finish` files are written under the prefix `part`. Who leaves without `finish` leaves them
     there, marked as interrupted or failed; who leaves without `begin` leaves everything as it was. `about` are members
     for the mark that help to read what there is of a run; set `n_over` to the number of jobs that are over, and
-    `cut_at` to when simulated time was over, if that was before the run was.
+    `cut_at` to when simulated time was over, if that was before the run was. The mark says where the `journal` is, seen
+    from its own place: the summary cannot, as it is the same wherever a run writes.
     """
 
-    def __init__(self, prefix: str, about: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, prefix: str, about: Mapping[str, Any] | None = None, journal: str | None = None) -> None:
         self.prefix = prefix
         self.part = f"{prefix}{PART}"
         self.n_over = 0
         self.cut_at: float | None = None
         self.state: State | None = None
-        self._about = dict(about or {})
+        self._lasting = {} if not journal else {"journal": os.path.relpath(journal, Path(prefix + MARK).parent)}
+        self._about = dict(about or {}) | self._lasting
         self._n_jobs = 0
         self._fd = -1
         self._stack = ExitStack()
@@ -97,9 +99,9 @@ class Results:
         how: dict[str, Any] = {"n_over": self.n_over}
         how |= {} if self.cut_at is None else {"cut_at": self.cut_at}
         try:
-            self._write(State.FINISHED, **how, moving=files)
+            self._write(State.FINISHED, **how, moving=files, **self._lasting)
             self._move(files)
-            self._write(State.FINISHED, **how)
+            self._write(State.FINISHED, **how, **self._lasting)
         except OSError as error:
             raise InputError(
                 f"-e {self.prefix}: the results are whole, but {error.filename or self._path(MARK)} cannot take its "
