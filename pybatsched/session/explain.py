@@ -6,9 +6,10 @@ beside it; should today's policy answer otherwise than the recorded one, the sto
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
@@ -206,6 +207,74 @@ def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
                 lines = found.setdefault(own_ids.get(wire_id, wire_id), [])
                 lines.append((decision.timestamp or message.now, f"{what}: {why}" if why else what))
     return found
+
+
+def whole_stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
+    """Give what `explain` tells of each job, of all jobs at once. O(journal + waiting jobs at each exchange).
+
+    The policy that is asked why jobs wait is the recorded one. Raises InputError, before anything is read, if it cannot
+    be asked; if it answers otherwise than it did, all stories say so from there on.
+    """
+    found: dict[str, Story] = {}
+    owners: dict[str, str] = {}
+    session: Session | None = session_for(reader)
+    unknown = ""
+    for exchange in reader.exchanges():
+        now, concerned = _concerned(exchange, owners)
+        new = [job_id for job_id in concerned if job_id not in found]
+        found |= {job_id: Story(job_id, wire_ids={job_id}) for job_id in new}
+        _tell_all([found[job_id] for job_id in new], now, unknown)
+        own = [found[job_id] for job_id in concerned]
+        _tell_each(Story.events, own, exchange)
+        parting = "" if session is None else _parting(session, exchange)
+        engine = None if session is None or parting else session.engine
+        alive = [] if engine is None else [found[job_id] for job_id in engine.jobs.alive if job_id in found]
+        for story in alive:
+            _tell_shape(story, cast("Engine", engine), now)
+        _tell_each(Story.decisions, own, exchange)
+        for story in alive:
+            _ask_why(story, cast("Engine", engine), now)
+        if parting:
+            session, unknown = None, f"({parting})"
+            _tell_all(found.values(), now, unknown)
+    for story in found.values():
+        story.settle()
+    return {job_id: story.lines for job_id, story in found.items()}
+
+
+def _tell_all(stories_told: Iterable[Story], at: float, text: str) -> None:
+    """Add a line to some stories, if there is one."""
+    for story in stories_told if text else ():
+        story.tell(at, text)
+
+
+def _tell_each(take: Callable[[Story, Exchange], object], stories_told: Iterable[Story], exchange: Exchange) -> None:
+    """Let stories take from an exchange what concerns them; what cannot be read concerns nobody."""
+    for story in stories_told:
+        with suppress(RemoteProtocolError):
+            take(story, exchange)
+
+
+def _concerned(exchange: Exchange, owners: dict[str, str]) -> tuple[float, list[str]]:
+    """Give the time of an exchange, and the jobs that it tells of. `owners` are those of segments, and are filled."""
+    ids: list[str] = []
+    now = 0.0
+    with suppress(RemoteProtocolError):
+        events = v4.decode_events(exchange.request)
+        now = events.now
+        for event in events.items:
+            if isinstance(event, e.JobSubmitted | e.JobCompleted):
+                ids.append(event.job_id)
+            elif isinstance(event, e.JobKilled):
+                ids += event.job_ids
+    if exchange.reply is not None:
+        with suppress(RemoteProtocolError):
+            for decision in v4.decode_decisions(exchange.reply).items:
+                for wire_id, what in _told(decision):
+                    if what.startswith("parent="):
+                        owners[wire_id] = id_from_note(what.partition(";")[0].removeprefix("parent="))
+                    ids.append(wire_id)
+    return now, list(dict.fromkeys(owners.get(wire_id, wire_id) for wire_id in ids))
 
 
 def _told(decision: d.Decision) -> list[tuple[str, str]]:
