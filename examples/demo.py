@@ -15,7 +15,7 @@ from pybatsched.metrics import Figures
 from pybatsched.metrics.runs import read_run
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
-from pybatsched.session.explain import explain, stories
+from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
@@ -68,12 +68,12 @@ def main() -> int:
 def report() -> None:
     """Write a page about the three runs, if Bokeh is there, and say where it is."""
     try:
-        from pybatsched.report import page  # noqa: PLC0415  Bokeh is an extra
+        from pybatsched.report import page, tales  # noqa: PLC0415  Bokeh is an extra
     except ImportError:
         print("\n(no page: pip install 'pybatsched[report]')")
         return
     runs = [read_run(str(OUT / f"demo_{policy}"), [str(OUT / "demo_week.json")]) for policy in POLICIES]
-    told = [stories(JournalReader(str(OUT / f"demo_{policy}.pbj"))) for policy in POLICIES]
+    told = [tales.tell(run) for run in runs]  # from out/demo_easy.pbj, …
     path = OUT / "demo.html"
     path.write_text(page.of_runs(runs, told), encoding="utf-8")
     print(f"\na page about all three, to open in a browser: {path}")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pybatsched.cli import arguments, wholeness
 from pybatsched.cli.progress import doing
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import Run, read_what_is_there
+from pybatsched.report.labels import labels_of
 from pybatsched.results.marks import Standing
-from pybatsched.session.explain import stories
-from pybatsched.session.journal import JournalReader
 from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.files import write_text
 
@@ -22,7 +22,9 @@ EPILOG: Final = """\
 examples:
   pybatsched report out/easy                                  one run: table, Gantt chart, use and queue over time, …
   pybatsched report out/fcfs out/easy --output both.html      side by side, and job by job
-  pybatsched report out/easy --journal run.pbj                hovering over a job tells its story
+  pybatsched report out/fcfs out/easy --label FCFS --label EASY    … by names of your own
+  pybatsched report out/easy --journal run.pbj                hovering over a job tells its story (out/easy.pbj, and
+                                                              where simulate has put it, are found by themselves)
   pybatsched report out/backfilling                           a campaign: means, and box plots by parameter
 
 The page holds everything and loads nothing: open it without a network, send it by mail. It needs Bokeh:
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("runs", nargs="+", metavar="PREFIX|DIR", help="runs, by the begin of their files' names; or one campaign")
     add("--output", default="report.html", metavar="FILE", help="the page to write (default %(default)s)")
+    add("--label", action="append", default=[], metavar="NAME", help="what the first run, second run, … is called")
     add("--journal", action="append", default=[], metavar="FILE", help="journal of the first run, second run, …")
     arguments.add_fields_from(parser)
     arguments.add_procs(parser)
@@ -57,46 +60,48 @@ def run(args: argparse.Namespace) -> int:
 def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: Callable[[str, str], str]) -> int:
     standings: list[Standing] = []
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
+        if args.label:
+            raise InputError("--label: expected with runs; the policies of a campaign have labels in its file")
         text = of_campaign(args.runs[0], args.baseline)
     else:
-        if args.baseline:
-            raise InputError("--baseline: expected with a campaign; runs are compared with the first one")
-        if len(args.journal) > len(args.runs):
-            raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
-        with doing(f"reading {', '.join(args.runs)}"):
-            # Several are compared job by job, by their records.
-            read = partial(read_what_is_there, newest=args.partial, by_columns=len(args.runs) == 1)
-            runs = [read(prefix, args.workload, args.procs) for prefix in args.runs]
+        runs = _read(args)
         standings = [run.standing for run in runs]
         wholeness.introduce(standings)
-        told = [_stories(path, run) for path, run in zip(args.journal, runs, strict=False)]
-        with doing("drawing the page"):
-            text = of_runs(runs, told, args.tau)
+        text = of_runs(runs, args.journal, args.tau)
     write_text(args.output, [text])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
     wholeness.check(standings, partial=args.partial)
     return 0
 
 
-def _stories(path: str, run: Run) -> Mapping[str, Any]:
-    """Give the stories of a journal, which must be that of the run, by what is known of both."""
-    reader = JournalReader(path)
-    policy = run.summary.get("policy")
-    if isinstance(policy, dict):
-        for what, of_run in (("policy", policy.get("name")), ("options", policy.get("options"))):
-            if reader.header[what] != of_run:
-                raise InputError(
-                    f"--journal {path}: {what} {reader.header[what]}, but {run.prefix} has {of_run}; "
-                    "expected the journals of the runs, in their order"
-                )
-    return stories(reader)
+def _read(args: argparse.Namespace) -> list[Run]:
+    """Read the runs, each with its label."""
+    if args.baseline:
+        raise InputError("--baseline: expected with a campaign; runs are compared with the first one")
+    if len(args.journal) > len(args.runs):
+        raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
+    labels = labels_of(args.runs, args.label)
+    with doing(f"reading {', '.join(args.runs)}"):
+        # Several are compared job by job, by their records.
+        read = partial(read_what_is_there, newest=args.partial, by_columns=len(args.runs) == 1)
+        runs = [read(prefix, args.workload, args.procs) for prefix in args.runs]
+    return [replace(run, name=label) for run, label in zip(runs, labels, strict=True)]
 
 
 def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:
     """Bring the part that needs Bokeh, which is an extra."""
     try:
         from pybatsched.campaign.store import Store  # noqa: PLC0415  see above
-        from pybatsched.report import page  # noqa: PLC0415  see above
+        from pybatsched.report import page, tales  # noqa: PLC0415  see above
     except ImportError as error:
         raise InputError(f"reports need {error.name}; pip install 'pybatsched[report]'") from None
-    return page.of_runs, lambda folder, baseline: page.of_campaign(Store(folder), baseline)
+
+    def of_runs(runs: Sequence[Run], journals: Sequence[str], tau_s: float) -> str:
+        told = []
+        for run, journal in zip(runs, [*journals, *[""] * (len(runs) - len(journals))], strict=True):
+            with doing(f"reading the journal of {run.label}"):
+                told.append(tales.tell(run, journal))
+        with doing("drawing the page"):
+            return page.of_runs(runs, told, tau_s)
+
+    return of_runs, lambda folder, baseline: page.of_campaign(Store(folder), baseline)

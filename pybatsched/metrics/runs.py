@@ -172,9 +172,7 @@ def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | No
     if found.is_whole and found.path("_consumed_energy.csv").exists():
         consumed = energy.read(path, found.path("_schedule.csv"))
     standing = found.standing(prefix, len(records))
-    return Run(
-        prefix, records, n_procs or n_told, summary, standing, energy=consumed, journal=_journal(found)
-    )
+    return Run(prefix, records, n_procs or n_told, summary, standing, energy=consumed, journal=_journal(found))
 
 
 def _journal(found: Found) -> str:

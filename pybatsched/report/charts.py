@@ -1,15 +1,29 @@
 """The charts of the page of runs but the Gantt chart, by Bokeh: lines over time and distributions.
 
-Names are data: they go into columns, which the page writes as text and never as HTML.
+Over time each run has a panel of its own, all below each other with one time: lines of several runs in one panel hide
+each other. Names are data: they go into columns, which the page writes as text and never as HTML.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
-from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter, Range1d
+from bokeh.models import (
+    BasicTicker,
+    ColumnDataSource,
+    CustomJSHover,
+    CustomJSTickFormatter,
+    FixedTicker,
+    HoverTool,
+    NumeralTickFormatter,
+    PanTool,
+    Range1d,
+    SaveTool,
+    WheelZoomTool,
+)
+from bokeh.models.annotations import Legend, LegendItem
 from bokeh.palettes import Category10
 from bokeh.plotting import figure
 
@@ -18,35 +32,128 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.report.sheet import Sheet
 from pybatsched.report.stairs import Numbers, Stairs, at_least
 
+#: How wide charts are.
 WIDTH: Final = 1080
-_TOOLS: Final = "xwheel_zoom,xpan,box_zoom,reset,save"
+#: The width of what lies between the axes, that of a Gantt chart, and the room to its left.
+_FRAME_WIDTH: Final = 984
+_LEFT: Final = 64
 _MAX_POINTS: Final = 4_000
+_DAY_S: Final = 86_400
+#: Means are over one of these spans (more: powers of two of the last), so that there are some 150 of them.
+_SPANS_S: Final = (60, 300, 600, 1800, 3600, 10_800, 21_600, 43_200, _DAY_S, 2 * _DAY_S, 7 * _DAY_S)
+_N_MEANS: Final = 150
+_DASHES: Final = ("solid", "dashed", "dotted", "dotdash", "dashdot")
+#: What people call lengths of time, for an axis by powers of ten.
+_LENGTHS: Final[Mapping[float | str, str]] = {
+    1: "1 s",
+    10: "10 s",
+    60: "1 min",
+    600: "10 min",
+    3600: "1 h",
+    6 * 3600: "6 h",
+    _DAY_S: "1 d",
+    7 * _DAY_S: "7 d",
+    28 * _DAY_S: "28 d",
+    365 * _DAY_S: "365 d",
+}
+#: What the script of the page (board.js) finds by their names: the time that is shown, and the ticks.
+TIME: Final = "time"
+TICKS: Final = "ticks"
+#: The script of the page writes times (clock.js).
+_AS_TIME: Final = "return pybatschedClock.text(value)"
+
+Quantity = Literal["utilisation", "queue"]
 
 
-def over_time(runs: Sequence[Sheet], what: str) -> figure:
-    """Draw the processors in use (as a share), or the length of the queue, of all runs over time. O(n log n)."""
-    is_usage = what == "utilisation"
-    is_share = all(run.n_procs for run in runs)
-    plot = figure(
-        width=WIDTH,
-        height=240,
-        tools=_TOOLS,
-        active_scroll="xwheel_zoom",
-        x_axis_label="time (s)",
-        y_axis_label="waiting jobs" if not is_usage else f"processors in use{' (share)' if is_share else ''}",
-        name=what,
-    )
-    plot.xaxis.formatter = NumeralTickFormatter(format="0,0")
-    for number, run in enumerate(runs):
-        times, values = _thinned(run.jobs.usage if is_usage else run.jobs.queue_length)
-        if is_usage and is_share:
-            values = values / run.n_procs
-        source = ColumnDataSource({"time": times, "value": values})
-        color = Category10[10][number % 10]
-        line = plot.step("time", "value", mode="after", color=color, legend_label=run.label, source=source)
-        plot.add_tools(HoverTool(renderers=[line], tooltips=[("time", "@time{0,0} s"), (what, "@value{0.[000]}")]))
-    _tidy_legend(plot)
-    return plot
+class TimeAxis(NamedTuple):
+    """The stretch of time that all panels show, and its ticks. The page finds both by name, and sets them."""
+
+    shown: Range1d
+    ticks: FixedTicker
+
+
+def time_axis(begin: float, end: float) -> TimeAxis:
+    """Give the axis of panels from one instant to another; the page puts its ticks where Gantt charts have theirs."""
+    last = max(end, begin + 1e-6)
+    shown = Range1d(start=begin, end=last, bounds=(begin, last), name=TIME)
+    return TimeAxis(shown, FixedTicker(ticks=[], name=TICKS))
+
+
+def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, *, is_one_scale: bool) -> list[figure]:
+    """Draw the processors in use (as a share), or the length of the queue, over time, a panel a run. O(n log n).
+
+    A pale area is as exact as it can be drawn, a line the mean over spans of time. With `is_one_scale` all panels have
+    the same values on their axes.
+    """
+    is_share = what == "utilisation" and all(run.n_procs for run in runs)
+    series = [_steps(run, what, is_share=is_share) for run in runs]
+    tops = [float(steps.values.max(initial=0)) for steps in series]
+    plots = []
+    for number, steps in enumerate(series):
+        top = 1.0 if is_share else max(tops) if is_one_scale else tops[number]
+        is_last = number + 1 == len(runs)
+        plot = figure(
+            frame_width=_FRAME_WIDTH,
+            frame_height=150 if len(runs) == 1 else 84,
+            min_border_left=_LEFT,
+            min_border_right=32,
+            tools=[PanTool(dimensions="width"), _wheel("width"), SaveTool()],
+            toolbar_location="right",
+            x_range=time.shown,
+            y_range=Range1d(start=0, end=(top or 1.0) * 1.04),
+            name=f"{what}-{number}",
+        )
+        plot.toolbar.autohide = True
+        plot.xaxis.ticker = plot.xgrid.ticker = time.ticks
+        plot.xaxis.formatter = CustomJSTickFormatter(code="return tick ? pybatschedClock.text(tick) : '0'")
+        plot.xaxis.visible = is_last
+        plot.yaxis.ticker = BasicTicker(desired_num_ticks=3 if len(runs) > 1 else 5)
+        plot.yaxis.formatter = NumeralTickFormatter(format="0%" if is_share else "0,0")
+        _draw(plot, steps, what, Category10[10][number % 10])
+        plots.append(plot)
+    return plots
+
+
+def _steps(run: Sheet, what: Quantity, *, is_share: bool) -> Stairs:
+    steps = run.jobs.usage if what == "utilisation" else run.jobs.queue_length
+    return Stairs(steps.times, steps.values / run.n_procs) if is_share else steps
+
+
+def _draw(plot: figure, steps: Stairs, what: Quantity, color: str) -> None:
+    if not len(steps.times):  # Bokeh would paint an area of no points for ever
+        return
+    times, values = _thinned(steps)
+    exact = ColumnDataSource({"time": times, "value": values})
+    plot.varea_step("time", 0, "value", step_mode="after", source=exact, color=color, alpha=0.3)
+    if len(times) > 2 * _N_MEANS:
+        edges = _edges(steps)
+        means = steps.binned(edges)
+        exact = ColumnDataSource({"time": edges, "value": np.append(means, means[-1:])})
+    line = plot.step("time", "value", mode="after", source=exact, color=color, line_width=1.5)
+    as_time = CustomJSHover(code=_AS_TIME)
+    told = [("from", "@time{custom}"), (what, "@value{0.[000]}")]
+    plot.add_tools(HoverTool(renderers=[line], tooltips=told, formatters={"@time": as_time}, mode="vline"))
+
+
+def mean_span_s(begin: float, end: float) -> float:
+    """Give the span of time that means over a run of this length are over.
+
+    >>> mean_span_s(0, 86400), mean_span_s(0, 400 * 86400), mean_span_s(0, 30)
+    (600, 604800, 60)
+    """
+    wanted = (end - begin) / _N_MEANS
+    span_s: float = next((span for span in _SPANS_S if span >= wanted), _SPANS_S[-1])
+    while span_s < wanted:
+        span_s *= 2
+    return span_s
+
+
+def _edges(steps: Stairs) -> Numbers:
+    """Give where the spans of the means of some steps begin and end: at whole multiples, but for the outermost."""
+    begin, end = float(steps.times[0]), float(steps.times[-1])
+    span_s = mean_span_s(begin, end)
+    inner = np.arange(np.floor(begin / span_s) + 1, np.ceil(end / span_s)) * span_s
+    return np.concatenate(([begin], inner, [end]))
 
 
 def _thinned(steps: Stairs) -> tuple[Numbers, Numbers]:
@@ -58,30 +165,51 @@ def _thinned(steps: Stairs) -> tuple[Numbers, Numbers]:
     return edges[:-1], steps.binned(edges)
 
 
+def _wheel(dimensions: Literal["both", "width"]) -> WheelZoomTool:
+    """Give the wheel, which zooms only with a key held: else it is the page that it scrolls."""
+    return WheelZoomTool(dimensions=dimensions, modifiers="ctrl")
+
+
 def cumulated(runs: Sequence[Sheet], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
-    """Draw the share of jobs up to each value of a measure, of all runs. O(n log n)."""
+    """Draw the share of jobs up to each value of a measure, of all runs. O(n log n).
+
+    Lines differ in their colours and dashes, and their names are beside the plot.
+    """
+    is_time = measure.endswith("_s")
+    wheel = _wheel("both")
+    columns = [np.sort(at_least(1.0, run.evaluated.values(measure, tau_s))) for run in runs]
+    last = max((float(values[-1]) for values in columns if len(values)), default=1.0)
     plot = figure(
-        width=WIDTH // 2,
-        height=280,
-        tools="pan,wheel_zoom,box_zoom,reset,save",
+        frame_width=430,
+        frame_height=270,
+        tools=[PanTool(), wheel, "box_zoom", "reset", SaveTool()],
+        active_scroll=wheel,
         x_axis_type="log",
+        x_range=Range1d(start=0.8, end=max(1.25 * last, 10.0)),
         y_range=Range1d(start=0, end=1.02),
-        x_axis_label=f"{title_of(measure)}, values below 1 drawn at 1",
+        x_axis_label=f"{title_of(measure.removesuffix('_s'))}, values below 1{' s' if is_time else ''} drawn there",
         y_axis_label="share of jobs",
         name=f"cdf-{measure}",
     )
-    for number, run in enumerate(runs):
-        values = np.sort(at_least(1.0, run.evaluated.values(measure, tau_s)))
+    plot.toolbar.autohide = True
+    plot.yaxis.formatter = NumeralTickFormatter(format="0%")
+    if is_time:
+        plot.xaxis.ticker = FixedTicker(ticks=[float(length) for length in _LENGTHS])
+        plot.xgrid.ticker = FixedTicker(ticks=[float(length) for length in _LENGTHS])
+        plot.xaxis.major_label_overrides = dict(_LENGTHS)
+    items: list[LegendItem] = []
+    for number, (run, values) in enumerate(zip(runs, columns, strict=True)):
         stride = max(len(values) // _MAX_POINTS, 1)
         kept = np.array([*range(0, len(values), stride), len(values) - 1] if len(values) else [], np.int64)
         x, y = values[kept], (kept + 1) / max(len(values), 1)
-        plot.step(x, y, mode="after", color=Category10[10][number % 10], legend_label=run.label)
-    _tidy_legend(plot, "bottom_right")
+        line: Any = plot.step(x, y, mode="after", **line_of(number), name=f"run{number}")
+        items.append(LegendItem(label=run.label, renderers=[line]))
+    if len(items) > 1:
+        plot.add_layout(Legend(items=items, click_policy="hide", border_line_color=None, glyph_width=36), "right")
     return plot
 
 
-def _tidy_legend(plot: figure, location: Any = "top_right") -> None:
-    if plot.legend:
-        plot.legend.location = location
-        plot.legend.click_policy = "hide"
-        plot.legend.background_fill_alpha = 0.7
+def line_of(number: int) -> Mapping[str, Any]:
+    """Give how the line of a run looks, by its number: runs differ in colour and dashes, the first is solid."""
+    dash = _DASHES[number % len(_DASHES)]
+    return {"color": Category10[10][number % 10], "line_dash": dash, "line_width": 2}

@@ -52,8 +52,8 @@ def numbered_anew(part: Any, names: dict[str, str]) -> Any:
     >>> numbered_anew([{"id": "p1007", "axis": {"id": "p1004"}}, {"id": "p1004"}], {})
     [{'id': 'p1', 'axis': {'id': 'p2'}}, {'id': 'p2'}]
     """
-    if isinstance(part, list):
-        return [numbered_anew(one, names) if isinstance(one, list | dict) else one for one in part]
+    if isinstance(part, list | tuple):  # of a map, Bokeh gives pairs
+        return [numbered_anew(one, names) if isinstance(one, list | tuple | dict) else one for one in part]
     if not isinstance(part, dict):
         return part
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -10,32 +11,47 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from bokeh.palettes import Category20
 
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report.bands import rows_of
 from pybatsched.report.bars import color_of, legend_of_looks
 from pybatsched.report.rectangles import rectangles_of
+from pybatsched.report.shades import BY_JOB, DISTINCT, Shade, as_pixel, told
 from pybatsched.report.sheet import Sheet
-from pybatsched.report.stairs import on_tick
+from pybatsched.report.stairs import Counts, on_tick
 
 WIDTH: Final = 1080
-HEIGHT: Final = 440
-#: Colours of jobs as the canvas has them (alpha, blue, green, red), without the greys, which are for lost work.
-_COLORS: Final = tuple(
-    0xFF000000 | int(color[5:7] + color[3:5] + color[1:3], 16)
-    for number, color in enumerate(Category20[20])
-    if number not in {14, 15}
-)
+#: How high a chart is, by the number of charts on the page: several are to be seen together.
+_HEIGHTS: Final = {1: 440, 2: 340}
+_LEAST_HEIGHT: Final = 290
+#: The parts of the script, in their order.
+_SCRIPTS: Final = ("clock.js", "bars.js", "board.js", "gantt.js")
+#: Colours of single jobs as the canvas has them.
+_COLORS: Final = tuple(map(as_pixel, DISTINCT))
 #: What the script is told of each rectangle, and as which type.
 _OF_RECTANGLES: Final = {"left": "<f8", "right": "<f8", "low": "<u4", "high": "<u4", "job": "<u4", "look": "u1"}
+#: So many lines of a story are told.
+_N_LINES: Final = 20
+_BUTTONS: Final = (
+    ("+", "shorter stretch of time"),
+    ("\N{MINUS SIGN}", "longer stretch of time"),
+    ("←", "earlier"),
+    ("→", "later"),
+    ("all", "all of it"),
+)
 Stories = Mapping[str, Sequence[tuple[float, str]]]
 
 
 def script() -> str:
     """Give the script that draws charts; a page needs it once."""
-    return resources.files("pybatsched.report").joinpath("gantt.js").read_text(encoding="utf-8")
+    folder = resources.files("pybatsched.report")
+    return "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
+
+
+def height(n_charts: int) -> int:
+    """Give how high each chart of a page is."""
+    return _HEIGHTS.get(n_charts, _LEAST_HEIGHT)
 
 
 def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
@@ -43,19 +59,23 @@ def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
     return data_of_sheet(Sheet(run), stories)
 
 
-def data_of_sheet(sheet: Sheet, stories: Stories | None = None) -> dict[str, Any]:
+def data_of_sheet(
+    sheet: Sheet, stories: Stories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
+) -> dict[str, Any]:
     """Give a run as the script wants it: rectangles in the order of their starts, and what is told of each job.
 
-    O(n log n + r) for n jobs and r intervals of processors. Columns of numbers are packed.
+    O(n log n + r) for n jobs and r intervals of processors. Columns of numbers are packed. `classes` are those of jobs
+    by the names of the shades of the page, which has `n_charts`.
     """
     jobs, rows = sheet.jobs, rows_of(sheet.run)
     found = rectangles_of(jobs, rows)
     states = {state: number for number, state in enumerate(dict.fromkeys(jobs.states))}
     data: dict[str, Any] = {
         "width": WIDTH,
-        "height": HEIGHT,
+        "height": height(n_charts),
         "begin": float(min(found.left[:1], default=min(jobs.submitted_at, default=0.0))),
         "end": jobs.span[1],
+        "kin": kin_of(sheet.run),
         "procs": sheet.n_procs or int(found.high.max(initial=1)),
         "palette": [
             _COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))
@@ -68,7 +88,11 @@ def data_of_sheet(sheet: Sheet, stories: Stories | None = None) -> dict[str, Any
         "submitted": _packed(jobs.submitted_at, "<f8"),
         "waits": _packed(jobs.wait_s, "<f8"),
         "runtimes": _packed(on_tick(jobs.runtime_s), "<f8"),
+        "shades": {name: _packed(column, "u1") for name, column in (classes or {}).items()},
     }
+    if any(jobs.users):
+        names = {user: number for number, user in enumerate(dict.fromkeys(jobs.users))}
+        data |= {"users": list(names), "user": _packed([names[user] for user in jobs.users], "<u4")}
     if rows is not None:
         data["procs"] = rows.n_rows
         data["bands"] = rows.bands
@@ -78,8 +102,28 @@ def data_of_sheet(sheet: Sheet, stories: Stories | None = None) -> dict[str, Any
         data |= {"notes": found.notes, "note": _packed(found.note, "<u4")}
     data |= {name: _packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}
     if stories:
-        data["stories"] = [[f"{at:g} s: {what}" for at, what in stories.get(job_id, ())][:20] for job_id in jobs.ids]
+        data["stories"] = [_cut(stories.get(job_id, ())) for job_id in jobs.ids]
     return data
+
+
+def _cut(story: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Give a story that fits on the page: the begin and the end of a long one."""
+    if len(story) <= _N_LINES:
+        return list(story)
+    half = _N_LINES // 2
+    left_out = story[half][0], f"(… {len(story) - 2 * half} lines more)"
+    return [*story[:half], left_out, *story[-half:]]
+
+
+def kin_of(run: Run) -> str:
+    """Give what tells the workloads of a run from others: in runs of the same ones, jobs of one id are the same job.
+
+    Where nobody has told them, runs are taken to be of the same.
+    """
+    inputs = run.summary.get("inputs")
+    files = inputs.get("workloads") if isinstance(inputs, dict) else None
+    told = [str(file.get("sha256", ""))[:16] for file in files or () if isinstance(file, dict)]
+    return " ".join(told)
 
 
 def _packed(column: npt.ArrayLike, kind: str) -> str:
@@ -88,9 +132,27 @@ def _packed(column: npt.ArrayLike, kind: str) -> str:
 
 
 def element(name: str, data: Mapping[str, Any]) -> str:
-    """Give the HTML of a chart. Nothing in the data can end the script it is in."""
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    """Give the HTML of a chart; there must be a board (below) before it. Nothing in the data can end its script."""
     return (
         f'<div class="gantt" id="{name}"></div>\n<script>window.gantts = window.gantts || {{}};\n'
-        f'window.gantts["{name}"] = pybatschedGantt(document.getElementById("{name}"), {text});</script>'
+        f'window.gantts["{name}"] = pybatschedGantt(document.getElementById("{name}"), {_written(data)}, window.board);'
+        "</script>"
     )
+
+
+def board(begin: float, end: float, shades: Sequence[Shade], shade: str, notes: Sequence[str]) -> str:
+    """Give the HTML of what charts have in common: the stretch of time, colours, the field to find a job, and notes."""
+    by_job = {"name": BY_JOB, "title": "job", "colors": [], "words": []}
+    about = {"begin": begin, "end": end, "shades": [by_job, *map(told, shades)], "shade": shade}
+    buttons = "".join(f'<button value="{value}" title="{title}">{value}</button>' for value, title in _BUTTONS)
+    told_notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in notes)
+    return (
+        '<div class="side" id="board"><label>Find job <input type="search" placeholder="w0!23, or 23"></label>'
+        f'<output></output><div class="zoom">{buttons}</div><label>Colours by <select></select></label>'
+        f'<ul class="shades"></ul>{told_notes}</div>\n'
+        f'<script>window.board = pybatschedBoard(document.getElementById("board"), {_written(about)});</script>'
+    )
+
+
+def _written(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

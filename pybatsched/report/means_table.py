@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 
-from pybatsched.report import markup
+from pybatsched.report import tables
 from pybatsched.report.means import Mean, Row, Table
 from pybatsched.report.samples import figure_title
 
@@ -50,7 +50,7 @@ def _cells(mean: Mean | None, n: int, around: float | None, *, wide: bool) -> st
     """Write a mean, and half its interval in a cell of its own; with its n where others of the row have more."""
     if mean is None:
         return "<td>-</td><td></td>" if wide else "<td>-</td>"
-    words, half = with_half(mean) if wide else (markup.number(mean.mean), "")
+    words, half = with_half(mean) if wide else (tables.number(mean.mean), "")
     is_sure = around is not None and mean.half is not None and not mean.low <= around <= mean.high
     told = f' title="{mean.low:,.6g} to {mean.high:,.6g}, n = {mean.told_n}"' if half else ""
     fewer = f" (n = {mean.n:,})" if mean.n < n else ""
@@ -67,7 +67,7 @@ def with_half(mean: Mean) -> tuple[str, str]:
     (('95,317', '148,243'), ('95,317.4', '1.2'), ('0', ''))
     """
     if mean.half is None:
-        return markup.number(mean.mean), ""
+        return tables.number(mean.mean), ""
     digits = max(_digits(mean.mean, 4), _digits(mean.half, 2))
     return f"{mean.mean:,.{digits}f}", f"{mean.half:,.{digits}f}"
 

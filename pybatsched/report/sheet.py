@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pybatsched.metrics.classes import MEASURES, kind_of, plain_measures_of, size_class, values_of
+from pybatsched.metrics.fields import user_told
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
 from pybatsched.metrics.plain import PlainJobs
 from pybatsched.metrics.runs import Run
@@ -55,7 +56,8 @@ class Jobs:
     """Some jobs of a run; a column has a row for each of them that ran, in their order.
 
     `records` are all of them; looking at one may take long, and is not needed where all are plain. `others` never ran;
-    `special` ran, and there is more to tell of them than `holdings` do; `noted` ran, and have metadata.
+    `special` ran, and there is more to tell of them than `holdings` do; `noted` ran, and have metadata. `users` are
+    empty where nobody tells them.
     """
 
     records: Sequence[JobRecord]
@@ -67,6 +69,7 @@ class Jobs:
     holdings: Holdings
     kinds: npt.NDArray[np.str_]
     measures: Sequence[str]
+    users: Sequence[str]
     others: Sequence[JobRecord] = ()
     special: Sequence[tuple[int, JobRecord]] = ()
     noted: Sequence[JobRecord] = ()
@@ -170,6 +173,7 @@ def jobs_of(records: Sequence[JobRecord]) -> Jobs:
         holdings=_holdings(ran),
         kinds=np.array(list(map(kind_of, ran)), np.str_),
         measures=plain_measures_of(records),
+        users=[user_told(record.fields.get("user")) for record in ran],
         others=[record for record in records if not record.segments],
         special=[(number, record) for number, record in enumerate(ran) if not is_plain(record)],
         noted=[record for record in ran if record.segments[-1].metadata],
@@ -214,6 +218,7 @@ def plain_jobs_of(jobs: PlainJobs, records: Sequence[JobRecord]) -> Jobs:
         holdings=Holdings(numbers, place, np.array(jobs.sets.lengths, np.int64), intervals),
         kinds=np.full(len(jobs.ids), "regular"),
         measures=list(MEASURES),
+        users=jobs.users or [""] * len(jobs.ids),
     )
 
 

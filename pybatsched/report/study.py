@@ -15,7 +15,7 @@ from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.confidence import LEVEL
-from pybatsched.report import markup, means_table, samples, spreads
+from pybatsched.report import means_table, samples, spreads, tables
 from pybatsched.report.boxes import Chart
 from pybatsched.report.embedding import embedded
 from pybatsched.report.layout import charts_of, named_charts
@@ -85,8 +85,8 @@ def _failures(points: Sequence[samples.Point]) -> list[str]:
             errors.setdefault(point.policy, []).append(point.error)
     if not errors:
         return []
-    rows = [[name, markup.number(len(found)), (found[0].splitlines() or ["-"])[0]] for name, found in errors.items()]
-    return ["<h2>Failed</h2>", markup.table(["policy", "points", "the first error"], rows)]
+    rows = [[name, tables.number(len(found)), (found[0].splitlines() or ["-"])[0]] for name, found in errors.items()]
+    return ["<h2>Failed</h2>", tables.table(["policy", "points", "the first error"], rows)]
 
 
 def _compared_with(spec: Mapping[str, Any]) -> list[str]:

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from selenium import webdriver
 from selenium.webdriver import ActionChains
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.wait import WebDriverWait
+from selenium.webdriver.common.keys import Keys
 from support import campaigns, loaded, moved, preempted
-from support.patience import PATIENCE_S
+from support.browsing import NEEDS_BROWSER, gantt, load, opened, wheel
 from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.campaign import table
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH")
+pytestmark = NEEDS_BROWSER
 
 #: Names that would do harm if they were taken for HTML or for a part of a script.
 EVIL = "</script><img src=x onerror=document.title='broken'>"
@@ -34,21 +27,8 @@ EVIL = "</script><img src=x onerror=document.title='broken'>"
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = Options()
-    options.binary_location = CHROMIUM or ""
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"):
-        options.add_argument(f"--{flag}")
-    options.add_argument("--disable-background-networking")
-    options.add_argument("--disable-component-update")
-    options.add_argument("--window-size=1200,1000")
-    options.add_argument(f"--user-data-dir={profile}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    driver.set_page_load_timeout(PATIENCE_S)
-    driver.set_script_timeout(PATIENCE_S)
-    yield driver
-    driver.quit()
+    with opened(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
@@ -65,19 +45,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run_cli("report", "fcfs", "easy", *journals, "--output", "both.html", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder
-
-
-def load(browser: webdriver.Chrome, path: Path) -> None:
-    browser.get(path.as_uri())
-    idle = "return window.Bokeh && Bokeh.documents.length > 0 && Bokeh.documents.every((d) => d.is_idle)"
-    WebDriverWait(browser, PATIENCE_S).until(lambda driver: driver.execute_script(idle))
-    log: list[dict[str, Any]] = browser.get_log("browser")  # type: ignore[no-untyped-call]
-    wrong = [entry for entry in log if entry["level"] in {"SEVERE", "ERROR"}]
-    assert wrong == []
-
-
-def gantt(browser: webdriver.Chrome, script: str) -> Any:
-    return browser.execute_script(f"const g = window.gantts.gantt0; {script}")
 
 
 def test_the_page_loads_nothing_and_has_the_right_numbers(browser: webdriver.Chrome, place: Path) -> None:
@@ -122,7 +89,7 @@ def test_zoom_move_and_reset(browser: webdriver.Chrome, place: Path) -> None:
     load(browser, place / "both.html")
     canvas = browser.find_element(By.CSS_SELECTOR, "#gantt0 canvas")
     whole = gantt(browser, "return Object.assign({}, g.view)")
-    ActionChains(browser).scroll_from_origin(ScrollOrigin.from_element(canvas), 0, -400).perform()
+    wheel(browser, canvas, -400, Keys.CONTROL)
     near = gantt(browser, "return Object.assign({}, g.view)")
     assert near["t1"] - near["t0"] < 0.7 * (whole["t1"] - whole["t0"])
     assert (near["p0"], near["p1"]) == (whole["p0"], whole["p1"])
@@ -271,8 +238,8 @@ def test_loads_are_hatched_and_hovering_tells_file_and_node(browser: webdriver.C
         ["job w0!c", f"{there}: reused"],
         ["job w0!d", "file other on node 1: loaded in 120 s"],
     ]
-    assert "submitted 0 s, loading from 0 s to 60 s" in told[0].split("\n")
-    assert "submitted 20 s, this began 60 s, ended 260 s" in told[2].split("\n")
+    assert "submitted 0 s, loading from 0 s to 1 min" in told[0].split("\n")
+    assert "submitted 20 s, this began 1 min, ended 4 min 20 s" in told[2].split("\n")
     of_a, white = seen(browser, (100, 3))[0], (255, 255, 255)
     for place in (lambda k: (1 + k * 0.9, 3.0), lambda k: (30.0, 1 + k * 0.1)):  # along and across
         assert set(seen(browser, *map(place, range(60)))) == {of_a, white}

@@ -27,6 +27,7 @@ from pybatsched.report import page
 from pybatsched.report.bands import Rows, rows_of
 from pybatsched.report.bars import bars_of
 from pybatsched.report.rectangles import rectangles_of
+from pybatsched.report.run_page import Told
 from pybatsched.report.sheet import Sheet, jobs_of
 from pybatsched.report.stairs import Stairs, on_tick, stairs_of
 
@@ -35,7 +36,17 @@ _SETS = st.sets(st.integers(0, 12)).map(IntervalSet)
 _SAME = tuple(IntervalSet.parse(text) for text in ("0", "0-3", "1 5-6"))  # which many have
 _NOTES = st.sampled_from(["", "", "", "held_s=1.5", "load_s=64", "moves=2;cluster=a", "input=f on node 1;load_s=2"])
 _FIELDS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [{}, {}, {"urgent": True}, {"deadline": 9}, {"max_stay": 3}, {"alone_s": 4.5}, {"res": 5}, {"evaluated": True}]
+    [
+        {},
+        {},
+        {"urgent": True},
+        {"deadline": 9},
+        {"max_stay": 3},
+        {"alone_s": 4.5},
+        {"res": 5},
+        {"evaluated": True},
+        {"user": 3},
+    ]
 )
 
 
@@ -180,7 +191,7 @@ def test_the_page_of_a_run_by_columns_is_that_by_records(
     monkeypatch.chdir(place)
     fast, slow = read_what_is_there(name, by_columns=True), read_run(name)
     assert (fast.plain is None, slow.plain is None) == (False, True)
-    told = [{"w0!00": [(3.0, "it began")]}]
+    told = [Told({"w0!00": [(3.0, "it began")]})]
     assert page.of_runs([fast], told) == page.of_runs([slow], told)
     assert page.of_runs([fast, fast]) == page.of_runs([slow, slow])
     done = run_cli("report", name, "--output", "page.html", cwd=place)

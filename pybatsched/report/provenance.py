@@ -1,0 +1,80 @@
+"""What was run, as the page tells it: policy and options, machine, workloads, versions, and the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pybatsched.metrics.runs import Run
+
+_NOT_TOLD: Final = "-"
+#: What the simulator that was used is called, by the member of a summary's versions.
+_SIMULATORS: Final = {"batsim": "Batsim", "behaves_as_batsim": "embedded, as Batsim"}
+#: Members of `batsim_options` that are no switches, or on as a rule.
+_USUAL: Final = frozenset(("storage-sharing", "redis-hostname", "redis-port", "redis-prefix", "sched-config"))
+
+
+def told(runs: Sequence[Run], tau_s: float) -> list[tuple[str, list[str]]]:
+    """Give the rows of the table that says what was run: a name, and what is to be said of each run.
+
+    Rows about which no run says anything are left out. O(runs).
+    """
+    columns = [_of_run(run, tau_s) for run in runs]
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [(name, [column.get(name, _NOT_TOLD) for column in columns]) for name in names]
+    return [(name, values) for name, values in rows if any(value != _NOT_TOLD for value in values)]
+
+
+def _of_run(run: Run, tau_s: float) -> dict[str, str]:
+    summary = run.summary
+    inputs, policy, versions = (_mapping(summary.get(name)) for name in ("inputs", "policy", "versions"))
+    platform = "\n".join(_files(inputs.get("platform")))
+    equal = " equal" if inputs and not platform else ""
+    size = f"{run.n_procs:,}{equal} processors" if run.n_procs else ""
+    clusters = f"{len(run.clusters)} clusters" if run.clusters else ""
+    seed = summary.get("seed")
+    return {
+        "policy": _policy(policy) if policy else "an external scheduler" if inputs else _NOT_TOLD,
+        "its options": _pairs(_mapping(policy.get("options"))) or ("none" if policy else _NOT_TOLD),
+        "seed": _NOT_TOLD if seed is None else str(seed),
+        "platform": "\n".join(filter(None, (platform, ", ".join(filter(None, (size, clusters)))))) or _NOT_TOLD,
+        "workload": "\n".join(_files(inputs.get("workloads"))) or _NOT_TOLD,
+        "jobs in it": f"{n:,}" if isinstance(n := summary.get("n_jobs_in_workloads"), int) else _NOT_TOLD,
+        "walltimes": str(summary.get("walltimes") or _NOT_TOLD),
+        "external events": "\n".join(_files(inputs.get("events"))) or _NOT_TOLD,
+        "τ of bounded slowdowns": f"{tau_s:g} s",
+        "options of Batsim": _switches(_mapping(summary.get("batsim_options"))) or _NOT_TOLD,
+        "simulator": next((f"{text} {versions[name]}" for name, text in _SIMULATORS.items() if name in versions), "-"),
+        "versions": ", ".join(f"{name} {versions[name]}" for name in ("pybatsched", "python") if name in versions)
+        or _NOT_TOLD,
+        "command": str(summary.get("command") or _NOT_TOLD),
+    }
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _policy(policy: Mapping[str, Any]) -> str:
+    return f"{policy.get('name')}\n({policy['origin']})" if policy.get("origin") else str(policy.get("name"))
+
+
+def _pairs(options: Mapping[str, Any]) -> str:
+    """Write options as they are given with -o; texts without quotes."""
+    return "\n".join(
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in options.items()
+    )
+
+
+def _files(files: Any) -> list[str]:
+    """Name files, each with the begin of its digest."""
+    named = [file for file in files or () if isinstance(file, dict)] if isinstance(files, list) else []
+    return [f"{file.get('file')}\n(sha256 {str(file.get('sha256', ''))[:12]}…)" for file in named]
+
+
+def _switches(options: Mapping[str, Any]) -> str:
+    """Tell the options of Batsim that are turned on, and those that are off though they are on as a rule."""
+    on = [name for name, value in options.items() if value is True and name not in _USUAL]
+    off = ["no storage-sharing"] if options.get("storage-sharing") is False else []
+    return ", ".join([*on, *off])

@@ -1,0 +1,66 @@
+"""What runs are called on a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.places import ROOT
+from support.process import run_cli
+
+from pybatsched.errors import InputError
+from pybatsched.report.labels import labels_of
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "labels"),
+    [
+        (["out/easy"], ["easy"]),
+        (["out/fcfs", "out/easy"], ["fcfs", "easy"]),
+        (["a/fcfs", "b/easy"], ["fcfs", "easy"]),
+        (["seed1/out/easy", "seed2/out/easy"], ["seed1", "seed2"]),
+        (["x/seed1/out/easy", "x/seed2/out/easy", "x/seed2/out/fcfs"], ["seed1/easy", "seed2/easy", "seed2/fcfs"]),
+        (["easy", "old/easy"], ["easy (1)", "easy (2)"]),
+        (["/tmp/easy", "easy", "b/easy"], ["easy (1)", "easy (2)", "easy (3)"]),
+        (["out/", "other/"], ["out", "other"]),
+        (["easy", "./easy"], ["easy (1)", "easy (2)"]),
+    ],
+)
+def test_the_shortest_parts_that_differ(prefixes: list[str], labels: list[str]) -> None:
+    assert labels_of(prefixes) == labels
+
+
+_PARTS = st.lists(st.sampled_from(["a", "b", "easy", "seed1"]), min_size=1, max_size=4).map("/".join)
+
+
+@given(st.lists(_PARTS, min_size=1, max_size=5))
+@examples(200)
+def test_all_differ_and_none_is_empty(prefixes: list[str]) -> None:
+    labels = labels_of(prefixes)
+    assert len(set(labels)) == len(prefixes)
+    assert all(labels)
+
+
+def test_those_given_must_be_one_for_each() -> None:
+    assert labels_of(["a", "b"], ["the first", "the first"]) == ["the first", "the first"]
+    with pytest.raises(InputError, match="--label: 1 labels for 2 runs; expected one for each, or none"):
+        labels_of(["a", "b"], ["the first"])
+
+
+def test_the_page_calls_runs_so(tmp_path: Path) -> None:
+    workload = str(ROOT / "examples" / "workload.json")
+    for name in ("one/easy", "two/easy"):
+        args = ("--procs", "32", "-w", workload, "--policy", "easy", "-e", name)
+        assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    for labels, heads in ((("--label", "<b>", "--label", "new"), "&lt;b&gt;, new"), ((), "one, two")):
+        done = run_cli("report", "one/easy", "two/easy", *labels, "--output", "x.html", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        text = (tmp_path / "x.html").read_text()
+        assert f"<title>{heads}</title>" in text
+        first, second = heads.split(", ")
+        assert text.count(f"<h3>{first}</h3>") == text.count(f"<h3>{second}</h3>") == 3  # a Gantt chart and two panels
+    wrong = run_cli("report", "one/easy", "two/easy", "--label", "x", cwd=tmp_path)
+    assert (wrong.returncode, "--label: 1 labels for 2 runs" in wrong.stderr) == (2, True)

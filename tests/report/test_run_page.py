@@ -1,0 +1,293 @@
+"""The page of runs says what was run, has classes side by side, and tells the stories of jobs from journals."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.places import PUSHY, ROOT
+from support.process import run_cli
+
+from pybatsched.errors import InputError
+from pybatsched.metrics.runs import read_run, read_what_is_there
+from pybatsched.report import charts, page, tales
+from pybatsched.report.gantt import data_of, kin_of
+from pybatsched.report.run_page import Told
+from pybatsched.report.sheet import Sheet
+from pybatsched.session.explain import explain, whole_stories
+from pybatsched.session.journal import JournalReader
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs with journals: one beside its files, the other one elsewhere."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "w.json").write_text((ROOT / "examples" / "workload.json").read_text())
+    for policy, options, journal in (("fcfs", (), "books.pbj"), ("easy", ("-o", "order=sjf"), "out/easy.pbj")):
+        (folder / "out").mkdir(exist_ok=True)
+        args = ("--procs", "32", "-w", "w.json", "--policy", policy, *options, "-e", f"out/{policy}", "--journal")
+        assert run_cli("simulate", *args, journal, cwd=folder).returncode == 0
+    return folder
+
+
+def cells(text: str, name: str) -> list[list[str]]:
+    """The rows of a table of the page, as text."""
+    found = re.search(rf'<table[^>]* id="{name}".*?</table>|<table id="{name}".*?</table>', text, re.DOTALL)
+    assert found is not None, name
+    rows = re.findall(r"<tr.*?</tr>", found[0], re.DOTALL)
+    return [[unescape(one) for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)] for row in rows]
+
+
+def test_it_says_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    runs = [read_run("out/fcfs"), read_run("out/easy")]
+    text = page.of_runs(runs, tau_s=10.0)
+    head, *rows = cells(text, "what")
+    assert head == ["", "fcfs", "easy"]
+    told = {row[0]: row[1:] for row in rows}
+    digest = runs[0].summary["inputs"]["workloads"][0]["sha256"][:12]
+    versions = runs[0].summary["versions"]
+    assert told["policy"][1] == "easy\n(pybatsched_schedulers.easy:Easy)"
+    assert told["its options"][1] == "order=sjf\nassume_walltime=null"
+    assert told["platform"] == ["32 equal processors"] * 2
+    assert told["workload"] == [f"w.json\n(sha256 {digest}…)"] * 2
+    assert told["jobs in it"] == ["30"] * 2
+    assert told["τ of bounded slowdowns"] == ["10 s"] * 2
+    assert told["simulator"] == [f"embedded, as Batsim {versions['behaves_as_batsim']}"] * 2
+    assert told["versions"] == [f"pybatsched {versions['pybatsched']}, python {versions['python']}"] * 2
+    assert told["command"][1] == "pybatsched simulate --procs 32 -w w.json --policy easy -o order=sjf"
+    assert "seed" not in told
+    differs = re.findall(r'<tr class="differs"><td>(.*?)</td>', text)
+    assert differs == ["policy", "its options", "command"]
+
+
+def test_what_nobody_tells_is_not_there(place: Path, tmp_path: Path) -> None:
+    """As of a run of Batsim's own."""
+    (tmp_path / "plain_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
+    rows = cells(page.of_runs([read_run(str(tmp_path / "plain"), n_procs=32)]), "what")
+    assert rows == [["", "plain"], ["platform", "32 processors"], ["τ of bounded slowdowns", "60 s"]]
+
+
+def test_a_summary_may_say_anything(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "odd_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
+    odd: dict[str, Any] = {"inputs": {"workloads": ["x", {"file": "</td>"}], "platform": 7}, "policy": ["x"]}
+    odd |= {"versions": "1", "batsim_options": {"energy": True, "storage-sharing": False}, "command": "<b>&", "seed": 0}
+    (tmp_path / "odd_summary.json").write_text(json.dumps(odd))
+    text = page.of_runs([read_run(str(tmp_path / "odd"), n_procs=32)])
+    told = {row[0]: row[1] for row in cells(text, "what")[1:]}
+    assert told["workload"] == "</td>\n(sha256 …)"
+    assert told["options of Batsim"] == "energy, no storage-sharing"
+    assert (told["command"], told["seed"]) == ("<b>&", "0")
+
+
+def test_classes_are_side_by_side(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    runs = [read_run("out/fcfs"), read_run("out/easy")]
+    both = cells(page.of_runs(runs), "classes")
+    alone = [cells(page.of_runs([run]), "classes") for run in runs]
+    groups = ["jobs", "mean wait (s)", "max wait (s)", "mean bounded slowdown", "max bounded slowdown"]
+    assert both[0] == ["", *groups]
+    assert both[1] == ["fcfs", "easy"] * 5
+    assert alone[0][0] == ["", *groups]
+    assert len(both) == len(alone[0]) + 1 >= 6
+    for row, one, other in zip(both[2:], *(table[1:] for table in alone), strict=True):
+        assert row == [one[0], *(value for pair in zip(one[1:], other[1:], strict=True) for value in pair)]
+
+
+def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
+    for name, sizes in (("a", (1, 1)), ("b", (16, 2))):
+        jobs = [{"id": k, "subtime": 0, "res": n, "walltime": 9, "profile": "d"} for k, n in enumerate(sizes)]
+        content = {"nb_res": 16, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+        args = ("--procs", "16", "-w", f"{name}.json", "--policy", "fcfs", "-e", name)
+        assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    text = page.of_runs([read_run(str(tmp_path / name)) for name in "ab"])
+    rows = {row[0]: row[1:3] for row in cells(text, "classes")[2:]}
+    assert rows == {
+        "regular": ["2", "2"],
+        "1 processor": ["2", "-"],
+        "2-3 processors": ["-", "1"],
+        "16-31 processors": ["-", "1"],
+    }
+    assert "Of other workload files: b. There, jobs of the same id are taken to be the same." in text
+
+
+def test_the_same_workload_makes_jobs_the_same(place: Path, tmp_path: Path) -> None:
+    runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
+    assert kin_of(runs[0]) == kin_of(runs[1]) == runs[0].summary["inputs"]["workloads"][0]["sha256"][:16]
+    assert "Of other workload files" not in page.of_runs(runs)
+
+
+def top_of(plot: Any) -> float:
+    return float(plot.y_range.end)
+
+
+@pytest.mark.parametrize("is_one_scale", [True, False])
+def test_each_run_has_a_panel_of_its_own_with_one_time(place: Path, is_one_scale: bool) -> None:
+    sheets = [Sheet(read_run(str(place / "out" / name))) for name in ("fcfs", "easy")]
+    time = charts.time_axis(0.0, 500.0)
+    plots = charts.over_time(sheets, "queue", time, is_one_scale=is_one_scale)
+    assert [plot.name for plot in plots] == ["queue-0", "queue-1"]
+    assert all(plot.x_range is time.shown for plot in plots)
+    tops = [top_of(plot) for plot in plots]
+    lengths = [sheet.jobs.queue_length.values.max() * 1.04 for sheet in sheets]
+    assert tops == ([max(lengths)] * 2 if is_one_scale else lengths)
+    assert [plot.xaxis.visible for plot in plots] == [False, True]
+    used = charts.over_time(sheets, "utilisation", time, is_one_scale=is_one_scale)
+    assert {top_of(plot) for plot in used} == {1.04}
+
+
+def test_lines_differ_in_more_than_colour_and_names_are_beside(place: Path) -> None:
+    sheets = [Sheet(read_run(str(place / "out" / name))) for name in ("fcfs", "easy")]
+    both, alone = charts.cumulated(sheets, "wait_s"), charts.cumulated(sheets[:1], "wait_s")
+    lines: list[Any] = list(both.renderers)
+    looks = [(line.glyph.line_color, line.glyph.line_dash) for line in lines]
+    assert len(set(map(str, looks))) == 2
+    assert looks[0][1] != looks[1][1]
+    assert len({str(charts.line_of(k)) for k in range(10)}) == 10
+    legend: Any = both.right[0]
+    assert [item.label.value for item in legend.items] == ["fcfs", "easy"]
+    assert alone.right == []
+
+
+def test_nothing_is_drawn_where_nobody_waits(tmp_path: Path) -> None:
+    content = {"nb_res": 4, "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "d"}]}
+    content |= {"profiles": {"d": {"type": "delay", "delay": 5}}}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ("--procs", "4", "-w", "w.json", "--policy", "fcfs", "-e", "x")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    (plot,) = charts.over_time(
+        [Sheet(read_run(str(tmp_path / "x")))], "queue", charts.time_axis(0, 5), is_one_scale=True
+    )
+    assert plot.renderers == []
+
+
+# --- stories --------------------------------------------------------------------------------------------------------
+
+
+def test_whole_stories_are_what_explain_tells(place: Path) -> None:
+    for name in ("books.pbj", "out/easy.pbj"):
+        path = place / name
+        found = whole_stories(JournalReader(path))
+        assert len(found) == 30
+        for job_id, lines in found.items():
+            told = explain(JournalReader(path), job_id)
+            assert told[-1][1] == "(the run ended)"
+            assert lines == told[:-1]
+
+
+@pytest.mark.parametrize("name", ["fcfs", "easy"])
+def test_a_journal_is_found_by_itself_and_told(name: str, place: Path) -> None:
+    run = read_run(str(place / "out" / name))
+    told = tales.tell(run)
+    assert told.note == ""
+    assert any("not started: " in text for lines in told.stories.values() for _, text in lines)
+    data = data_of(run, told.stories)
+    number = data["jobs"].index("w0!05")
+    assert data["stories"][number] == [(at, text) for at, text in told.stories["w0!05"]]
+    text = page.of_runs([run], [told])
+    assert "not started: " in text
+    assert "not started: " not in page.of_runs([run])
+
+
+def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
+    run = read_run(str(place / "out" / "easy"))
+    lines = [(float(k), f"line {k}") for k in range(30)]
+    data = data_of(run, {"w0!05": lines})
+    kept = data["stories"][data["jobs"].index("w0!05")]
+    assert kept == [*lines[:10], (10.0, "(… 10 lines more)"), *lines[-10:]]
+
+
+def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = read_run(str(place / "out" / "easy"))
+    path = str(place / "out" / "easy.pbj")
+    monkeypatch.setattr(tales, "MAX_JOBS", 29)
+    told = tales.tell(run)
+    assert told.stories == {}
+    assert told.note == f"The journal {path} is not told: of 30 jobs, 29 are the most; --journal tells it."
+    assert told.note in unescape(page.of_runs([run], [told]))
+    assert len(tales.tell(run, path).stories) == 30
+
+
+def test_where_too_many_wait_decisions_are_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = read_run(str(place / "out" / "easy"))
+    n = tales.n_questions(Sheet(run).jobs)
+    asked = sum(
+        1
+        for record in run.records
+        for instant in {t for one in run.records for t in (one.submitted_at, one.started_at, one.ended_at)}
+        if record.submitted_at <= instant < record.started_at
+    )
+    assert n == asked > 0
+    monkeypatch.setattr(tales, "MAX_QUESTIONS", n - 1)
+    told = tales.tell(run)
+    assert told.note.startswith("Why jobs waited is not told: too many waited for too long")
+    assert all("not started" not in text for lines in told.stories.values() for _, text in lines)
+    assert any(text.startswith("started on") for _, text in told.stories["w0!05"])
+
+
+def test_a_journal_of_another_run_is_no_story(place: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
+        (tmp_path / f"{name}_summary.json").write_bytes((place / "out" / "easy_summary.json").read_bytes())
+    (tmp_path / "a.pbj").write_bytes((place / "books.pbj").read_bytes())
+    told = tales.tell(read_run(str(tmp_path / "a")))
+    assert told.stories == {}
+    assert f"The journal {tmp_path / 'a.pbj'} is not told: policy fcfs, but " in told.note
+    run = read_run(str(tmp_path / "b"))
+    assert tales.tell(run) == Told()
+    with pytest.raises(InputError, match="policy fcfs, but .* has easy; expected the journals of the runs"):
+        tales.tell(run, str(tmp_path / "a.pbj"))
+    content = (tmp_path / "b_summary.json").read_text().replace('"name": "easy"', '"name": "fcfs"')
+    fcfs = json.loads((place / "out" / "fcfs_summary.json").read_text())["policy"]["options"]
+    (tmp_path / "b_summary.json").write_text(
+        json.dumps(json.loads(content) | {"policy": {"name": "fcfs", "options": fcfs}})
+    )
+    with pytest.raises(InputError, match=r"job w0!\d+ started at .*, but in .*; expected the journal of this run"):
+        tales.tell(read_run(str(tmp_path / "b")), str(tmp_path / "a.pbj"))
+
+
+def test_no_file_is_run_for_a_story(tmp_path: Path) -> None:
+    (tmp_path / "w.json").write_text((ROOT / "examples" / "workload.json").read_text())
+    (tmp_path / "mine.py").write_text(Path(PUSHY).read_text())
+    args = ("--procs", "32", "-w", "w.json", "--policy", "mine.py:Ruthless", "-e", "x", "--journal", "x.pbj")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    (tmp_path / "mine.py").write_text("raise SystemExit('it was run')\n")
+    done = run_cli("report", "x", "--output", "x.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = unescape((tmp_path / "x.html").read_text())
+    assert "Why jobs waited is not told: 'x.pbj' was recorded with the policy 'mine.py:Ruthless'" in text
+    assert "started on" in text
+
+
+# --- users ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda job, k: job | {"user": k % 3},
+        lambda job, k: job | {"user": f"w0 {k % 3}", "id": f"w0!{job['id']}"},
+        lambda job, k: job | ({"user": None} if k % 2 else {"user": 1.5}),
+        lambda job, k: job | ({} if k % 2 else {"user": "</script>"}),
+        lambda job, k: job,
+    ],
+)
+def test_users_by_columns_are_those_of_the_records(
+    change: Callable[[dict[str, Any], int], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = json.loads((ROOT / "examples" / "workload.json").read_text())
+    content["jobs"] = [change(job, k) for k, job in enumerate(content["jobs"])]
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ("--procs", "32", "-w", "w.json", "--policy", "easy", "-e", "x")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    monkeypatch.chdir(tmp_path)
+    fast, slow = read_what_is_there("x", by_columns=True), read_run("x")
+    assert fast.plain is not None
+    assert list(Sheet(fast).jobs.users) == list(Sheet(slow).jobs.users)
+    assert page.of_runs([fast]) == page.of_runs([slow])
