@@ -35,7 +35,7 @@ def written(told: Table, name: str, around: float | None = None) -> str:
         cells += [_cells(mean, n, around, wide=wide) for mean, wide in zip(row.means, is_wide, strict=True)]
         body.append(f"<tr>{''.join(cells)}</tr>")
     return (
-        f'<div class="wide"><table class="means" id="{name}"><thead><tr>{"".join(heads)}</tr></thead>\n<tbody>\n'
+        f'<div class="wide beyond"><table class="means" id="{name}"><thead><tr>{"".join(heads)}</tr></thead>\n<tbody>\n'
         + "\n".join(body)
         + "\n</tbody></table></div>"
     )

@@ -30,6 +30,7 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 .broken { border: 2px solid #b00020; border-radius: 4px; background: #fdecee; color: #7a0016; padding: 0.6em 1em;
   font-weight: bold; } .broken small { display: block; font-weight: normal; }
 table.means { font-size: 0.87em; } table.means th, table.means td { padding: 0.25em 0.5em; }
+.wide.beyond { width: max-content; max-width: min(50vw + 530px, 100vw - 2em); }
 table.means td.half { padding-left: 0; text-align: left; }
 td.half { color: #555; } td.half, td.n { white-space: nowrap; } .row.ends { align-items: flex-end; }
 """

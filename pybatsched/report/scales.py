@@ -127,7 +127,7 @@ def _widened(low: float, high: float, lows: Sequence[float], highs: Sequence[flo
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Give round numbers for an axis by powers of ten: 1, 2 and 5 of each, or just the powers where there are many.
+    """Give round numbers for an axis by powers of ten: 1, 2 and 5 of each, or just the powers where these are enough.
 
     Where the ends are too close for that, equal steps.
 
@@ -136,10 +136,12 @@ def log_ticks(low: float, high: float) -> list[float]:
     """
     if high < 3 * low:
         return _equal_ticks(low, high)
-    steps = (1, 2, 5) if high < 300 * low else (1,)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    ticks = [float(f"{step}e{power}") for power in powers for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]
+    coarse, fine = (
+        [tick for power in powers for step in steps if low <= (tick := float(f"{step}e{power}")) <= high]
+        for steps in ((1,), (1, 2, 5))
+    )
+    return fine if high < 300 * low or len(coarse) < 3 else coarse
 
 
 def _equal_ticks(low: float, high: float) -> list[float]:
