@@ -52,8 +52,9 @@ function pybatschedBoard(side, about) {
     const number = board.found && board.found.wanted === wanted ? (board.found.number + 1) % distinct.length : 0;
     const { chart, id } = distinct[number];
     board.found = { wanted, number, id, kin: chart.kin };
-    answer.textContent = "job " + id + (distinct.length > 1 ? ", " + (number + 1) + " of " + distinct.length : "");
-    const [begin, end] = chart.lifetime(id), margin = Math.max(0.4 * (end - begin), 30);
+    const where = board.charts.length > 1 ? " of " + chart.label : "";
+    answer.textContent = "job " + id + where + (distinct.length > 1 ? ", " + (number + 1) + " of " + distinct.length : "");
+    const [begin, end] = chart.lifetime(id), margin = Math.max(end - begin, 30);
     board.charts.forEach((one) => { if (one.kin === chart.kin) one.allRows(); });
     board.setTime(begin - margin, end + margin);
     board.mark(chart.kin, id);

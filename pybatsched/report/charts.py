@@ -82,8 +82,8 @@ def time_axis(begin: float, end: float) -> TimeAxis:
 def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, *, is_one_scale: bool) -> list[figure]:
     """Draw the processors in use (as a share), or the length of the queue, over time, a panel a run. O(n log n).
 
-    A pale area is as exact as it can be drawn, a line the mean over spans of time. With `is_one_scale` all panels have
-    the same values on their axes.
+    A pale area is exact, or as fine as can be drawn, a line the mean over spans of time where there are many steps.
+    With `is_one_scale` all panels have the same values on their axes.
     """
     is_share = what == "utilisation" and all(run.n_procs for run in runs)
     series = [_steps(run, what, is_share=is_share) for run in runs]
@@ -156,6 +156,13 @@ def _edges(steps: Stairs) -> Numbers:
     return np.concatenate(([begin], inner, [end]))
 
 
+def exact_span_s(run: Sheet) -> float:
+    """Give the span of time that the areas of a run are means over, 0 where they are exact."""
+    begin, end = run.jobs.span
+    n_steps = max(len(run.jobs.usage.times), len(run.jobs.queue_length.times))
+    return (end - begin) / _MAX_POINTS if n_steps > _MAX_POINTS else 0.0
+
+
 def _thinned(steps: Stairs) -> tuple[Numbers, Numbers]:
     """Give the steps themselves, or means over equal spans of time where they are too many to draw."""
     if len(steps.times) <= _MAX_POINTS:
@@ -180,7 +187,7 @@ def cumulated(runs: Sequence[Sheet], measure: str, tau_s: float = DEFAULT_TAU_S)
     columns = [np.sort(at_least(1.0, run.evaluated.values(measure, tau_s))) for run in runs]
     last = max((float(values[-1]) for values in columns if len(values)), default=1.0)
     plot = figure(
-        frame_width=430,
+        frame_width=390,
         frame_height=270,
         tools=[PanTool(), wheel, "box_zoom", "reset", SaveTool()],
         active_scroll=wheel,

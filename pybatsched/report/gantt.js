@@ -147,9 +147,9 @@ function pybatschedGantt(box, data, board) {
     }
     return found;
   }
-  function lifetime(id) {
+  function lifetime(id) { // from its first start to its last end: with a long wait, it would be too small to be seen
     const parts = partsOf(numberOf(id));
-    return [Math.min(submitted[numberOf(id)], parts[0][0]), Math.max(...parts.map((part) => part[1]))];
+    return [parts[0][0], Math.max(...parts.map((part) => part[1]))];
   }
   function outline() {
     marker.setTransform(1, 0, 0, 1, 0, 0);
@@ -264,7 +264,7 @@ function pybatschedGantt(box, data, board) {
     }
   }
   if (data.legend.length) explain();
-  const chart = { view, kin: data.kin, paint, redraw, allRows, mark, named, lifetime, show, at, told, n, processor, partsOf,
+  const chart = { view, kin: data.kin, label: data.label, paint, redraw, allRows, mark, named, lifetime, show, at, told, n, processor, partsOf,
     marked: () => marked, markedJob: () => (marked < 0 ? null : data.jobs[marked]) };
   board.add(chart);
   paint();

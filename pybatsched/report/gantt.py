@@ -76,6 +76,7 @@ def data_of_sheet(
         "begin": float(min(found.left[:1], default=min(jobs.submitted_at, default=0.0))),
         "end": jobs.span[1],
         "kin": kin_of(sheet.run),
+        "label": sheet.label,
         "procs": sheet.n_procs or int(found.high.max(initial=1)),
         "palette": [
             _COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))

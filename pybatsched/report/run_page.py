@@ -191,7 +191,9 @@ def _over_time(
         data = gantt.data_of_sheet(sheet, tale.stories, classes, len(sheets))
         note = f'<p class="note">{html.escape(tale.note)}</p>' if tale.note else ""
         drawn.append(_heading(sheet, sheets) + gantt.element(f"gantt{k}", data) + note)
-    line = f"A line is the mean over {_span_told(sheets)}." if any(len(s.jobs.ids) > 1 for s in sheets) else ""
+    line = f"A line is the mean over {_spans_told([charts.mean_span_s(*sheet.jobs.span) for sheet in sheets])}"
+    fine = [span_s for span_s in map(charts.exact_span_s, sheets) if span_s]
+    line += f", the pale area over some {_spans_told(fine)}." if fine else ", the pale area is exact."
     scale = "" if len(sheets) == 1 or _is_one_workload(sheets) else " Of other workloads, each has its own scale."
     share = "share" if all(sheet.n_procs for sheet in sheets) else "number"
     return [
@@ -210,16 +212,21 @@ def _over_time(
     ]
 
 
-def _span_told(sheets: Sequence[Sheet]) -> str:
-    spans_s = {charts.mean_span_s(*sheet.jobs.span) for sheet in sheets}
-    return " or ".join(_length(span_s) for span_s in sorted(spans_s))
+def _spans_told(spans_s: Sequence[float]) -> str:
+    """Say how long spans of time are: one length, or from the shortest to the longest."""
+    return " to ".join(dict.fromkeys(_length(span_s) for span_s in (min(spans_s), max(spans_s))))
 
 
 def _length(span_s: float) -> str:
+    """Write a length of time in three digits.
+
+    >>> _length(604800), _length(9010.5), _length(90)
+    ('7 d', '2.5 h', '1.5 min')
+    """
     for unit_s, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if span_s >= unit_s:
-            return f"{span_s / unit_s:g} {name}"
-    return f"{span_s:g} s"
+            return f"{span_s / unit_s:.3g} {name}"
+    return f"{span_s:.3g} s"
 
 
 def _heading(run: Sheet, runs: Sequence[Sheet]) -> str:

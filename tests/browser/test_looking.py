@@ -15,6 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from support import preempted
 from support.browsing import NEEDS_BROWSER, gantt, load, opened, wheel
+from support.patience import wait_until
 from support.places import ROOT
 from support.process import run_cli
 
@@ -91,7 +92,7 @@ def test_the_wheel_needs_a_key(page: webdriver.Chrome) -> None:
     at = page.execute_script("return window.scrollY")
     wheel(page, canvas, 200)
     assert times(page) == before
-    assert page.execute_script("return window.scrollY") > at  # it is the page that it moves
+    wait_until(lambda: page.execute_script("return window.scrollY") > at)  # it is the page that it moves
     wheel(page, canvas, -400, Keys.SHIFT)
     rows = page.execute_script("return Object.values(gantts).map((g) => g.view.p1 - g.view.p0)")
     assert rows[0] < 25
@@ -154,7 +155,7 @@ def find(browser: webdriver.Chrome, text: str) -> str:
 
 def test_a_job_is_found_by_its_id(page: webdriver.Chrome) -> None:
     whole = times(page)
-    assert find(page, "w0!05") == "job w0!05, 1 of 2"  # that of the third run is of another workload
+    assert find(page, "w0!05") == "job w0!05 of fcfs, 1 of 2"  # that of the third run is of another workload
     assert marked(page) == ["w0!05", "w0!05", None]
     near = times(page)
     begin, end = page.execute_script("return gantts.gantt0.lifetime('w0!05')")
@@ -164,16 +165,16 @@ def test_a_job_is_found_by_its_id(page: webdriver.Chrome) -> None:
     tip = page.find_element(By.CSS_SELECTOR, "#gantt0 .gantt-tip")
     assert tip.text.startswith("job w0!05")
     assert "submitted: " in tip.text  # the whole story
-    assert find(page, "w0!05") == "job w0!05, 2 of 2"
+    assert find(page, "w0!05") == "job w0!05 of conservative, 2 of 2"
     assert marked(page) == [None, None, "w0!05"]
-    assert find(page, "w1!29") == "job w1!29"
-    assert find(page, "29").startswith("job w0!29, 1 of ")
+    assert find(page, "w1!29") == "job w1!29 of conservative"
+    assert find(page, "29").startswith("job w0!29 of fcfs, 1 of ")
     assert find(page, "joy") == "no job joy ran"
     assert marked(page) == [None] * 3
 
 
 def test_hovering_outlines_a_job_in_all_runs_of_its_workload(page: webdriver.Chrome) -> None:
-    assert find(page, "w0!05") == "job w0!05, 1 of 2"
+    assert find(page, "w0!05") == "job w0!05 of fcfs, 1 of 2"
     found = gantt(page, "const [t0, t1, low] = g.partsOf(g.marked())[0]; return [t0, t1, low, g.view.t0, g.view.t1]")
     middle = (found[0] + found[1]) / 2
     assert gantt(page, f"return g.told(g.at({middle}, {found[2]})).split('\\n')[0]") == "job w0!05"
