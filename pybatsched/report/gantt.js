@@ -11,7 +11,7 @@ function pybatschedGantt(box, data, board) {
   const submitted = decode(data.submitted, Float64Array), waits = decode(data.waits, Float64Array);
   const runtimes = decode(data.runtimes, Float64Array);
   const user = data.users && decode(data.user, Uint32Array);
-  const shades = {};
+  const hues = decode(data.hues, Uint8Array), shades = {};
   for (const [name, column] of Object.entries(data.shades)) shades[name] = decode(column, Uint8Array);
   const n = left.length, BLOCK = 512, KIND = 7, HELD = 3, LOAD = 4, URGENT = 8;
   // Rectangles come in the order of their starts; a block knows how far its longest one reaches.
@@ -59,7 +59,7 @@ function pybatschedGantt(box, data, board) {
       if (k % 2) pixels.fill(0xfffaf3ee, y(to) * pw, y(from) * pw);
     });
     const { t0, t1, p0, p1 } = view, sx = pw / (t1 - t0), sy = ph / (p1 - p0), kinds = shades[board.shade.name];
-    const colors = board.shade.colors, colorOf = kinds ? (k) => colors[kinds[k]] : (k) => data.palette[k % data.palette.length];
+    const colors = board.shade.colors, colorOf = kinds ? (k) => colors[kinds[k]] : (k) => data.palette[hues[k]];
     let seen = 0;
     forEachSeen(() => { seen++; });
     const least = seen < 2000 ? 1 : 0; // of few jobs each is to be seen; of many, how much they take together

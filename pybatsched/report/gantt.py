@@ -18,7 +18,7 @@ from pybatsched.report.bands import rows_of
 from pybatsched.report.bars import color_of, legend_of_looks
 from pybatsched.report.rectangles import rectangles_of
 from pybatsched.report.shades import BY_JOB, DISTINCT, Shade, as_pixel, told
-from pybatsched.report.sheet import Sheet
+from pybatsched.report.sheet import Jobs, Sheet
 from pybatsched.report.stairs import Counts, on_tick
 
 WIDTH: Final = 1080
@@ -78,9 +78,8 @@ def data_of_sheet(
         "kin": kin_of(sheet.run),
         "label": sheet.label,
         "procs": sheet.n_procs or int(found.high.max(initial=1)),
-        "palette": [
-            _COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))
-        ],  # of the first jobs; it repeats
+        "palette": [_COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))],
+        "hues": _packed(_hues(jobs), "u1"),
         "legend": list(legend_of_looks(np.unique(found.look).tolist()).items()),
         "jobs": jobs.ids,
         "words": [STATE_WORDS.get(state, state) for state in states],
@@ -114,6 +113,17 @@ def _cut(story: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
     half = _N_LINES // 2
     left_out = story[half][0], f"(… {len(story) - 2 * half} lines more)"
     return [*story[:half], left_out, *story[-half:]]
+
+
+def _hues(jobs: Jobs) -> Counts:
+    """Give the place of each job's own colour in the palette. O(n log n).
+
+    It goes by the order of submissions, so that a job has the same in all runs of its workload, if as many jobs ran.
+    """
+    order = np.lexsort((np.array(jobs.ids, np.str_), jobs.submitted_at))
+    hues = np.empty(len(order), np.int64)
+    hues[order] = np.arange(len(order)) % len(_COLORS)
+    return hues
 
 
 def kin_of(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -193,6 +194,15 @@ def test_a_journal_is_found_by_itself_and_told(name: str, place: Path) -> None:
     text = page.of_runs([run], [told])
     assert "not started: " in text
     assert "not started: " not in page.of_runs([run])
+
+
+def test_a_job_has_one_colour_in_all_runs_of_its_workload(place: Path) -> None:
+    data = [data_of(read_run(str(place / "out" / name))) for name in ("fcfs", "easy")]
+    assert data[0]["jobs"] != data[1]["jobs"]  # in the order of their ends
+    hues = [dict(zip(one["jobs"], base64.b64decode(one["hues"]), strict=True)) for one in data]
+    assert hues[0] == hues[1]
+    by_submission = sorted(read_run(str(place / "out" / "easy")).records, key=lambda one: (one.submitted_at, one.id))
+    assert [hues[0][record.id] for record in by_submission] == [k % 18 for k in range(30)]
 
 
 def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
