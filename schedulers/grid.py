@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pybatsched.core.instants import instant
+from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
+from pybatsched.policies.local import LocalScheduler
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job
-    from pybatsched.policies.local import LocalScheduler
 
 #: The name of the only site of a platform that does not tell its clusters.
 ONLY_SITE: Final = "all"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job
 from pybatsched_schedulers.swaps import SwapTimes
 
 if TYPE_CHECKING:
-    from pybatsched.core.jobs import Job
     from pybatsched_schedulers.ujfb_options import Delay, VictimOrder
 
 

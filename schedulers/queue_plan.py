@@ -11,12 +11,10 @@ import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pybatsched.core.instants import instant
-
-if TYPE_CHECKING:
-    from pybatsched.core.jobs import Job
+from pybatsched.core.jobs import Job
 
 
 class Place(NamedTuple):

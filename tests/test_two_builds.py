@@ -56,6 +56,23 @@ def test_every_policy_says_the_same_and_starts_the_same_jobs_on_the_same_process
     assert compiled == plain
 
 
+def test_every_compiled_module_can_be_the_first_to_be_imported(build: Path) -> None:
+    """One that is annotated with a class that nobody has made yet ends the process."""
+    folders = [build / "pybatsched", build / "pybatsched_schedulers"]
+    files = [path.relative_to(build) for folder in folders for path in sorted(folder.rglob("*.so"))]
+    assert len(files) > 40
+    for file in files:
+        module = ".".join((*file.parent.parts, file.name.partition(".")[0]))
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {module}"],
+            env=os.environ | {"PYTHONPATH": str(build)},
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 0, (module, done.stderr)
+
+
 def compiled_classes() -> list[ast.ClassDef]:
     """Give the classes of the hot modules that authors may subclass."""
     tree = ast.parse((ROOT / "setup.py").read_text())

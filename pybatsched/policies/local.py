@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
 from pybatsched.core.instants import TICK, instant
+from pybatsched.core.jobs import Job
 from pybatsched.core.ordered import take_out
 from pybatsched.core.policy import Policy
 from pybatsched.policies.options import Order, QueueFields, QueueOptions
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.events import Notify, Query
     from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job
 
 _RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
     "fcfs": lambda _job, _span_s: 0.0,
