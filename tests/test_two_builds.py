@@ -65,6 +65,7 @@ def test_every_compiled_module_can_be_the_first_to_be_imported(build: Path) -> N
         module = ".".join((*file.parent.parts, file.name.partition(".")[0]))
         done = subprocess.run(
             [sys.executable, "-c", f"import {module}"],
+            cwd=build,  # which comes first
             env=os.environ | {"PYTHONPATH": str(build)},
             capture_output=True,
             check=False,
