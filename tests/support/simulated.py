@@ -89,7 +89,7 @@ def embed(directory: Path, args: list[str], policy: str, prefix: Path) -> Path:
     before = Path.cwd()
     os.chdir(directory)
     try:
-        assert main(["simulate", *args, "--policy", policy, "-e", str(prefix), "--quiet"]) == 0
+        assert main(["simulate", *args, "--policy", policy, "-e", str(prefix), "--quiet", "--allow-empty"]) == 0
     finally:
         os.chdir(before)
     return prefix.with_name(f"{prefix.name}_jobs.csv")
