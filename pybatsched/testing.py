@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 from pybatsched.core import decisions as d
@@ -20,7 +21,8 @@ from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.policy import Policy
 from pybatsched.errors import RemoteProtocolError
-from pybatsched.platform.model import uniform
+from pybatsched.machines import names
+from pybatsched.platform.model import Platform, check_energy, uniform
 from pybatsched.policies import registry
 from pybatsched.protocol import Message, v4
 from pybatsched.session.session import Session
@@ -90,13 +92,17 @@ class FakeBatsim:
 
     `config` has members of Batsim's `config` by their names; `machine_events` are (instant, kind, processors) with the
     kinds `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`; `hosts` are the properties of each host.
+    With `platform`, a file or the name of a machine, the hosts are that one's instead of `n_procs` equal ones; `energy` is
+    Batsim's ``-E``.
     """
 
     workload: Workload
-    n_procs: int
+    n_procs: int = 0
     config: Mapping[str, Any] = field(default_factory=dict)
     machine_events: Sequence[tuple[float, str, str]] = ()
     hosts: Sequence[Mapping[str, str]] = ()
+    platform: str | PathLike[str] | None = None
+    energy: bool = False
     workload_name: str = "w0"
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     n_messages: int = 0
@@ -128,14 +134,24 @@ class FakeBatsim:
             forward_profiles=bool(self.config.get("profiles-forwarded-on-submission")),
             forward_unknown_events=bool(self.config.get("forward-unknown-events")),
             sched_config=str(self.config.get("sched-config", "")),
+            energy=self.energy,
         )
-        jobs = workloads.Workload(self.workload.jobs, self.workload.profiles, self.n_procs, "workload.json")
+        platform = self._platform()
+        jobs = workloads.Workload(self.workload.jobs, self.workload.profiles, platform.n_procs, "workload.json")
         events = [
             ExternalEvent(float(at), kind.removeprefix("event_"), IntervalSet.parse(procs), {})
             for at, kind, procs in sorted(self.machine_events)
         ]
-        platform = uniform(self.n_procs, properties=self.hosts)
         return Scenario(platform, {self.workload_name: jobs}, options, [events] if events else [])
+
+    def _platform(self) -> Platform:
+        if self.platform is None:
+            platform = uniform(self.n_procs, properties=self.hosts)
+        else:
+            platform = names.find(str(self.platform), energy=self.energy).read()
+        if self.energy:
+            check_energy(platform)
+        return platform
 
 
 class _Record(Outputs):
@@ -175,20 +191,23 @@ def plan_for(policy: str | type[Policy], **options: Any) -> registry.PolicyPlan:
 def run_policy(
     policy: str | type[Policy],
     workload: Workload,
-    n_procs: int,
+    n_procs: int = 0,
     *,
     config: Mapping[str, Any] | None = None,
     machine_events: Sequence[tuple[float, str, str]] = (),
     hosts: Sequence[Mapping[str, str]] = (),
+    platform: str | PathLike[str] | None = None,
+    energy: bool = False,
     **options: Any,
 ) -> FakeBatsim:
     """Run a policy on the fake Batsim through the codec, with the engine's invariants checked at each step.
 
     What the policy `needs` is turned on, unless `config` says otherwise. `hosts` are the properties of each host, as a
-    platform file would have them.
+    platform file would have them; or else `platform` is such a file, or the name of a machine, instead of `n_procs`
+    equal processors. `energy` is Batsim's ``-E``: pstates can be set, and consumed energy asked for.
     """
     plan = plan_for(policy, **options)
     needed = {need.config_key: True for need in plan.source.cls.needs}
     session = Session(plan, checked=True)
-    fake = FakeBatsim(workload, n_procs, needed | dict(config or {}), machine_events=machine_events, hosts=hosts)
-    return fake.run(session.handle)
+    config = needed | dict(config or {})
+    return FakeBatsim(workload, n_procs, config, machine_events, hosts, platform, energy).run(session.handle)
