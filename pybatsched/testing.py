@@ -92,8 +92,8 @@ class FakeBatsim:
 
     `config` has members of Batsim's `config` by their names; `machine_events` are (instant, kind, processors) with the
     kinds `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`; `hosts` are the properties of each host.
-    With `platform`, a file or the name of a machine, the hosts are that one's instead of `n_procs` equal ones; `energy` is
-    Batsim's ``-E``.
+    With `platform`, a file or the name of a machine, the hosts are that one's instead of `n_procs` equal ones; `energy`
+    is Batsim's ``-E``.
     """
 
     workload: Workload

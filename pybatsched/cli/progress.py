@@ -20,49 +20,62 @@ _WIDTH: Final = 30
 CLEARED: Final = "\r\x1b[K"
 
 
-@contextmanager
-def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Say on a terminal what may take a while, as long as it does."""
-    shown = not quiet and sys.stderr.isatty()
-    if shown:
-        print(f"{what} ...", end="", file=sys.stderr, flush=True)
-    try:
-        yield
-    finally:
-        if shown:
-            print(CLEARED, end="", file=sys.stderr, flush=True)
+class _Line:
+    """A line on standard error while something lasts, if that is a terminal and nobody wants quiet."""
 
-
-class Bar:
-    """A bar of something whose share that is done is told to `heard`, with the time that is left, on standard error."""
-
-    def __init__(self, what: str, *, quiet: bool = False) -> None:
-        self._what = what
+    def __init__(self, first: str, *, quiet: bool = False) -> None:
+        self._first = first
         self._shown = not quiet and sys.stderr.isatty()
         self._began_at = self._shown_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        self._write(self._first)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._write(CLEARED)
 
     @property
     def is_shown(self) -> bool:
         """Whether anybody sees it; else nobody need be told anything."""
         return self._shown
 
-    def __enter__(self) -> Self:
-        if self._shown:
-            print(f"{self._what} ...", end="", file=sys.stderr, flush=True)
-        return self
+    def _show(self, text: str) -> None:
+        self._write(f"\r{text}\x1b[K")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _write(self, text: str) -> None:
         if self._shown:
-            print(CLEARED, end="", file=sys.stderr, flush=True)
+            print(text, end="", file=sys.stderr, flush=True)
+
+    def _is_due(self, at: float) -> bool:
+        """Tell whether the last text was shown long enough; then `at` is when the next one is."""
+        if at - self._shown_at < _EVERY_S:
+            return False
+        self._shown_at = at
+        return True
+
+
+@contextmanager
+def doing(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say on a terminal what may take a while, as long as it does."""
+    with _Line(f"{what} ...", quiet=quiet):
+        yield
+
+
+class Bar(_Line):
+    """A bar of something whose share that is done is told to `heard`, with the time that is left."""
+
+    def __init__(self, what: str, *, quiet: bool = False) -> None:
+        super().__init__(f"{what} ...", quiet=quiet)
+        self._what = what
 
     def heard(self, share: float) -> None:
         """Take note of the share that is done, from 0 to 1. O(1), and mostly nothing."""
         at = time.monotonic()
-        if self._shown and at - self._shown_at >= _EVERY_S:
-            self._shown_at = at
-            print(f"\r{self.line(share, at - self._began_at)}\x1b[K", end="", file=sys.stderr, flush=True)
+        if self._shown and self._is_due(at):
+            self._show(self.line(share, at - self._began_at))
 
     def line(self, share: float, wall_s: float) -> str:
         """Give the text of the bar."""
@@ -94,8 +107,8 @@ def time_left(share: float, wall_s: float) -> str:
     return f", {span(wall_s * (1 - share) / share)} left" if 0 < share <= 1 and wall_s > 0 else ""
 
 
-class ProgressLine:
-    """A bar with simulated time, jobs done, rate and the time that is left, on standard error.
+class ProgressLine(_Line):
+    """A bar with simulated time, jobs done, rate and the time that is left.
 
     Its clock begins when the first message has been answered: making jobs, machines and a policy ready counts for
     nothing. A run ends with its jobs or at `ends_at`, whichever is nearer.
@@ -104,20 +117,9 @@ class ProgressLine:
     def __init__(self, n_jobs: int, *, ends_at: float = math.inf, quiet: bool = False) -> None:
         self._n_jobs = n_jobs
         self._ends_at = ends_at
-        self._shown = not quiet and sys.stderr.isatty()
+        # Shown at once: hundreds of thousands of jobs take their time until the first message.
+        super().__init__(self.line(0.0, 0, 0.0), quiet=quiet)
         self._n_heard = 0
-        self._began_at = self._shown_at = time.monotonic()
-
-    def __enter__(self) -> Self:
-        if self._shown:  # hundreds of thousands of jobs take their time until the first message
-            print(self.line(0.0, 0, 0.0), end="", file=sys.stderr, flush=True)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._shown:
-            print(CLEARED, end="", file=sys.stderr, flush=True)
 
     def heard(self, now: float, n_over: int) -> None:
         """Take note of a message. O(1), and mostly nothing."""
@@ -127,9 +129,8 @@ class ProgressLine:
         at = time.monotonic()
         if self._n_heard == _BEGUN:
             self._began_at = at
-        if at - self._shown_at >= _EVERY_S:
-            self._shown_at = at
-            print("\r" + self.line(now, n_over, at - self._began_at) + "\x1b[K", end="", file=sys.stderr, flush=True)
+        if self._is_due(at):
+            self._show(self.line(now, n_over, at - self._began_at))
 
     def line(self, now: float, n_over: int, wall_s: float) -> str:
         """Give the text of the bar."""
