@@ -94,7 +94,7 @@ def test_a_held_job_that_loses_its_machines_waits_again_and_may_move() -> None:
     """At 20 job 1 loses c1 for now; at 40, the next event, it goes to c2, where it rests until 90."""
     jobs = Workload().job("1", n=4, s=100, walltime=100).job("2", n=1, s=5, walltime=5, external=True, cluster="c1")
     away = [(20.0, e.MACHINES_UNAVAILABLE, "0"), (500.0, e.MACHINES_AVAILABLE, "0")]
-    options = {"local": holding.NAME, "period": 40}
+    options: dict[str, Any] = {"local": holding.NAME, "period": 40}
     found = run_policy(
         "reallocation", jobs, TWO.n_procs, hosts=TWO.hosts, config=DYNAMIC, machine_events=away, **options
     )
