@@ -50,6 +50,10 @@ class InputError(PybatschedError):
     exit_code = 2
 
 
+class NotSimulatedError(InputError):
+    """The input is right, but it takes the real Batsim."""
+
+
 class UntrustedFileError(InputError):
     """A Python file was to be run that its owner did not name: the peer did, or a journal."""
 

@@ -20,6 +20,7 @@ _COMMANDS: Final = {
     "serve": "Serve a policy to Batsim on a ZeroMQ endpoint (the default command).",
     "simulate": "Simulate a policy on a workload with the embedded simulator: no Batsim needed.",
     "run": "Run a policy with a real Batsim: both are started, watched and ended together.",
+    "batsim": "Batsim's own command line, in front of the embedded simulator: for programs that start a batsim.",
     "workload": "Check, convert, cut, merge, generate and describe workloads.",
     "platform": "List, show, generate and check platforms.",
     "campaign": "Run many simulations described in one file, stop and resume them, and put the results into one table.",
@@ -44,6 +45,7 @@ examples:
   pybatsched --policy my_policy.py:MyPolicy         serve a policy of your own (runs the code of that file)
   pybatsched simulate --procs 128 -w log.swf.gz --policy easy -e out/easy          no Batsim needed
   pybatsched run -p curie-node -w w.json --policy easy -e out/easy                 with a real Batsim
+  pybatsched batsim -p platform.xml -w w.json       Batsim's command line; --link DIR makes it a `batsim`
   pybatsched workload lint log.swf.gz               say what is odd about a log; also: convert, inject, stats
   pybatsched campaign run study.toml                a whole study: policies, options, workloads, seeds
   pybatsched report out/fcfs out/easy               a page to look at; also: metrics, plot
@@ -69,6 +71,10 @@ def _build() -> str:
     return "parts in C" if spec is None or str(spec.origin).endswith(".py") else "compiled"
 
 
+#: Commands that read their command line themselves, all of it.
+_WITH_OWN_OPTIONS: Final = frozenset({"batsim"})
+
+
 def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
     """Make the parser, with the options of these commands; the others are known by their names.
 
@@ -83,7 +89,7 @@ def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.Argumen
     parser.add_argument("--version", action="version", version=f"pybatsched {__version__} ({_build()})")
     choices = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in _COMMANDS.items():
-        if name not in loaded:
+        if name not in loaded or name in _WITH_OWN_OPTIONS:
             choices.add_parser(name, help=summary)
             continue
         module = import_module(f"pybatsched.cli.{name}")
@@ -123,7 +129,11 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = N
     if args[:1] == ["run"] and "--" in args:
         at = args.index("--")
         args, for_batsim = args[:at], args[at + 1 :]
-    options = build_parser(args[:1]).parse_args(args)
+    if args[:1] and args[0] in _WITH_OWN_OPTIONS:
+        module = import_module(f"pybatsched.cli.{args[0]}")
+        options = argparse.Namespace(run=module.run, arguments=args[1:])
+    else:
+        options = build_parser(args[:1]).parse_args(args)
     options.for_batsim = for_batsim
     try:
         if begin is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.errors import InputError
+from pybatsched.live.batsim_options import OPTIONS
 from pybatsched.live.processes import DIE_WITH_PARENT
 
 _PATIENCE_S: Final = 2.0
@@ -24,42 +25,9 @@ _OURS: Final = {
     "--export": "give -e before the --",
     "--socket-endpoint": "the socket between scheduler and Batsim is found without you",
 }
-_LONG: Final = {
-    "-p": "--platform",
-    "-w": "--workload",
-    "-W": "--workflow",
-    "-e": "--export",
-    "-s": "--socket-endpoint",
-    "-m": "--master-host",
-    "-r": "--add-role-to-hosts",
-    "-E": "--energy",
-    "-v": "--verbosity",
-    "-q": "--quiet",
-}
-#: Options of Batsim that have no value; all others have one.
-_FLAGS: Final = frozenset(
-    (
-        "--energy",
-        "--quiet",
-        "--help",
-        "--version",
-        "--enable-redis",
-        "--disable-schedule-tracing",
-        "--disable-machine-state-tracing",
-        "--mmax-workload",
-        "--forward-profiles-on-submission",
-        "--enable-dynamic-jobs",
-        "--acknowledge-dynamic-jobs",
-        "--enable-profile-reuse",
-        "--enable-compute-sharing",
-        "--disable-storage-sharing",
-        "--forward-unknown-events",
-        "--no-sched",
-        "--ignore-beyond-last-workflow",
-        "--dump-execution-context",
-        "--simgrid-version",
-    )
-)
+_LONG: Final = {name: option.name for option in OPTIONS for name in option.names}
+#: Options of Batsim that have no value; all others have one, those that we do not know as well.
+_FLAGS: Final = frozenset(option.name for option in OPTIONS if not option.n_values)
 
 
 def read_arguments(words: Sequence[str]) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,6 +19,13 @@ from pybatsched.results import marks
 from pybatsched.results.marks import MARK, PART, SUFFIXES, State
 
 _MAX_REASON: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """Files of a run that are written where they belong, over what is there, unlocked and unmarked: as Batsim does."""
+
+    prefix: str
 
 
 class Results:

@@ -16,6 +16,8 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator import work as w
 from pybatsched.simulator.loop import SAME_INSTANT_S
+from pybatsched.simulator.machines import HostState
+from pybatsched.simulator.outputs import schedule_figures
 from pybatsched.simulator.power import Power
 from pybatsched.simulator.refusal import Refusal
 from pybatsched.simulator.tasks import Capacity, Executors, Tasks, fair_rates
@@ -23,12 +25,14 @@ from pybatsched.simulator.work import Frame, Work
 
 if TYPE_CHECKING:
     from pybatsched.simulator.jobs import SimJob
+    from pybatsched.simulator.paje import ScheduleTrace
     from pybatsched.simulator.world import World
 
 #: A part of a process that ends with a return code.
 Steps: TypeAlias = Generator[Any, None, int]
 
 WALLTIME_REACHED = -1
+KILLED_TASK = -2  # what a parallel task gives back that was killed
 
 
 class Execution:
@@ -72,11 +76,15 @@ class Execution:
             self.power.read_all(now)
             self.note_energy("s")
         self._book.start(job.id, job.alloc, now)
+        if self._outputs.trace is not None:
+            self._outputs.trace.started(job.id, job.alloc, now)
         self._outputs.machine_states(now, self._book.counts())
 
     def ended(self, job: SimJob) -> bool:
         """Take the processors back, and write down how long it took. Tells whether energy meters must be read first."""
         now = self._loop.now
+        if self._outputs.trace is not None:
+            self._trace_end(job, self._outputs.trace)
         self._book.end(job.id, job.alloc, now)
         self._outputs.machine_states(now, self._book.counts())
         job.runtime_s = (now - job.started_at) or j.NO_TIME_S
@@ -87,6 +95,13 @@ class Execution:
             self.power.note_reading(now)
             return stale
         return False
+
+    def _trace_end(self, job: SimJob, trace: ScheduleTrace) -> None:
+        """Write an end to the trace. Kills of what is no parallel task are not marked there, as in Batsim."""
+        hosts = self._world.hosts
+        away = [] if hosts is None else [host for host in job.alloc if hosts.states[host] is HostState.UNAVAILABLE]
+        is_killed = job.state == e.COMPLETED_WALLTIME_REACHED or job.return_code == KILLED_TASK
+        trace.ended(job.id, job.alloc, self._loop.now, away=away, is_killed=is_killed)
 
     def meters_are_stale(self) -> bool:
         """Tell whether energy meters must be brought up to date before they are read."""
@@ -291,3 +306,17 @@ class Execution:
         joules = self.power.total_j(now)
         self._outputs.energy(now, joules, kind, self.power.watts_min)
         return joules
+
+    # --- the end ---
+
+    def note_schedule(self, now: float) -> None:
+        """Write down what the whole run amounts to, which has ended now."""
+        platform = self._world.scenario.platform
+        figures = schedule_figures(
+            self._outputs.totals,
+            self._book.times_s(),
+            n_hosts=len(platform.hosts),
+            joules=self.consumed_j,
+            n_switches=self.n_switches,
+        )
+        self._outputs.schedule(figures, now)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 import msgspec
 import zmq
@@ -16,6 +16,9 @@ from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError
 from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch
 from pybatsched.protocol import Message, v4
 
+#: Hears each message as it is on the wire: (clock, True for ours, its bytes).
+Hear: TypeAlias = Callable[[float, bool, bytes], None]
+
 
 class ExternalScheduler:
     """A scheduler behind a ZeroMQ endpoint. `timeout_s` is how long it may take to answer, 0 for ever.
@@ -23,9 +26,10 @@ class ExternalScheduler:
     Use it as a context manager, and call it with (now, events).
     """
 
-    def __init__(self, endpoint: str, timeout_s: float = 0.0) -> None:
+    def __init__(self, endpoint: str, timeout_s: float = 0.0, hear: Hear | None = None) -> None:
         self.endpoint = endpoint
         self.n_messages = 0
+        self._hear = hear
         self._asked_at = 0.0
         self._timeout_s = timeout_s
 
@@ -56,7 +60,10 @@ class ExternalScheduler:
         """
         self._send(now, events)
         try:
-            reply = _decoded(self._receive())
+            raw = self._receive()
+            if self._hear is not None:
+                self._hear(now, False, raw)
+            reply = _decoded(raw)
         except RemoteProtocolError as error:
             error.message_number = self.n_messages
             raise
@@ -70,7 +77,10 @@ class ExternalScheduler:
     def _send(self, now: float, events: Sequence[e.Event]) -> None:
         self.n_messages += 1
         self._asked_at = time.monotonic()  # before it may be heard
-        self._socket.send(v4.encode_events(Message(now, tuple(events))))
+        raw = v4.encode_events(Message(now, tuple(events)))
+        if self._hear is not None:
+            self._hear(now, True, raw)
+        self._socket.send(raw)
 
     def _receive(self) -> bytes:
         while True:

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pybatsched.core.events import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.simulator.loop import Process
@@ -71,6 +72,14 @@ class SimJob:
     def finished_at(self) -> float:
         """The end, as it is written down."""
         return self.started_at + self.runtime_s
+
+    def end(self, code: int) -> None:
+        """Note how the job has ended by itself: with 0, with an error above 0, or at its walltime."""
+        self.return_code = code
+        if code == 0:
+            self.state = COMPLETED_SUCCESSFULLY
+        else:
+            self.state = COMPLETED_FAILED if code > 0 else COMPLETED_WALLTIME_REACHED
 
 
 def as_told(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:

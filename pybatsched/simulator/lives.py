@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pybatsched.core import events as e
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator.execution import Execution
+from pybatsched.simulator.execution import KILLED_TASK, Execution
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import SOON, Process
 from pybatsched.simulator.work import DELAY, progress_node
@@ -33,11 +33,7 @@ class Lives:
             job.trail.pop()
         else:
             code = yield from self._execution.execute(job, job.work, [job.walltime])
-        job.return_code = code
-        if code == 0:
-            job.state = e.COMPLETED_SUCCESSFULLY
-        else:
-            job.state = e.COMPLETED_FAILED if code > 0 else e.COMPLETED_WALLTIME_REACHED
+        job.end(code)
         if self._execution.ended(job):
             yield SOON  # who wakes with it and has no meters to read is quicker
             self._execution.meters_read()
@@ -57,7 +53,7 @@ class Lives:
                 parallel = job.trail[-1].work.is_parallel
                 job.process.close()
                 job.state = e.COMPLETED_KILLED
-                job.return_code = -2 if parallel else -1
+                job.return_code = KILLED_TASK if parallel else -1
                 self._execution.ended(job)
         yield self._on_killed, (jobs, progress)
 

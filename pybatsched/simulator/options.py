@@ -25,14 +25,17 @@ class Options:
     energy: bool = False
     forward_unknown_events: bool = False
     sched_config: str = ""
+    redis_hostname: str = "127.0.0.1"  # told, and used for nothing
+    redis_port: int = 6379
+    redis_prefix: str = "default"
 
     def told(self) -> dict[str, Any]:
         """Give `config` of SIMULATION_BEGINS, in Batsim's order."""
         return {
             "redis-enabled": False,
-            "redis-hostname": "127.0.0.1",
-            "redis-port": 6379,
-            "redis-prefix": "default",
+            "redis-hostname": self.redis_hostname,
+            "redis-port": self.redis_port,
+            "redis-prefix": self.redis_prefix,
             "profiles-forwarded-on-submission": self.forward_profiles,
             "dynamic-jobs-enabled": self.dynamic_jobs,
             "dynamic-jobs-acknowledged": self.acknowledge_dynamic_jobs,

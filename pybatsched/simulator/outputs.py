@@ -19,7 +19,7 @@ from pybatsched.core.instants import on_tick
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally
 from pybatsched.results.marks import JOBS
-from pybatsched.results.writing import Results
+from pybatsched.results.writing import InPlace, Results
 from pybatsched.simulator.jobs import NO_TIME_S
 from pybatsched.simulator.machines import SHOWN_STATES, HostState
 from pybatsched.simulator.rows import JOB_COLUMNS, job_row, rejected_row
@@ -27,6 +27,7 @@ from pybatsched.simulator.rows import JOB_COLUMNS, job_row, rejected_row
 if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.simulator.jobs import SimJob
+    from pybatsched.simulator.paje import ScheduleTrace
 
 #: The Batsim whose behaviour and files these are.
 BATSIM_VERSION: Final = "4.2.1"
@@ -73,12 +74,21 @@ class Outputs:
     """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted.
 
     They take the places of an earlier run's when the run is over; one that is refused before it begins leaves all as it
-    was. Who has more files to add to them gives `Results` instead of a prefix, and finishes these.
+    was. Who has more files to add to them gives `Results` instead of a prefix, and finishes these; who wants them where
+    they belong from the first moment on, whatever is there, gives `InPlace`.
     """
 
-    def __init__(self, place: str | Results | None, *, energy: bool = False, machine_states: bool = True) -> None:
+    def __init__(
+        self,
+        place: str | Results | InPlace | None,
+        *,
+        energy: bool = False,
+        machine_states: bool = True,
+        trace: ScheduleTrace | None = None,
+    ) -> None:
         self.totals = Totals()
         self.tally = Tally()
+        self.trace = trace
         self._place = place
         self._part: str | None = None
         self._with_energy = energy
@@ -101,6 +111,11 @@ class Outputs:
         elif isinstance(self._place, Results):
             with self._opened_among(self._place, n_jobs, n_procs):
                 yield
+        elif isinstance(self._place, InPlace):
+            self._part = self._place.prefix
+            with _told_of(), self._files:
+                self._open_all()
+                yield
         else:
             with Results(self._place) as results:
                 with self._opened_among(results, n_jobs, n_procs):
@@ -112,11 +127,9 @@ class Outputs:
         results.begin(n_jobs, n_procs)
         self._part = results.part
         try:
-            with self._files:
+            with _told_of(), self._files:
                 self._open_all()
                 yield
-        except OSError as error:  # a policy's own would have come as a PolicyError
-            raise InputError(f"cannot write {error.filename or 'the outputs'}: {error.strerror}") from None
         finally:
             figures = self.tally.figures(n_procs)
             results.n_over = figures.n_jobs + figures.n_left_out
@@ -132,6 +145,8 @@ class Outputs:
             self._energy.write("time,energy,event_type,wattmin,epower\n")
             self._pstates = self._open("_pstate_changes.csv")
             self._pstates.write("time,machine_id,new_pstate\n")
+        if self.trace is not None:
+            self.trace.begin(self._open("_schedule.trace"))
 
     def _open(self, suffix: str) -> TextIO:
         return self._files.enter_context(Path(f"{self._part}{suffix}").open("w", encoding="utf-8", newline=""))
@@ -198,12 +213,23 @@ class Outputs:
         """Write that hosts have another pstate; -1 and -2 are the ways up and down."""
         self._pstates.write(f"{now:g},{hosts},{pstate}\n")
 
-    def schedule(self, figures: dict[str, str]) -> None:
-        """Write ``_schedule.csv``."""
+    def schedule(self, figures: dict[str, str], now: float) -> None:
+        """Write ``_schedule.csv``, and the end of the trace: the run is over."""
+        if self.trace is not None:
+            self.trace.finish(now)
         if self._part is not None:
             keys = sorted(figures)
             with Path(f"{self._part}_schedule.csv").open("w", encoding="utf-8", newline="") as file:
                 file.write(",".join(keys) + "\n" + ",".join(figures[key] for key in keys) + "\n")
+
+
+@contextmanager
+def _told_of() -> Iterator[None]:
+    """Tell of what cannot be written. A policy's own OSError would have come as a PolicyError."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {error.filename or 'the outputs'}: {error.strerror}") from None
 
 
 def schedule_figures(

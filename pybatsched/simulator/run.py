@@ -10,6 +10,7 @@ from typing import Any, Final
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
+from pybatsched.core.instants import on_tick
 from pybatsched.core.fields import JobFields
 from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
@@ -21,7 +22,7 @@ from pybatsched.protocol import Message, v4
 from pybatsched.session.diagnosis import word_of
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.simulator.external import ExternalScheduler
+from pybatsched.simulator.external import ExternalScheduler, Hear
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
@@ -97,13 +98,14 @@ def run_external(
     farewell: bool = False,
     progress: Progress | None = None,
     tau_s: float = DEFAULT_TAU_S,
+    hear: Hear | None = None,
 ) -> Result:
     """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it is left alone, as Batsim does.
 
-    With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever.
+    With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever. `hear` hears all messages.
     """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
-    with ExternalScheduler(endpoint, timeout_s) as scheduler:
+    with ExternalScheduler(endpoint, timeout_s, hear) as scheduler:
         result = _run(scenario, scheduler, outputs, progress, None)
         if farewell and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # it was only a courtesy
@@ -128,7 +130,7 @@ def _run(
     rejections = () if engine is None else tuple((n, d.reason_text(why)) for n, why in engine.rejections.values())
     return Result(
         finished=simulation.finished,
-        ended_at=simulation.world.stamp(),
+        ended_at=on_tick(simulation.ended_at),
         n_messages=simulation.n_messages,
         figures=outputs.tally.figures(scenario.platform.n_procs),
         stuck=() if simulation.finished else tuple(_stuck(simulation, engine)),

@@ -23,7 +23,7 @@ from pybatsched.simulator.loop import Loop, Process
 from pybatsched.simulator.machines import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.orders import Orders
-from pybatsched.simulator.outputs import Outputs, schedule_figures
+from pybatsched.simulator.outputs import Outputs
 from pybatsched.simulator.refusal import Refusal
 from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.world import World
@@ -50,6 +50,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, scheduler: Scheduler, outputs: Outputs | None = None) -> None:
         self.world = World(scenario, Loop(self._look, scenario.ends_at), outputs or Outputs(None))
         self.finished = False
+        self.ended_at = 0.0  # when the scheduler was last ready: the clock goes on to the alarms of jobs that were killed
         self.called_since: float | None = None
         self.n_messages = 0
         self._scheduler = scheduler
@@ -96,7 +97,9 @@ class Simulation:
             self.world.loop.run()
         except _CalledForEver:
             self.called_since = self._at_rest_since
-        self._write_schedule()
+        if self.is_cut:
+            self.ended_at = self.world.now
+        self._execution.note_schedule(self.ended_at)
 
     def watch_exchanges(self, progress: Callable[[float, int], None]) -> None:
         """Let somebody hear of each message: the clock, and how many jobs are over."""
@@ -227,6 +230,7 @@ class Simulation:
 
     def _on_ready(self, _nothing: None) -> None:
         self._ready = True
+        self.ended_at = self.world.now
         if self._ending:
             pending = ("jobs", self.world.n_running), ("calls", self.world.n_calls), ("kills", self.world.n_kills)
             for what, n in (*pending, ("jobs", self.world.n_submitted - self.world.n_over)):
@@ -241,14 +245,3 @@ class Simulation:
         if not self.finished or not self.world.options.energy or not totals.n_finished:
             return None
         return Energy(round(self._execution.consumed_j, 6), round(totals.jobs_j, 6))
-
-    def _write_schedule(self) -> None:
-        platform = self.world.scenario.platform
-        figures = schedule_figures(
-            self.world.outputs.totals,
-            self.world.book.times_s(),
-            n_hosts=platform.n_procs + len(platform.storage),
-            joules=self._execution.consumed_j,
-            n_switches=self._execution.n_switches,
-        )
-        self.world.outputs.schedule(figures)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pybatsched.core import events as e
 from pybatsched.core.instants import on_tick
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, NotSimulatedError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
@@ -88,7 +88,7 @@ class World:
                 for fields in workload.jobs:
                     profile = fields["profile"]
                     if profile in refused:
-                        raise InputError(
+                        raise NotSimulatedError(
                             f"{workload.source or name}: job {fields['id']}: {refused[profile]}; run it with Batsim"
                         )
                     jobs.append(self.make_job(name, fields))

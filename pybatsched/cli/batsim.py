@@ -1,0 +1,239 @@
+"""Batsim's own command line, in front of the embedded simulator: for programs that start a `batsim`.
+
+Options, defaults, files and exit codes are those of Batsim 4.2.1, not those of our other commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from pybatsched.cli import simulate
+from pybatsched.cli.batsim_link import link
+from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError
+from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
+from pybatsched.results.writing import InPlace
+from pybatsched.simulator import run as runs
+from pybatsched.simulator.no_scheduler import run_all_at_once
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import BATSIM_VERSION, Outputs
+from pybatsched.simulator.paje import ScheduleTrace
+
+#: The engine under the Batsim whose behaviour this is.
+SIMGRID_VERSION: Final = "3.32.0"
+BAD_USAGE: Final = 255
+NO_PLATFORM, NO_WORKLOAD, NO_WORKFLOW, NO_CUT_WORKFLOW = 0x01, 0x02, 0x04, 0x10
+
+_LEVELS: Final = ("quiet", "network-only", "information", "debug")
+#: Beginnings of SimGrid's options that concern nothing that is simulated here.
+_NO_EFFECT: Final = ("host/model:ptask_L07", "network/", "smpi/", "contexts/", "debug/", "exception/", "path:", "bmf/")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what Batsim would do with these arguments, and end as it would."""
+    try:
+        given = read(args.arguments)
+    except UsageError as error:
+        print(f"{error}\n{USAGE}", file=sys.stderr)
+        return BAD_USAGE
+    if given.has("--link"):
+        return link(Path(given.one("--link")))
+    for option, text in (("--help", USAGE), ("--version", BATSIM_VERSION), ("--simgrid-version", SIMGRID_VERSION)):
+        if given.has(option):
+            print(text.rstrip())
+            return 0
+    return _run(given)
+
+
+def _run(given: Given) -> int:
+    log = _Log(given)
+    code, errors = _mistakes(given)
+    for text in errors:
+        log.wrong(text)
+    if given.has("--dump-execution-context"):
+        print(_context(given))
+        return 0
+    if errors:
+        return code
+    try:
+        _refuse(given)
+        _simulate(given, log)
+    except (NotSimulatedError, PeerLostError) as error:
+        log.wrong(str(error))
+        return error.exit_code
+    except (InputError, RemoteProtocolError) as error:
+        log.wrong(str(error))
+        _abort()
+    return 0
+
+
+class _Log:
+    """What is said on standard error, in the form of Batsim's own lines, at the level that was asked for."""
+
+    def __init__(self, given: Given) -> None:
+        level = "quiet" if given.has("--quiet") else given.one("--verbosity")
+        self._level = _LEVELS.index(level) if level in _LEVELS else 0
+        self._master = given.one("--master-host")
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether only errors are told."""
+        return self._level < _LEVELS.index("information")
+
+    def wrong(self, text: str) -> None:
+        """Tell what is wrong, at any level."""
+        print(f"[0.000000] [batsim/ERROR] {text}", file=sys.stderr, flush=True)
+
+    def info(self, text: str) -> None:
+        """Tell something of use."""
+        if not self.is_quiet:
+            print(f"[0.000000] [batsim/INFO] {text}", file=sys.stderr, flush=True)
+
+    def heard(self, now: float, is_sent: bool, raw: bytes) -> None:
+        """Tell a message as it is on the wire."""
+        if self._level:
+            what = "Sending" if is_sent else "Received"
+            who = f"{self._master}:Scheduler REQ-REP:(0) {now:.6f}"
+            text = raw.decode("utf-8", "replace")
+            print(f"[{who}] [network/INFO] {what} '{text}'", file=sys.stderr, flush=True)
+
+
+def _mistakes(given: Given) -> tuple[int, list[str]]:
+    """Give Batsim's exit code for files that are not there and values that are none, and what is wrong with them.
+
+    Values that are none do not change the exit code: with nothing else wrong, it is 0 and nothing is run.
+    """
+    code, errors = 0, []
+    files = (
+        ("--platform", "Platform", NO_PLATFORM),
+        ("--workload", "Workload", NO_WORKLOAD),
+        ("--workflow", "Workflow", NO_WORKFLOW),
+        ("--workflow-start", "Cut workflow", NO_CUT_WORKFLOW),
+        ("--events", "Events", NO_WORKLOAD),
+    )
+    for option, what, bit in files:
+        for path in given.all(option):
+            if not Path(path).exists():
+                code |= bit
+                errors.append(f"{what} file '{path}' cannot be read.")
+    errors += [
+        f"Cannot read {option} '{given.one(option)}' as an integer."
+        for option in ("--redis-port", "--mmax", "--workflow-jobs-limit")
+        if not _is_integer(given.one(option))
+    ]
+    if given.one("--verbosity") not in _LEVELS:
+        errors.append(f"Invalid verbosity level '{given.one('--verbosity')}'; expected one of {', '.join(_LEVELS)}")
+    if given.has("--enable-profile-reuse") and not given.has("--enable-dynamic-jobs"):
+        errors.append("--enable-profile-reuse is of no use without --enable-dynamic-jobs; is that one missing?")
+    return code, errors
+
+
+def _is_integer(text: str) -> bool:
+    return text.removeprefix("-").removeprefix("+").isdecimal()
+
+
+def _refuse(given: Given) -> None:
+    """Raise NotSimulatedError if something is asked for that this simulator does not do."""
+    for option, why in (
+        ("--enable-redis", "job descriptions in Redis"),
+        ("--workflow", "workflows"),
+        ("--workflow-start", "workflows"),
+        ("--unittest", "Batsim 3's own unit tests"),
+    ):
+        if given.has(option):
+            raise NotSimulatedError(f"{option}: this simulator does not do {why}; run it with Batsim")
+    for setting in given.all("--sg-cfg"):
+        if not setting.startswith(_NO_EFFECT):
+            raise NotSimulatedError(f"--sg-cfg {setting}: this simulator is not SimGrid; run it with Batsim")
+
+
+def _context(given: Given) -> str:
+    port = given.one("--redis-port")
+    return json.dumps(
+        {
+            "socket_endpoint": given.one("--socket-endpoint"),
+            "redis_enabled": given.has("--enable-redis"),
+            "redis_hostname": given.one("--redis-hostname"),
+            "redis_port": int(port) if _is_integer(port) else 0,
+            "redis_prefix": given.one("--redis-prefix"),
+            "export_prefix": given.one("--export"),
+            "external_scheduler": not given.has("--no-sched"),
+        },
+        separators=(",", ":"),
+    )
+
+
+def _simulate(given: Given, log: _Log) -> None:
+    scenario = _scenario(given, log)
+    trace = None
+    if not given.has("--disable-schedule-tracing"):
+        trace = ScheduleTrace([host.name for host in scenario.platform.hosts])
+    outputs = Outputs(
+        InPlace(given.one("--export")),
+        energy=scenario.options.energy,
+        machine_states=not given.has("--disable-machine-state-tracing"),
+        trace=trace,
+    )
+    log.info(f"Batsim version: {BATSIM_VERSION} (the embedded simulator of pybatsched)")
+    log.info(f"Batsim's export prefix is '{given.one('--export')}'.")
+    if given.has("--no-sched"):
+        run_all_at_once(scenario, outputs)
+        return
+    result = runs.run_external(scenario, given.one("--socket-endpoint"), outputs, hear=log.heard)
+    if result.stopped:
+        log.wrong(result.stopped)
+    if not result.finished:
+        log.wrong("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
+        for stuck in result.stuck:
+            log.wrong(f"job {stuck.job_id}: {stuck.why}")
+
+
+def _scenario(given: Given, log: _Log) -> Scenario:
+    """Read all inputs. `simulate` reads the same ones by the same names."""
+    for i, path in enumerate(given.all("--workload")):
+        log.info(f"Workload 'w{i}' corresponds to workload file '{Path(path).resolve()}'.")
+    parser = argparse.ArgumentParser()
+    simulate.add_arguments(parser)
+    args = parser.parse_args(["--external", "--allow-empty"])
+    args.quiet = log.is_quiet
+    args.platform = str(Path(given.one("--platform")).absolute())  # a file, whatever machines are known by name
+    args.workload = given.all("--workload")
+    args.events = given.all("--events")
+    args.add_role_to_hosts = given.all("--add-role-to-hosts")
+    args.master_host = given.one("--master-host")
+    args.mmax = int(given.one("--mmax"))
+    args.sched_cfg = given.one("--sched-cfg") or None
+    args.sched_cfg_file = given.one("--sched-cfg-file") or None
+    for name in (
+        "energy",
+        "mmax-workload",
+        "enable-dynamic-jobs",
+        "acknowledge-dynamic-jobs",
+        "enable-profile-reuse",
+        "forward-profiles-on-submission",
+        "enable-compute-sharing",
+        "disable-storage-sharing",
+    ):
+        setattr(args, name.replace("-", "_"), given.has(f"--{name}"))
+    args.forward_unknown_events = given.has("--forward-unknown-events") and bool(args.events)
+    scenario = simulate.read_scenario(args)
+    redis: dict[str, Any] = {f"redis_{name}": given.one(f"--redis-{name}") for name in ("hostname", "prefix")}
+    options = replace(scenario.options, **redis, redis_port=int(given.one("--redis-port")))
+    return replace(scenario, options=options)
+
+
+def _abort() -> NoReturn:
+    """End as Batsim does when it cannot go on: by SIGABRT, which a shell shows as 134."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    signal.signal(signal.SIGABRT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGABRT)
+    raise SystemExit(128 + signal.SIGABRT)  # never reached

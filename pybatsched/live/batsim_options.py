@@ -1,0 +1,229 @@
+"""The command line of Batsim 4.2.1 (and 3.1.0, whose options are among them), read as Batsim reads it.
+
+Names may be cut short as long as they are clear, values stand behind a blank or an equals sign (a short option's may
+stand right behind it), and what may be given once is an error when given twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+#: What `Given.one` gives of options that are not given.
+DEFAULTS: Final[Mapping[str, str]] = {
+    "--master-host": "master_host",
+    "--socket-endpoint": "tcp://localhost:28000",
+    "--redis-hostname": "127.0.0.1",
+    "--redis-port": "6379",
+    "--redis-prefix": "default",
+    "--export": "out",
+    "--mmax": "0",
+    "--verbosity": "information",
+    "--workflow-jobs-limit": "0",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its names, the long one last, and how many values stand behind it."""
+
+    names: tuple[str, ...]
+    n_values: int = 0
+    is_repeated: bool = False
+
+    @property
+    def name(self) -> str:
+        """The long name."""
+        return self.names[-1]
+
+
+def _flag(*names: str) -> Option:
+    return Option(names)
+
+
+def _one(*names: str) -> Option:
+    return Option(names, 1)
+
+
+def _many(*names: str, n_values: int = 1) -> Option:
+    return Option(names, n_values, is_repeated=True)
+
+
+OPTIONS: Final = (
+    _one("-p", "--platform"),
+    _many("-w", "--workload"),
+    _many("-W", "--workflow"),
+    _many("--WS", "--workflow-start", n_values=2),
+    _many("--events"),
+    _one("-m", "--master-host"),
+    _many("-r", "--add-role-to-hosts"),
+    _flag("-E", "--energy"),
+    _one("-s", "--socket-endpoint"),
+    _flag("--enable-redis"),
+    _one("--redis-hostname"),
+    _one("--redis-port"),
+    _one("--redis-prefix"),
+    _one("-e", "--export"),
+    _flag("--disable-schedule-tracing"),
+    _flag("--disable-machine-state-tracing"),
+    _one("--mmax"),
+    _flag("--mmax-workload"),
+    _flag("--forward-profiles-on-submission"),
+    _flag("--enable-dynamic-jobs"),
+    _flag("--acknowledge-dynamic-jobs"),
+    _flag("--enable-profile-reuse"),
+    _one("-v", "--verbosity"),
+    _flag("-q", "--quiet"),
+    _one("--workflow-jobs-limit"),
+    _flag("--ignore-beyond-last-workflow"),
+    _flag("--dump-execution-context"),
+    _flag("--enable-compute-sharing"),
+    _flag("--disable-storage-sharing"),
+    _flag("--no-sched"),
+    _one("--sched-cfg"),
+    _one("--sched-cfg-file"),
+    _many("--sg-cfg"),
+    _many("--sg-log"),
+    _flag("--forward-unknown-events"),
+    _flag("-h", "--help"),
+    _flag("--version"),
+    _flag("--simgrid-version"),
+    _flag("--unittest"),  # of 3.1.0
+    _one("--link"),  # ours
+)
+
+USAGE: Final = """\
+Batsim's command line, in front of the embedded simulator of pybatsched: it behaves as Batsim 4.2.1.
+
+usage:
+  batsim -p FILE [-w FILE]... [--events FILE]... [options]
+  batsim --help | --version | --simgrid-version
+  pybatsched batsim --link DIR      put an executable named batsim into DIR, for PATH=DIR:$PATH
+
+inputs:
+  -p, --platform FILE               the SimGrid platform
+  -w, --workload FILE               a workload (JSON); repeatable: w0, w1, ...
+  --events FILE                     external events; repeatable
+  -m, --master-host NAME            the host that computes nothing (default master_host)
+  -r, --add-role-to-hosts H,H:ROLE  the role of hosts: master, storage, compute_node; repeatable
+  -E, --energy                      simulate energy, and write the files about it
+  --mmax N                          use N machines at most (default 0: all)
+  --mmax-workload                   use as many machines as the workloads say (nb_res)
+
+scheduler:
+  -s, --socket-endpoint ENDPOINT    where it waits (default tcp://localhost:28000)
+  --sched-cfg TEXT                  its configuration, told in the first message
+  --sched-cfg-file FILE             the same from a file
+  --no-sched                        no scheduler: all jobs begin at once, on the first machines
+  --forward-profiles-on-submission  tell the profile with each job
+  --enable-dynamic-jobs             let it register jobs and profiles
+  --acknowledge-dynamic-jobs        tell it of the jobs that it has registered
+  --enable-profile-reuse            keep profiles whose jobs have ended
+  --forward-unknown-events          pass on events of kinds that Batsim does not know
+
+machines:
+  --enable-compute-sharing          several jobs may have one processor
+  --disable-storage-sharing         one job at a time may have a storage host
+
+output:
+  -e, --export PREFIX               begin of all names (default out): PREFIX_jobs.csv, PREFIX_schedule.csv, ...
+  --disable-schedule-tracing        write no PREFIX_schedule.trace
+  --disable-machine-state-tracing   write no PREFIX_machine_states.csv
+  -v, --verbosity LEVEL             quiet, network-only, information (default) or debug
+  -q, --quiet                       the same as -v quiet
+  --dump-execution-context          print the endpoint and the prefix as JSON, and run nothing
+
+understood, and without effect here: --sg-log, --sg-cfg of what this simulator has no part of, redis options without
+--enable-redis, --workflow-jobs-limit and --ignore-beyond-last-workflow without workflows.
+refused, because the simulator has no network and runs no workflows: --enable-redis, -W, --WS, --unittest, other
+--sg-cfg, and workloads with communication, storage or MPI profiles.
+
+exit codes: 0 all well, or all that was left could not go on (as Batsim: look at the outputs); 1 to 127 files that
+cannot be read (1 platform, 2 workload or events, 4 workflow); 255 usage; abort (134 in a shell) what Batsim does not
+survive; 2 also what only Batsim can do; 4 the scheduler is gone (Batsim would wait for ever).
+"""
+
+
+class UsageError(Exception):
+    """The command line is none of Batsim's; the text says why."""
+
+
+@dataclass(slots=True)
+class Given:
+    """What was given on the command line, by long names."""
+
+    values: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Tell whether an option was given."""
+        return name in self.values
+
+    def one(self, name: str) -> str:
+        """Give the value of an option, or Batsim's default."""
+        return self.values[name][0][0] if name in self.values else DEFAULTS.get(name, "")
+
+    def all(self, name: str) -> list[str]:
+        """Give the values of an option that may be repeated."""
+        return [values[0] for values in self.values.get(name, [])]
+
+
+def read(argv: Sequence[str]) -> Given:
+    """Read a command line. Raises UsageError."""
+    given = Given()
+    left = list(argv)
+    while left:
+        word = left.pop(0)
+        if word.startswith("--") and word != "--":
+            name, equals, value = word.partition("=")
+            option = _long(name)
+            if equals and option.n_values == 0:
+                raise UsageError(f"{option.name} takes no value, got {value!r}")
+            _take(given, option, [value] if equals else [], left)
+        elif word.startswith("-") and word not in {"-", "--"}:
+            _take_short(given, word, left)
+        else:
+            raise UsageError(f"unexpected argument {word!r}")
+    _check(given)
+    return given
+
+
+def _long(name: str) -> Option:
+    exact = [option for option in OPTIONS if name in option.names]
+    found = exact or [option for option in OPTIONS if any(known.startswith(name) for known in option.names)]
+    if len(found) != 1:
+        which = " or ".join(option.name for option in found)
+        raise UsageError(f"{name} is not clear: {which}?" if found else f"there is no option {name}")
+    return found[0]
+
+
+def _take_short(given: Given, word: str, left: list[str]) -> None:
+    """Take short options that share a dash; the value of one may stand right behind it."""
+    letters = word[1:]
+    while letters:
+        name, letters = f"-{letters[0]}", letters[1:]
+        option = next((option for option in OPTIONS if name in option.names), None)
+        if option is None:
+            raise UsageError(f"there is no option {name}")
+        if option.n_values:
+            _take(given, option, [letters] if letters else [], left)
+            return
+        _take(given, option, [], left)
+
+
+def _take(given: Given, option: Option, values: list[str], left: list[str]) -> None:
+    while len(values) < option.n_values:
+        if not left:
+            raise UsageError(f"{option.name} requires {'a value' if option.n_values == 1 else 'two values'}")
+        values.append(left.pop(0))
+    if option.name in given.values and not option.is_repeated:
+        raise UsageError(f"{option.name} is given twice")
+    given.values.setdefault(option.name, []).append(tuple(values))
+
+
+def _check(given: Given) -> None:
+    alone = ("--help", "--version", "--simgrid-version", "--unittest", "--link")
+    if not any(map(given.has, alone)) and not given.has("--platform"):
+        raise UsageError("-p FILE is missing")
+    if given.has("--sched-cfg") and given.has("--sched-cfg-file"):
+        raise UsageError("--sched-cfg and --sched-cfg-file exclude each other")

@@ -1,0 +1,60 @@
+"""Batsim's ``--no-sched``: every job begins at 0 on the first processors, and no scheduler is asked.
+
+That is what Batsim 4 does, whatever its help says of one job after the other. Jobs share processors, and no rows of
+jobs are written: it is the server that writes them, and there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.errors import InputError
+from pybatsched.simulator import jobs as j
+from pybatsched.simulator.execution import Execution
+from pybatsched.simulator.jobs import SimJob
+from pybatsched.simulator.loop import Loop, Process
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.world import World
+
+
+def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
+    """Run all jobs of a scenario at once and give the instant at which the last has ended.
+
+    External events are left out. O(jobs that share processors) per start and end.
+    """
+    shared = replace(scenario.options, compute_sharing=True)
+    loop = Loop(_nothing, scenario.ends_at)
+    world = World(replace(scenario, options=shared), loop, outputs)
+    execution = Execution(world)
+    n_procs = scenario.platform.n_procs
+    for job in world.jobs.values():
+        if job.res > n_procs:
+            raise InputError(f"job {job.id} asks for {job.res} processors; the platform has {n_procs}")
+        job.alloc = IntervalSet.span(0, job.res)
+    with outputs.opened(len(world.jobs), n_procs):
+        execution.note_pstates()
+        for workload in scenario.workloads:
+            for job in sorted(world.take_jobs(workload), key=_by_name):
+                job.process = _life(job, execution, loop)
+                loop.spawn(job.process)
+        loop.run()
+        execution.note_schedule(loop.now)
+    return loop.now
+
+
+def _nothing() -> None:
+    """Say nothing: nobody listens."""
+
+
+def _by_name(job: SimJob) -> str:
+    return job.name
+
+
+def _life(job: SimJob, execution: Execution, loop: Loop) -> Process:
+    job.started_at = loop.now
+    job.state = j.RUNNING
+    execution.started(job)
+    job.end((yield from execution.execute(job, job.work, [job.walltime])))
+    execution.ended(job)

@@ -1,0 +1,133 @@
+"""Batsim's ``_schedule.trace``: which job each machine computes over time, in the format of Pajé, for its viewers.
+
+Everything but the colours of jobs is as Batsim writes it; there they are drawn anew in each run, here they are the same
+for the same run.
+"""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from pybatsched.core.intervals import IntervalSet
+
+#: The kinds of lines, each with its fields; their numbers begin with 1. Blanks at the end of lines are Batsim's.
+_KINDS: Final = (
+    ("DefineContainerType", ("Type string", "Alias string", "Name string")),
+    ("CreateContainer", ("Time date ", "Type string  ", "Alias string ", "Name string   ", "Container string  ")),
+    ("DestroyContainer", ("Time date", "Name string ", "Type string")),
+    ("DefineStateType", ("Alias string ", "Type string ", "Name string ")),
+    ("DefineEntityValue", ("Alias string  ", "Type string  ", "Name string  ", "Color color ")),
+    ("SetState", ("Time date  ", "Type string  ", "Container string  ", "Value string  ")),
+    ("DefineEventType", ("Type string", "Alias string", "Name string")),
+    ("NewEvent", ("Time date", "Type string", "Container string", "Value string")),
+    ("DefineVariableType", ("Type string", "Alias string", "Name string", "Color string")),
+    ("SetVariable", ("Time date", "Type string", "Container string", "Value double")),
+)
+_ENDS_WITH_BLANK: Final = "SetState"
+
+_TYPES: Final = """\
+# Container types creation
+1 0 root_ct "Machines"
+1 root_ct machine_ct "Machine"
+1 0 scheduler_ct "Scheduler"
+1 scheduler_ct killer_ct "Killer"
+
+# Event types creation
+7 killer_ct kk "Job kill"
+7 machine_ct km "Job kill"
+
+# Variable types creation
+9 scheduler_ct vu_vt "Utilization" "0.0 0.5 0.0"
+
+"""
+_STATES: Final = """\
+# States creation
+4 machine_state machine_ct "Machine state"
+
+# Creation of the different values the machine state can be
+5 w machine_state "Waiting" "0.0 0.0 0.0"
+5 l machine_state "Launching" "0.3 0.3 0.3"
+
+# Begin of events
+"""
+
+_N_COLOURS: Final = 64
+_STRIDE: Final = 23  # no divisor in common with 64: neighbours in time get hues that are far apart
+
+
+class ScheduleTrace:
+    """Writes the trace of one run. Each start and end costs O(processors of the job)."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self._hosts = hosts
+        self._file: TextIO | None = None
+        self._known: set[str] = set()
+        self._jobs_on: dict[int, list[str]] = {}
+
+    def begin(self, file: TextIO) -> None:
+        """Write what stands before the first event."""
+        self._file = file
+        file.writelines(_definitions())
+        file.write(_TYPES)
+        file.write('# Containers creation\n2 0.000000 root_ct root "Machines" 0\n')
+        file.writelines(f'2 0.000000 machine_ct m{i} "{name}" root\n' for i, name in enumerate(self._hosts))
+        file.write('2 0.000000 scheduler_ct sc "Scheduler" 0\n2 0.000000 killer_ct k "Killer" sc\n\n')
+        file.write(_STATES)
+        file.writelines(f"6 0.000000 machine_state m{i} w\n" for i in range(len(self._hosts)))
+
+    def started(self, job_id: str, procs: IntervalSet, now: float) -> None:
+        """Write that a job begins. A machine that computes already shows the job that came first."""
+        assert self._file is not None
+        for host in procs:
+            jobs = self._jobs_on.setdefault(host, [])
+            jobs.append(job_id)
+            if len(jobs) == 1:
+                self._computes(host, job_id, now)
+
+    def ended(self, job_id: str, procs: IntervalSet, now: float, *, away: Iterable[int], is_killed: bool) -> None:
+        """Write that a job ends. Machines that are away meanwhile (`away`) do not go idle."""
+        assert self._file is not None
+        if is_killed:
+            self._file.write(f'8 {now:.6f} kk k "{job_id}"\n')
+            self._file.writelines(f'8 {now:.6f} km m{host} "{job_id}"\n' for host in procs)
+        gone = set(away)
+        for host in procs:
+            jobs = self._jobs_on[host]
+            was_shown = jobs[0] == job_id
+            jobs.remove(job_id)
+            if jobs and was_shown:
+                self._computes(host, jobs[0], now)
+            elif not jobs and host not in gone:
+                self._file.write(f"6 {now:.6f} machine_state m{host} w\n")
+
+    def finish(self, now: float) -> None:
+        """Write what stands behind the last event."""
+        assert self._file is not None
+        self._file.write("\n# End of events, containers destruction\n")
+        self._file.writelines(f"3 {now:.6f} m{i} machine_ct\n" for i in range(len(self._hosts)))
+        self._file.write(f"3 {now:.6f} root root_ct\n")
+
+    def _computes(self, host: int, job_id: str, now: float) -> None:
+        assert self._file is not None
+        if job_id not in self._known:
+            self._file.write(f'5 j{job_id} machine_state "{job_id}" "{_colour(len(self._known))}"\n')
+            self._known.add(job_id)
+        self._file.write(f"6 {now:.6f} machine_state m{host} j{job_id}\n")
+
+
+def _definitions() -> Iterable[str]:
+    for number, (kind, fields) in enumerate(_KINDS, 1):
+        yield f"%EventDef Paje{kind} {number}\n"
+        yield from (f"% {field}\n" for field in fields)
+        yield f"%EndEventDef{' ' if kind == _ENDS_WITH_BLANK else ''}\n\n"
+
+
+def _colour(number: int) -> str:
+    """Give the colour of the n-th job: one of 64 hues."""
+    hue = number * _STRIDE % _N_COLOURS / _N_COLOURS
+    return " ".join(f"{part:.6f}" for part in colorsys.hsv_to_rgb(hue, 1.0, 1.0))
