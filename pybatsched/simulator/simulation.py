@@ -50,7 +50,9 @@ class Simulation:
     def __init__(self, scenario: Scenario, scheduler: Scheduler, outputs: Outputs | None = None) -> None:
         self.world = World(scenario, Loop(self._look, scenario.ends_at), outputs or Outputs(None))
         self.finished = False
-        self.ended_at = 0.0  # when the scheduler was last ready: the clock goes on to the alarms of jobs that were killed
+        self.ended_at = (
+            0.0  # when the scheduler was last ready: the clock goes on to the alarms of jobs that were killed
+        )
         self.called_since: float | None = None
         self.n_messages = 0
         self._scheduler = scheduler
