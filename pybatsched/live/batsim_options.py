@@ -94,12 +94,12 @@ OPTIONS: Final = (
 )
 
 USAGE: Final = """\
-Batsim's command line, in front of the embedded simulator of pybatsched: it behaves as Batsim 4.2.1.
+usage: pybatsched batsim -p FILE [-w FILE]... [--events FILE]... [options]
+       pybatsched batsim --help | --version | --simgrid-version
+       pybatsched batsim --link DIR
 
-usage:
-  batsim -p FILE [-w FILE]... [--events FILE]... [options]
-  batsim --help | --version | --simgrid-version
-  pybatsched batsim --link DIR      put an executable named batsim into DIR, for PATH=DIR:$PATH
+Batsim's command line, in front of the embedded simulator: it behaves as Batsim 4.2.1. With --link it puts an executable
+named batsim into a directory, for PATH=DIR:$PATH, so that whatever starts a batsim starts this one.
 
 inputs:
   -p, --platform FILE               the SimGrid platform

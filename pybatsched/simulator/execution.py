@@ -20,6 +20,7 @@ from pybatsched.simulator.machines import HostState
 from pybatsched.simulator.outputs import schedule_figures
 from pybatsched.simulator.power import Power
 from pybatsched.simulator.refusal import Refusal
+from pybatsched.simulator.replay import Replay
 from pybatsched.simulator.tasks import Capacity, Executors, Tasks, fair_rates
 from pybatsched.simulator.work import Frame, Work
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 #: A part of a process that ends with a return code.
 Steps: TypeAlias = Generator[Any, None, int]
-
-WALLTIME_REACHED = -1
-KILLED_TASK = -2  # what a parallel task gives back that was killed
 
 
 class Execution:
@@ -50,7 +48,7 @@ class Execution:
         options = world.options
         self.power: Power | None = None
         self.tasks: Tasks | None = None
-        if options.energy or options.compute_sharing:
+        if options.energy or options.compute_sharing or world.replays_usage:
             self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed)
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
@@ -100,7 +98,7 @@ class Execution:
         """Write an end to the trace. Kills of what is no parallel task are not marked there, as in Batsim."""
         hosts = self._world.hosts
         away = [] if hosts is None else [host for host in job.alloc if hosts.states[host] is HostState.UNAVAILABLE]
-        is_killed = job.state == e.COMPLETED_WALLTIME_REACHED or job.return_code == KILLED_TASK
+        is_killed = job.state == e.COMPLETED_WALLTIME_REACHED or job.return_code == j.KILLED_TASK
         trace.ended(job.id, job.alloc, self._loop.now, away=away, is_killed=is_killed)
 
     def meters_are_stale(self) -> bool:
@@ -131,7 +129,7 @@ class Execution:
         """Give the end of a sleep, and how it ends: one as long as what is left of the walltime reaches it."""
         if limit_s < 0 or span_s < limit_s:
             return self._loop.now + span_s, 0
-        return self._loop.now + limit_s, WALLTIME_REACHED
+        return self._loop.now + limit_s, j.WALLTIME_REACHED
 
     def execute(self, job: SimJob, work: Work, left: list[float]) -> Steps:
         """Run a profile to its end, or to the end of what is left of the walltime (one number, which goes down)."""
@@ -151,6 +149,9 @@ class Execution:
         elif kind == w.SEND:
             yield self._on_message, (job, work.described["msg"])
             code = yield from self._sleep(float(work.described.get("sleeptime", 1e-7)), left)
+        elif kind == w.USAGE:
+            assert self.tasks is not None
+            code = yield from Replay(job, work, self._loop, self.tasks, self._capacity_of).run(left)
         else:
             code = yield from self._receive(job, work, frame, left)
         job.trail.pop()
@@ -200,7 +201,7 @@ class Execution:
             return 0
         yield self._loop.now + limit
         left[0] = 0.0
-        return WALLTIME_REACHED
+        return j.WALLTIME_REACHED
 
     def _span_s(self, job: SimJob, work: Work) -> float:
         """Give the length of a parallel task that has its processors for itself. O(1) on equal hosts, else O(n)."""
@@ -232,7 +233,7 @@ class Execution:
             while not task.is_over(self._loop.now):
                 if task.is_late(self._loop.now):
                     left[0] = 0.0
-                    return WALLTIME_REACHED
+                    return j.WALLTIME_REACHED
                 yield None
         finally:  # a kill ends it too
             tasks.end(task)
@@ -247,7 +248,7 @@ class Execution:
         chosen = described.get("timeout", "")
         while not inbox and not chosen:
             if (yield from self._sleep(float(described.get("polltime", 0.005)), left)):
-                return WALLTIME_REACHED
+                return j.WALLTIME_REACHED
         if inbox:
             matches = re.fullmatch(described.get("regex", ".*"), inbox.popleft()) is not None
             chosen = described.get("success" if matches else "failure", "")

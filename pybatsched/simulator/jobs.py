@@ -16,6 +16,10 @@ NOT_SUBMITTED: Final = "NOT_SUBMITTED"
 SUBMITTED: Final = "SUBMITTED"
 RUNNING: Final = "RUNNING"
 
+#: Return codes that are no profile's own: of a job at its walltime, and of a parallel task that was killed.
+WALLTIME_REACHED: Final = -1
+KILLED_TASK: Final = -2
+
 #: A job that took no time is written down with this run time, as Batsim does.
 NO_TIME_S: Final = 1e-5
 

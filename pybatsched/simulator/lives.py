@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pybatsched.core import events as e
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator.execution import KILLED_TASK, Execution
+from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import SOON, Process
 from pybatsched.simulator.work import DELAY, progress_node
@@ -53,7 +53,7 @@ class Lives:
                 parallel = job.trail[-1].work.is_parallel
                 job.process.close()
                 job.state = e.COMPLETED_KILLED
-                job.return_code = KILLED_TASK if parallel else -1
+                job.return_code = j.KILLED_TASK if parallel else -1
                 self._execution.ended(job)
         yield self._on_killed, (jobs, progress)
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
-from pybatsched.core.instants import on_tick
 from pybatsched.core.fields import JobFields
+from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally

@@ -99,7 +99,7 @@ class Simulation:
             self.world.loop.run()
         except _CalledForEver:
             self.called_since = self._at_rest_since
-        if self.is_cut:
+        if self.is_cut or self.called_since is not None:
             self.ended_at = self.world.now
         self._execution.note_schedule(self.ended_at)
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from pybatsched.simulator.usage import Phases
+
 if TYPE_CHECKING:
     from pybatsched.simulator.tasks import Task
 
@@ -20,6 +22,7 @@ TOTAL: Final = "parallel_homogeneous_total"
 COMPOSED: Final = "composed"
 SEND: Final = "send"
 RECV: Final = "recv"
+USAGE: Final = "usage_trace"
 
 #: Where a `recv` profile names another one to go on with; looked up when the message has come.
 RECV_BRANCHES: Final = ("success", "failure", "timeout")
@@ -32,7 +35,6 @@ _NETWORK: Final[Mapping[str, str]] = {
     "parallel_homogeneous_pfs": "moves data to a storage host",
     "data_staging": "moves data between storage hosts",
     "smpi": "replays messages of MPI processes",
-    "usage_trace": "replays a trace of core usage",
 }
 
 
@@ -51,6 +53,7 @@ class Work:
     refusal: str | None = None  # what it does that this simulator does not
     depth: int = 1  # of nesting
     computes: bool = False  # whether it has flops for its hosts
+    ranks: tuple[Phases, ...] = ()  # of a usage trace, once it is read
 
     @property
     def is_parallel(self) -> bool:

@@ -17,7 +17,8 @@ from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.machines import Book, CountingBook, HostBook
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
-from pybatsched.simulator.work import WorkTable, resolve
+from pybatsched.simulator.usage import read_ranks
+from pybatsched.simulator.work import USAGE, WorkTable, resolve
 from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.ids import name_in
 
@@ -46,6 +47,7 @@ class World:
         self.n_kills = 0
         self.n_switching = 0
         self.registration_finished = False
+        self.replays_usage = False
         self._by_workload: dict[str, list[SimJob]] = {}  # until their submitters take them
         self._stamp = self._stamped_at = 0.0
         platform = scenario.platform
@@ -82,6 +84,10 @@ class World:
         for name, workload in self.scenario.workloads.items():
             used = dict.fromkeys(job["profile"] for job in workload.jobs)
             self.works[name] = table = resolve(name, workload.profiles, used)
+            for work in table.known():
+                if work.kind == USAGE:
+                    work.ranks = read_ranks(work.name, work.described, workload.source)
+                    self.replays_usage = True
             refused = {work.name: work.refusal for work in table.known() if work.refusal is not None}
             jobs = self._by_workload[name] = []
             with uncollected():

@@ -19,6 +19,7 @@ from pybatsched.errors import PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.paje import ScheduleTrace
 from pybatsched.simulator.simulation import Simulation
 from support.patience import PATIENCE_OF_WORK_S
 from support.process import Server
@@ -50,8 +51,8 @@ def scenario_of(recording: Recording) -> Scenario:
     return scenario
 
 
-def play(recording: Recording, prefix: Path) -> Played:
-    """Answer the simulator with what the scheduler once said to Batsim."""
+def play(recording: Recording, prefix: Path, *, traced: bool = False) -> Played:
+    """Answer the simulator with what the scheduler once said to Batsim. With `traced`, the schedule is traced, too."""
     played = Played()
     replies = iter(recording.replies)
 
@@ -64,7 +65,8 @@ def play(recording: Recording, prefix: Path) -> Played:
         return message.now, message.items
 
     scenario = scenario_of(recording)
-    outputs = Outputs(str(prefix), energy=scenario.options.energy)
+    trace = ScheduleTrace([host.name for host in scenario.platform.hosts]) if traced else None
+    outputs = Outputs(str(prefix), energy=scenario.options.energy, trace=trace)
     simulation = Simulation(scenario, scheduler, outputs)
     try:
         played.finished = simulation.run()

@@ -1,0 +1,279 @@
+"""`pybatsched batsim`: what it does, writes and says, and how it ends, as Batsim would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+from support.patience import PATIENCE_MS, PATIENCE_OF_WORK_S
+from support.process import run_cli, run_process
+from support.recordings import Recording, recording
+from support.simulated import FILES
+
+ABORTED = -6  # by SIGABRT; 134 in a shell
+LOOPBACK = "tcp://127.0.0.1"
+
+
+class Scheduler:
+    """A scheduler that gives recorded replies, whatever it is asked, and vanishes when it has no more."""
+
+    def __init__(self, replies: Sequence[bytes]) -> None:
+        self._replies = replies
+        self.requests: list[bytes] = []
+
+    @contextmanager
+    def listening(self) -> Iterator[str]:
+        context = zmq.Context()
+        self._socket = context.socket(zmq.REP)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        port = self._socket.bind_to_random_port(LOOPBACK)
+        try:
+            yield f"{LOOPBACK}:{port}"
+        finally:
+            self._socket.close()
+            context.term()
+
+    def answer(self) -> None:
+        for reply in self._replies:
+            if not self._socket.poll(PATIENCE_MS):
+                return
+            self.requests.append(self._socket.recv())
+            self._socket.send(reply)
+
+
+def run_beside(
+    source: Recording, prefix: Path, *more: str, program: Sequence[str] = (sys.executable, "-m", "pybatsched", "batsim")
+) -> tuple[subprocess.CompletedProcess[str], Scheduler]:
+    """Run a program with Batsim's command line beside the recorded scheduler."""
+    scheduler = Scheduler(source.replies)
+    with scheduler.listening() as endpoint:
+        command = [*program, *source.args, "-s", endpoint, "-e", str(prefix), *more]
+        process = subprocess.Popen(
+            command, cwd=source.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        scheduler.answer()
+        said, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    return subprocess.CompletedProcess(command, process.returncode, said, errors), scheduler
+
+
+def test_a_whole_run_writes_batsims_files_and_no_others(tmp_path: Path) -> None:
+    source = recording("energy")
+    done, scheduler = run_beside(source, tmp_path / "out", "-q")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert [json.loads(text)["now"] for text in scheduler.requests] == [
+        json.loads(text)["now"] for text in source.requests
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "out_consumed_energy.csv",
+        "out_jobs.csv",
+        "out_machine_states.csv",
+        "out_pstate_changes.csv",
+        "out_schedule.csv",
+        "out_schedule.trace",
+    ]
+    for name in FILES:
+        assert (tmp_path / name).read_text() == (source.directory / name).read_text()
+
+
+def test_what_is_not_wanted_is_not_written(tmp_path: Path) -> None:
+    off = ["--disable-schedule-tracing", "--disable-machine-state-tracing"]
+    done, _ = run_beside(recording("plain"), tmp_path / "out", *off, "--sg-log", "root.thresh:critical")
+    assert done.returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out_jobs.csv", "out_schedule.csv"]
+
+
+def test_it_overwrites_as_batsim_does(tmp_path: Path) -> None:
+    (tmp_path / "out_jobs.csv").write_text("something else")
+    done, _ = run_beside(recording("plain"), tmp_path / "out", "-q")
+    assert done.returncode == 0
+    assert (tmp_path / "out_jobs.csv").read_text() == (recording("plain").directory / "out_jobs.csv").read_text()
+
+
+@pytest.mark.parametrize(
+    ("level", "has_network", "has_more"),
+    [("quiet", False, False), ("network-only", True, False), ("information", True, True), ("debug", True, True)],
+)
+def test_what_it_says_of_messages(level: str, has_network: bool, has_more: bool, tmp_path: Path) -> None:
+    """In the words of Batsim's log, which people's scripts look through."""
+    source = recording("plain")
+    done, scheduler = run_beside(source, tmp_path / "out", "-v", level)
+    lines = done.stderr.splitlines()
+    sent = [line.partition("Sending '")[2][:-1] for line in lines if "] [network/INFO] Sending '" in line]
+    got = [line.partition("Received '")[2][:-1] for line in lines if "] [network/INFO] Received '" in line]
+    assert sent == ([text.decode() for text in scheduler.requests] if has_network else [])
+    assert got == ([text.decode() for text in source.replies] if has_network else [])
+    assert any("[batsim/INFO] Workload 'w0' corresponds to workload file" in line for line in lines) == has_more
+
+
+@pytest.mark.parametrize("name", ["bad-json", "bad-unknown-type", "bad-busy-resource"])
+def test_what_batsim_does_not_survive(name: str, tmp_path: Path) -> None:
+    done, _ = run_beside(recording(name), tmp_path / "out", "-q")
+    assert done.returncode == ABORTED
+    assert done.stderr.startswith("[0.000000] [batsim/ERROR] ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_deadlock_ends_with_0_and_is_told(tmp_path: Path) -> None:
+    done, _ = run_beside(recording("bad-deadlock"), tmp_path / "out", "-q")
+    assert done.returncode == 0
+    assert "Deadlock" in done.stderr
+    assert "job w0!" in done.stderr
+
+
+def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
+    """Batsim would wait for ever."""
+    source = recording("plain")
+    scheduler = Scheduler(source.replies[:1])
+    command = [sys.executable, "-m", "pybatsched", "batsim", *source.args, "-e", str(tmp_path / "out"), "-q"]
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
+        scheduler.answer()
+    _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 4
+    assert "closed its connection" in errors
+
+
+def refused(*words: str, cwd: Path | None = None) -> tuple[int, str]:
+    done = run_cli("batsim", *words, cwd=cwd)
+    assert done.stdout == ""
+    return done.returncode, done.stderr
+
+
+PLAIN = recording("plain").directory
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("-p none.xml", 1, "Platform file 'none.xml' cannot be read."),
+        ("-p platform.xml -w none.json", 2, "Workload file 'none.json' cannot be read."),
+        ("-p platform.xml --events none.txt", 2, "Events file 'none.txt' cannot be read."),
+        ("-p platform.xml -W none.dax", 4, "Workflow file 'none.dax' cannot be read."),
+        ("-p platform.xml --WS none.dax 5", 16, "Cut workflow file 'none.dax' cannot be read."),
+        ("-p none.xml -w none.json -W none.dax", 7, "Workload file"),
+        ("-p platform.xml --mmax many", 0, "Cannot read --mmax 'many' as an integer."),
+        ("-p platform.xml -v loud", 0, "Invalid verbosity level 'loud'; expected one of quiet,"),
+        ("-p platform.xml --enable-profile-reuse", 0, "without --enable-dynamic-jobs"),
+        ("-p platform.xml --enable-redis", 2, "--enable-redis: this simulator does not do job descriptions in Redis"),
+        ("-p platform.xml -W workload.json", 2, "--workflow: this simulator does not do workflows; run it with Batsim"),
+        ("-p platform.xml --sg-cfg tracing:yes", 2, "--sg-cfg tracing:yes: "),
+        ("--unittest", 2, "--unittest: "),
+        ("-p platform.xml -p platform.xml", 255, "--platform is given twice"),
+        ("-w workload.json", 255, "-p FILE is missing"),
+    ],
+)
+def test_how_it_refuses(words: str, code: int, told: str) -> None:
+    found, errors = refused(*words.split(), cwd=PLAIN)
+    assert (found, told in errors) == (code, True), errors
+
+
+def test_jobs_that_need_a_network_are_refused_by_name(tmp_path: Path) -> None:
+    source = recording("com-wired-kill")
+    code, errors = refused(*source.args, "-e", str(tmp_path / "out"), cwd=source.directory)
+    assert code == 2
+    assert "job a: profile h (parallel_homogeneous) has communication amounts (com)" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace('"subtime"', '"subtme"'),
+        lambda _text: "[]",
+    ],
+)
+def test_a_workload_that_is_none_aborts(break_it: object, tmp_path: Path) -> None:
+    assert callable(break_it)
+    (tmp_path / "w.json").write_text(break_it((PLAIN / "workload.json").read_text()))
+    done = run_process("batsim", "-p", str(PLAIN / "platform.xml"), "-w", "w.json", cwd=tmp_path)
+    assert done.returncode == ABORTED
+    assert "w.json" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_versions_help_and_context() -> None:
+    assert run_cli("batsim", "--version").stdout == "4.2.1\n"
+    assert run_cli("batsim", "--simgrid-version").stdout == "3.32.0\n"
+    assert run_cli("batsim", "-h").stdout == run_cli("batsim", "--help").stdout
+    context = run_cli(
+        "batsim", "-p", "none", "-s", "ipc://x", "-e", "a/b", "--no-sched", "--dump-execution-context", "--redis-port=7"
+    )
+    assert context.returncode == 0
+    assert json.loads(context.stdout) == {
+        "socket_endpoint": "ipc://x",
+        "redis_enabled": False,
+        "redis_hostname": "127.0.0.1",
+        "redis_port": 7,
+        "redis_prefix": "default",
+        "export_prefix": "a/b",
+        "external_scheduler": False,
+    }
+
+
+def test_redis_options_are_told_to_the_scheduler(tmp_path: Path) -> None:
+    _, scheduler = run_beside(
+        recording("plain"), tmp_path / "out", "-q", "--redis-hostname", "far", "--redis-port", "7"
+    )
+    config = json.loads(scheduler.requests[0])["events"][0]["data"]["config"]
+    assert (config["redis-enabled"], config["redis-hostname"], config["redis-port"]) == (False, "far", 7)
+
+
+def test_without_a_scheduler_all_jobs_begin_at_once(tmp_path: Path) -> None:
+    """Jobs of 4, 2 and 1 Gflop share processor 0: at a third of its speed until 3, at a half until 5, then alone."""
+    cpu = {
+        name: {"type": "parallel_homogeneous", "cpu": gflop * 1e9, "com": 0}
+        for name, gflop in zip("abc", (4, 2, 1), strict=True)
+    }
+    jobs = [{"id": name, "subtime": 50, "res": 1, "profile": name, "walltime": 100} for name in cpu]
+    (tmp_path / "w.json").write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": cpu}))
+    platform = '<platform version="4.1"><zone id="z" routing="Full">{}</zone></platform>'
+    hosts = "".join(f'<host id="{name}" speed="1Gf"/>' for name in ("master_host", "n0"))
+    head = '<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
+    (tmp_path / "p.xml").write_text(head + platform.format(hosts))
+    done = run_process("batsim", "-p", "p.xml", "-w", "w.json", "--no-sched", "-q", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "out_jobs.csv").read_text().count(
+        "\n"
+    ) == 1  # Batsim's server writes the rows, and there is none
+    states = [line.split(",")[0] for line in (tmp_path / "out_machine_states.csv").read_text().splitlines()[1:]]
+    assert states == ["0", "0", "0", "3", "5", "7"]
+    assert (
+        (tmp_path / "out_schedule.trace").read_text().endswith("\n3 7.000000 m0 machine_ct\n3 7.000000 root root_ct\n")
+    )
+
+
+def test_link(tmp_path: Path) -> None:
+    place = tmp_path / "my tools"
+    done = run_cli("batsim", "--link", str(place))
+    assert done.returncode == 0
+    assert f"PATH='{place}':$PATH" in done.stdout
+    assert run_cli("batsim", "--link", str(place)).returncode == 0  # again: it is ours
+    (tmp_path / "pybatsched").mkdir()  # not the package, whatever its name
+    path = f"{place}{os.pathsep}{os.environ['PATH']}"
+    found = subprocess.run(
+        ["batsim", "--version"],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_OF_WORK_S,
+        check=True,
+    )
+    assert found.stdout == "4.2.1\n"
+
+
+def test_link_never_takes_the_place_of_another(tmp_path: Path) -> None:
+    real = tmp_path / "batsim"
+    real.write_text("#!/bin/sh\necho real\n")
+    done = run_cli("batsim", "--link", str(tmp_path))
+    assert done.returncode == 2
+    assert f"{real} is there already, and it is not ours" in done.stderr
+    assert real.read_text() == "#!/bin/sh\necho real\n"

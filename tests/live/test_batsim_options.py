@@ -1,0 +1,89 @@
+"""Batsim's command line, read as Batsim reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pybatsched.live.batsim_options import DEFAULTS, OPTIONS, USAGE, Given, Option, UsageError, read
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-p", "a.xml", "-w", "b.json", "-w", "c.json", "-E", "-q"],
+        ["-pa.xml", "-wb.json", "-wc.json", "-Eq"],
+        ["--platform=a.xml", "--workload=b.json", "--workload=c.json", "--energy", "--quiet"],
+        ["--plat", "a.xml", "--workload", "b.json", "--workload", "c.json", "--ene", "--qui"],
+        ["-qEpa.xml", "-wb.json", "-w", "c.json"],
+    ],
+)
+def test_spellings(words: list[str]) -> None:
+    given = read(words)
+    assert given.one("--platform") == "a.xml"
+    assert given.all("--workload") == ["b.json", "c.json"]
+    assert given.has("--energy")
+    assert given.has("--quiet")
+
+
+def test_defaults_are_batsims() -> None:
+    given = read(["-p", "a.xml"])
+    assert given.one("--socket-endpoint") == "tcp://localhost:28000"
+    assert given.one("--export") == "out"
+    assert given.one("--master-host") == "master_host"
+    assert (given.all("--workload"), given.has("--energy")) == ([], False)
+    assert set(DEFAULTS) <= {option.name for option in OPTIONS}
+
+
+def test_a_value_may_look_like_an_option() -> None:
+    assert read(["-p", "a.xml", "--sched-cfg", "--energy"]).values == {
+        "--platform": [("a.xml",)],
+        "--sched-cfg": [("--energy",)],
+    }
+
+
+def test_two_values() -> None:
+    assert read(["-p", "a", "--WS", "flow.xml", "5", "--workflow-start", "b.xml", "6"]).values["--workflow-start"] == [
+        ("flow.xml", "5"),
+        ("b.xml", "6"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ([], "-p FILE is missing"),
+        (["-w", "b.json"], "-p FILE is missing"),
+        (["-p"], "--platform requires a value"),
+        (["-p", "a", "--WS", "b"], "--workflow-start requires two values"),
+        (["-p", "a", "-p", "b"], "--platform is given twice"),
+        (["-p", "a", "-q", "--quiet"], "--quiet is given twice"),
+        (["-p", "a", "b"], "unexpected argument 'b'"),
+        (["-p", "a", "--foo"], "there is no option --foo"),
+        (["-p", "a", "-Ex"], "there is no option -x"),
+        (["-p", "a", "--enable"], "--enable is not clear: --enable-redis or --enable-dynamic-jobs or"),
+        (["-p", "a", "--energy=yes"], "--energy takes no value, got 'yes'"),
+        (["-p", "a", "--sched-cfg", "b", "--sched-cfg-file", "c"], "exclude each other"),
+    ],
+)
+def test_what_is_no_command_line_of_batsim(words: list[str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        read(words)
+
+
+def test_sched_cfg_is_an_option_and_the_beginning_of_another() -> None:
+    assert read(["-p", "a", "--sched-cfg", "x"]).one("--sched-cfg") == "x"
+    assert read(["-p", "a", "--sched-cfg-f", "x"]).one("--sched-cfg-file") == "x"
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_every_option_is_read_and_in_the_help(option: Option) -> None:
+    values = ["x"] * option.n_values
+    for name in option.names:
+        given = read(["--version", name, *values]) if name != "--version" else read([name])
+        assert given.values[option.name] == [tuple(values)]
+    assert "redis options" in USAGE
+    assert option.name.startswith("--redis-") or any(name in USAGE for name in option.names)
+
+
+def test_nothing_given() -> None:
+    assert (Given().one("--export"), Given().one("--sched-cfg"), Given().has("--energy")) == ("out", "", False)
