@@ -23,7 +23,7 @@ from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run, read_what_is_there
-from pybatsched.metrics.series import queue_length, span_of
+from pybatsched.metrics.series import span_of
 
 EPILOG: Final = """\
 examples:
@@ -115,11 +115,9 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
         rows[name] = _row(measured(jobs, name, args.tau)) or {"n": 0}
     for name in facts_told(jobs):
         rows[name] = _row(measured(jobs, name), is_fact=True)
-    begin, end = span_of(run.records)
-    queue = queue_length(run.records)
-    rows["queue_length"] = {"mean": queue.mean(begin, end), "max": queue.maximum}
+    rows["queue_length"] = {"mean": run.queue_length.mean(*run.span), "max": run.queue_length.maximum}
     rows["utilisation"] = {"mean": run.utilisation()}
-    rows["makespan_s"] = {"max": end}
+    rows["makespan_s"] = {"max": span_of(run.records)[1]}
     if run.energy is not None:
         rows |= {name: {"total": joules} for name, joules in run.energy.as_dict().items()}
     return rows

@@ -14,12 +14,12 @@ from typing import Any
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError
-from pybatsched.metrics import energy, fields, jobs_csv
+from pybatsched.metrics import cuts, energy, fields, jobs_csv
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import JobRecord, joined
 from pybatsched.metrics.plain import Awaited, PlainJobs
 from pybatsched.metrics.plain import read as read_plain
-from pybatsched.metrics.series import Steps, procs_in_use, span_of
+from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, State, steadily
 from pybatsched.workload import Workload, load, swf
 from pybatsched.workload.selection import Selection
@@ -63,7 +63,24 @@ class Run:
     @cached_property
     def usage(self) -> Steps:
         """The processors that jobs hold over time."""
-        return procs_in_use(self.records)
+        return procs_in_use(self.records, self.cut)
+
+    @cached_property
+    def queue_length(self) -> Steps:
+        """The number of waiting jobs over time."""
+        return queue_length(self.records, self.cut)
+
+    @cached_property
+    def cut(self) -> cuts.Cut | None:
+        """When simulated time was ended, and what was left over then; None of others. Raises InputError."""
+        return cuts.of_summary(f"{self.prefix}{SUMMARY}", self.summary)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The first submission and the last end, or the cut; (0, 0) if nothing ran."""
+        if self.cut is None:
+            return span_of(self.records)
+        return self.cut.span(record.submitted_at for record in self.records)
 
     @cached_property
     def clusters(self) -> Mapping[str, Sequence[tuple[int, int]]]:
@@ -94,9 +111,12 @@ class Run:
         return f"{n} of {n_all} jobs are left out of figures of jobs: only those with evaluated: true count"
 
     def utilisation(self) -> float | None:
-        """Give the share of all processors' time from the first submission to the last end that jobs held."""
-        begin, end = span_of(self.records)
-        if end <= begin or not self.n_procs:
+        """Give the share of all processors' time from the first submission to the last end that jobs held.
+
+        Of a run that was cut, up to the cut, with the jobs that ran then; None where files do not tell these.
+        """
+        begin, end = self.span
+        if end <= begin or not self.n_procs or (self.cut is not None and self.cut.left is None):
             return None
         return self.usage.integral(begin, end) / (self.n_procs * (end - begin))
 

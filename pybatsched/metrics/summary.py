@@ -37,12 +37,16 @@ STATE_WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A job that is left over when nothing can happen any more, and why it does not start."""
+    """A job that is left over when nothing can happen any more, or time is over, and why it does not start.
+
+    `started_at` is None if it waits; if it runs, `n_procs` are those it holds.
+    """
 
     job_id: str
     n_procs: int
     submitted_at: float
     why: str
+    started_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +123,20 @@ def of_run(setting: Setting, result: Result, extra: Mapping[str, Any], simulator
         **({"energy": result.energy.as_dict()} if result.energy is not None else {}),
         **({"policy_figures": dict(result.policy_figures)} if result.policy_figures else {}),
         "n_unfinished": len(result.stuck),
-        "unfinished": [{"job": job.job_id, "why": job.why} for job in result.stuck],
+        "unfinished": [_unfinished(job, is_cut=result.cut_at is not None) for job in result.stuck],
         "rejections": [{"n": n, "first_reason": why} for n, why in result.rejections],
         "remarks": list(result.remarks),
         "broken_promises": list(result.broken_promises),
     }
+
+
+def _unfinished(job: Stuck, *, is_cut: bool) -> dict[str, Any]:
+    """Tell a job that is left over; of a run that was cut also what its readers count up to then (`metrics.cuts`)."""
+    told: dict[str, Any] = {"job": job.job_id, "why": job.why}
+    if is_cut:
+        told |= {"n_procs": job.n_procs, "submitted_at": job.submitted_at}
+        told |= {} if job.started_at is None else {"started_at": job.started_at}
+    return told
 
 
 def write(path: str, summary: Mapping[str, Any]) -> None:

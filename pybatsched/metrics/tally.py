@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pybatsched.core.events import REJECTED
+from pybatsched.metrics.cuts import Left
 from pybatsched.metrics.outcomes import (
     DEFAULT_TAU_S,
     MAY_GO_ON,
@@ -27,8 +29,9 @@ class Figures:
 
     `wait` is all of a job's time from its first submission to its last end that it did not run, bounded slowdown is
     max(1, (wait + run) / max(run, tau)), `utilisation` is the share of all processors' time between the first
-    submission and the last end that jobs held, and `makespan_s` is that last end, counted from 0 as Batsim does. Where
-    some jobs are not evaluated, these two are of all jobs, the others of those that are; `n_left_out` are not.
+    submission and the last end that jobs held (of a run that was cut up to the cut, with the jobs that ran then), and
+    `makespan_s` is that last end, counted from 0 as Batsim does. Where some jobs are not evaluated, these two are of
+    all jobs, the others of those that are; `n_left_out` are not.
     """
 
     n_jobs: int
@@ -95,6 +98,7 @@ class Tally:
         self._held_s = 0.0  # processor-seconds
         self._first_at = math.inf
         self._last_at = -math.inf
+        self._cut_at = -math.inf
         self._perhaps_parents: dict[str, Outcome] = {}
         self._later: dict[str, list[Outcome]] = {}  # segments of the jobs that went on as others, by their own ids
 
@@ -123,6 +127,14 @@ class Tally:
         else:
             self._sums.count(state, max(started_at - submitted_at, 0.0), runtime_s)
 
+    def cut(self, at: float, left: Iterable[Left]) -> None:
+        """Count the processors that jobs still hold when simulated time ends: the machine was in use up to then."""
+        self._cut_at = at
+        for n_procs, submitted_at, started_at in left:
+            self._first_at = min(self._first_at, submitted_at)
+            if started_at is not None:
+                self._held_s += n_procs * (at - started_at)
+
     def figures(self, n_procs: int) -> Figures:
         """Give the figures so far, on a machine of so many processors. O(killed, rejected and derived jobs)."""
         sums = replace(self._sums, n_by_state=self._sums.n_by_state.copy())
@@ -131,7 +143,8 @@ class Tally:
         for job_id, segments in self._later.items():
             if job_id not in self._perhaps_parents:  # the job itself is not in this run's rows
                 sums.count_record(put_together(None, segments))
-        ran, n, span_s = sums.n_ran > 0, max(sums.n_ran, 1), self._last_at - self._first_at
+        ran, n = sums.n_ran > 0, max(sums.n_ran, 1)
+        span_s = (self._last_at if self._cut_at == -math.inf else self._cut_at) - self._first_at
         any_ran = self._last_at > -math.inf
         return Figures(
             n_jobs=sum(sums.n_by_state.values()),
@@ -141,7 +154,7 @@ class Tally:
             mean_bounded_slowdown=sums.slow_sum / n if ran else None,
             max_bounded_slowdown=sums.slow_max if ran else None,
             tau_s=sums.tau_s,
-            utilisation=self._held_s / (n_procs * span_s) if any_ran and span_s > 0 else None,
+            utilisation=self._held_s / (n_procs * span_s) if 0 < span_s < math.inf else None,
             makespan_s=self._last_at if any_ran else None,
             n_left_out=len(self._left_out),
         )

@@ -115,7 +115,7 @@ def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, *, is_one_s
 
 
 def _steps(run: Sheet, what: Quantity, *, is_share: bool) -> Stairs:
-    steps = run.jobs.usage if what == "utilisation" else run.jobs.queue_length
+    steps = run.usage if what == "utilisation" else run.queue_length
     return Stairs(steps.times, steps.values / run.n_procs) if is_share else steps
 
 
@@ -158,8 +158,8 @@ def _edges(steps: Stairs) -> Numbers:
 
 def exact_span_s(run: Sheet) -> float:
     """Give the span of time that the areas of a run are means over, 0 where they are exact."""
-    begin, end = run.jobs.span
-    n_steps = max(len(run.jobs.usage.times), len(run.jobs.queue_length.times))
+    begin, end = run.span
+    n_steps = max(len(run.usage.times), len(run.queue_length.times))
     return (end - begin) / _MAX_POINTS if n_steps > _MAX_POINTS else 0.0
 
 

@@ -15,7 +15,6 @@ from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
-from pybatsched.metrics.series import procs_in_use, queue_length
 from pybatsched.report import durations
 from pybatsched.report.bands import Rows, rows_of
 from pybatsched.report.bars import HELD, LOAD, LOST, PLAIN, SUSPENDED, URGENT, bars_of, color_of, legend_of
@@ -175,7 +174,7 @@ def _time_axis(axes: Any, begin: float, end: float) -> None:
 
 def _draw_utilisation(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
     """Draw a panel for each run, one below the other: lines of several that go up and down would hide each other."""
-    found = [procs_in_use(run.records) for run in runs]
+    found = [run.usage for run in runs]
     begin, end = _span_of(runs)
     span_s, span = durations.span_for(end - begin, _MAX_SPANS)
     is_binned = any(len(steps.times) > _MAX_SPANS for steps in found)
@@ -205,7 +204,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
 def _draw_queue(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
     """Draw lines in one chart; by powers of ten where one would otherwise be at the bottom for most of the time."""
     axes = figure.add_subplot()
-    found = [queue_length(run.records) for run in runs]
+    found = [run.queue_length for run in runs]
     begin, end = _span_of(runs)
     for number, (run, steps) in enumerate(zip(runs, found, strict=True)):
         times, values = list(steps.times), list(steps.values)
@@ -229,6 +228,10 @@ def _span_of(runs: Sequence[Run]) -> tuple[float, float]:
     """Give the time from the first submission to the last end of several runs, the same for all figures of them."""
     begins = [record.submitted_at for run in runs for record in run.records]
     ends = [record.ended_at for run in runs for record in run.records if record.ran]
+    for run in runs:
+        if run.cut is not None:
+            begins.append(run.span[0])
+            ends.append(run.span[1])
     begin = min(begins, default=0.0)
     return begin, max(*ends, begin + 1e-6) if ends else begin + 1.0
 

@@ -89,7 +89,7 @@ def parts_of(runs: Sequence[Run], told: Sequence[Told] = (), tau_s: float = DEFA
 
 def _span(sheets: Sequence[Sheet]) -> tuple[float, float]:
     """Give the time that all charts show: from the first submission to the last end of all runs."""
-    spans = [sheet.jobs.span for sheet in sheets if sheet.jobs.ids]
+    spans = [sheet.span for sheet in sheets if sheet.span[1] > sheet.span[0]]
     return min((begin for begin, _ in spans), default=0.0), max((end for _, end in spans), default=0.0)
 
 
@@ -191,7 +191,7 @@ def _over_time(
         data = gantt.data_of_sheet(sheet, tale.stories, classes, len(sheets))
         note = f'<p class="note">{html.escape(tale.note)}</p>' if tale.note else ""
         drawn.append(_heading(sheet, sheets) + gantt.element(f"gantt{k}", data) + note)
-    line = f"A line is the mean over {_spans_told([charts.mean_span_s(*sheet.jobs.span) for sheet in sheets])}"
+    line = f"A line is the mean over {_spans_told([charts.mean_span_s(*sheet.span) for sheet in sheets])}"
     fine = [span_s for span_s in map(charts.exact_span_s, sheets) if span_s]
     line += f", the pale area over some {_spans_told(fine)}." if fine else ", the pale area is exact."
     scale = "" if len(sheets) == 1 or _is_one_workload(sheets) else " Of other workloads, each has its own scale."

@@ -235,12 +235,39 @@ class Sheet:
             self.jobs = jobs_of(run.records)
         self.evaluated = self.jobs if run.evaluated is run.records else jobs_of(run.evaluated)
 
+    @cached_property
+    def usage(self) -> Stairs:
+        """The processors that jobs hold over time; of a run that was cut, with those that ran then."""
+        cut = self.run.cut
+        return self.jobs.usage if cut is None else _changed(self.jobs.usage, cut.in_use())
+
+    @cached_property
+    def queue_length(self) -> Stairs:
+        """The number of waiting jobs over time; of a run that was cut, with those that waited then."""
+        cut = self.run.cut
+        return self.jobs.queue_length if cut is None else _changed(self.jobs.queue_length, cut.waiting())
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """The first submission and the last end, or the cut."""
+        if self.run.cut is None:
+            return self.jobs.span
+        others = (record.submitted_at for record in self.jobs.others)
+        return self.run.cut.span(chain(self.jobs.submitted_at.tolist(), others))
+
     def utilisation(self) -> float | None:
-        """Give the share of all processors' time from the first submission to the last end that jobs held."""
-        begin, end = self.jobs.span
-        if end <= begin or not self.n_procs:
+        """Give the share of all processors' time that jobs held, as `Run.utilisation` does."""
+        begin, end = self.span
+        cut = self.run.cut
+        if end <= begin or not self.n_procs or (cut is not None and cut.left is None):
             return None
-        return self.jobs.usage.integral(begin, end) / (self.n_procs * (end - begin))
+        return self.usage.integral(begin, end) / (self.n_procs * (end - begin))
+
+
+def _changed(steps: Stairs, changes: Iterable[tuple[float, float]]) -> Stairs:
+    """Add changes to steps. O(n log n)."""
+    times, more = np.array([*changes]).reshape(-1, 2).T
+    return stairs_of(np.concatenate((steps.times, times)), np.concatenate((np.diff(steps.values, prepend=0), more)))
 
 
 def _numbers(values: Iterable[float]) -> Numbers:

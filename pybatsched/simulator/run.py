@@ -15,6 +15,7 @@ from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
+from pybatsched.metrics.cuts import Left
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
 from pybatsched.policies.registry import PolicyPlan
@@ -127,13 +128,16 @@ def _run(
         if error.message_number is None:
             error.message_number = simulation.n_messages
         raise
+    stuck = () if simulation.finished else tuple(_stuck(simulation, engine))
+    if simulation.is_cut:
+        outputs.tally.cut(scenario.ends_at, (Left(one.n_procs, one.submitted_at, one.started_at) for one in stuck))
     rejections = () if engine is None else tuple((n, d.reason_text(why)) for n, why in engine.rejections.values())
     return Result(
         finished=simulation.finished,
         ended_at=on_tick(simulation.ended_at),
         n_messages=simulation.n_messages,
         figures=outputs.tally.figures(scenario.platform.n_procs),
-        stuck=() if simulation.finished else tuple(_stuck(simulation, engine)),
+        stuck=stuck,
         rejections=rejections,
         remarks=() if engine is None else engine.remarks,
         broken_promises=() if engine is None else engine.broken_promises,
@@ -172,7 +176,9 @@ def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
             why = f"it asks for {job.res} processors; {n_away} of {n_procs} are unavailable or asleep for good"
         else:
             why = f"the scheduler has not started it: {_word_of(engine, job.id, simulation)}"
-        found.append(Stuck(job.id, job.res, job.subtime, why))
+        runs = job.state == RUNNING
+        n, started_at = (len(job.alloc), on_tick(job.started_at)) if runs else (job.res, None)
+        found.append(Stuck(job.id, n, job.subtime, why, started_at))
     return found
 
 

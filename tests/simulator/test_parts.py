@@ -18,6 +18,7 @@ from support.simulated import rows
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
+from pybatsched.report.sheet import Sheet
 from pybatsched.results import marks
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload.selection import Selection
@@ -235,6 +236,46 @@ def test_readers_say_that_it_was_cut_and_take_it(place: Path) -> None:
     (place / "cut_state.json").write_text(json.dumps(mark | {"cut_at": "noon"}))
     with pytest.raises(InputError, match="cut_state.json: cut_at is 'noon'; expected a time in seconds"):
         marks.read(str(place / "cut"))
+
+
+def machine_seconds(place: Path, prefix: str, until: float) -> float:
+    """Give what the machines computed up to an instant, by the file that tells their states."""
+    found = [(float(row["time"]), int(row["nb_computing"])) for row in rows(place / f"{prefix}_machine_states.csv")]
+    ends = [time for time, _ in found[1:]] + [until]
+    return sum(n * (min(end, until) - time) for (time, n), end in zip(found, ends, strict=True) if time < until)
+
+
+@pytest.mark.parametrize("until", ["150", "600", "1000"])
+def test_processors_that_jobs_hold_at_the_cut_are_in_use(until: str, place: Path) -> None:
+    """Table, summary, metrics and page say the same, and what the states of the machines say."""
+    done = simulate(place, "-w", "log.swf", "--until-time", until, "-e", "cut")
+    at = float(until)
+    first = 100.0  # the log's first submission
+    expected = machine_seconds(place, "cut", at) / (8 * (at - first))
+    assert summary(place, "cut")["figures"]["utilisation"] == pytest.approx(expected, rel=1e-9)
+    assert ["utilisation", f"{expected:.2%}"] in [line.split() for line in done.stdout.splitlines()]
+    told = json.loads(run_cli("metrics", "cut", "--json", cwd=place).stdout)["cut"]
+    assert told["utilisation"]["mean"] == pytest.approx(expected, rel=1e-9)
+    run = read_run(str(place / "cut"))
+    assert Sheet(run).utilisation() == pytest.approx(expected, rel=1e-9)
+    assert run.usage.at(at - 1) == Sheet(run).usage.integral(at - 1, at) > 0
+    left = summary(place, "cut")["unfinished"]
+    n_waiting = sum(job.get("started_at", at) == at and job["submitted_at"] < at for job in left)
+    assert run.queue_length.at(at - 1e-3) == n_waiting
+    assert run.queue_length.integral(0, 2 * at) == pytest.approx(Sheet(run).queue_length.integral(0, 2 * at))
+
+
+def test_of_an_older_summary_of_a_cut_the_use_is_not_known(place: Path) -> None:
+    simulate(place, "-w", "log.swf", "--until-time", "600", "-e", "cut")
+    told = summary(place, "cut")
+    kept = [{"job": one["job"], "why": one["why"]} for one in told["unfinished"]]
+    (place / "cut_summary.json").write_text(json.dumps(told | {"unfinished": kept}))
+    assert read_run(str(place / "cut")).utilisation() is None
+    bad = [one | {"n_procs": "many"} for one in told["unfinished"]]
+    (place / "cut_summary.json").write_text(json.dumps(told | {"unfinished": bad}))
+    done = run_cli("metrics", "cut", cwd=place)
+    assert done.returncode == 2
+    assert "cut_summary.json: unfinished: expected n_procs, submitted_at, and started_at if it runs" in done.stderr
 
 
 # --- a scheduler that wants to be called for ever ---
