@@ -183,6 +183,12 @@ def add_tau(parser: Group) -> None:
     parser.add_argument("--tau", type=timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help=name)
 
 
+def add_own_tau(parser: Group) -> None:
+    """Describe the same option for readers of runs, which have one of their own."""
+    name = f"bound of bounded slowdowns (default: the run's own, or {DEFAULT_TAU_S:g})"
+    parser.add_argument("--tau", type=timeout_s, metavar="SECONDS", help=name)
+
+
 def add_procs(parser: Group) -> None:
     """Describe the option for the size of a machine that no file of a run tells."""
     text = "the machine's processors, for runs with nothing but a _jobs.csv, which does not say"

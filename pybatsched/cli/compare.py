@@ -45,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     standings = (before.standing, after.standing)
     wholeness.introduce(standings)
     print("\n".join(comparison.table(before, after)))
+    if why := comparison.other_tau(before, after):
+        arguments.say(why)
     kinds = {*before.inputs, *after.inputs}
     differing = sorted(kind for kind in kinds if before.inputs.get(kind, ()) != after.inputs.get(kind, ()))
     if differing:

@@ -22,8 +22,11 @@ from pybatsched.metrics.classes import (
 from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.paired import paired
-from pybatsched.metrics.runs import Run, read_what_is_there
+from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
 from pybatsched.metrics.series import span_of
+
+_BOUNDED: Final = "bounded_slowdown"
+_TAU: Final = "tau_s"
 
 EPILOG: Final = """\
 examples:
@@ -51,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "their facts (default %(default)s)",
     )
     arguments.add_procs(parser)
-    arguments.add_tau(parser)
+    arguments.add_own_tau(parser)
     add("--against", metavar="PREFIX", help="compare each run with this one, job by job")
     arguments.add_fields_from(parser)
     wholeness.add_partial(parser)
@@ -103,16 +106,19 @@ def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Ma
     """Give rows of numbers by name: of jobs that count, and of the whole machine."""
     jobs = run.evaluated
     check_measure(args.measure, jobs)
+    tau_s = common_tau_s([run] if base is None else [base, run], args.tau)
     if base is not None:
-        return {name: paired(base.evaluated, jobs, name, args.tau).as_dict() for name in ("flow_s", args.measure)}
+        pairs = {name: paired(base.evaluated, jobs, name, tau_s).as_dict() for name in ("flow_s", args.measure)}
+        return {name: pair | _tau(name, tau_s) for name, pair in pairs.items()}
     if args.by:
         classes = by_class(jobs, args.by)
-        found = {name: distribution(values_of(members, args.measure, args.tau)) for name, members in classes.items()}
+        found = {name: distribution(values_of(members, args.measure, tau_s)) for name, members in classes.items()}
         is_fact = args.measure not in plain_measures_of(jobs)
-        return {name: {"jobs": len(classes[name])} | _row(told, is_fact=is_fact) for name, told in found.items()}
+        tau = _tau(args.measure, tau_s)
+        return {name: {"jobs": len(classes[name])} | _row(told, is_fact=is_fact) | tau for name, told in found.items()}
     rows: dict[str, Mapping[str, Any]] = {}
     for name in plain_measures_of(jobs):
-        rows[name] = _row(measured(jobs, name, args.tau)) or {"n": 0}
+        rows[name] = (_row(measured(jobs, name, tau_s)) or {"n": 0}) | _tau(name, tau_s)
     for name in facts_told(jobs):
         rows[name] = _row(measured(jobs, name), is_fact=True)
     rows["queue_length"] = {"mean": run.queue_length.mean(*run.span), "max": run.queue_length.maximum}
@@ -130,10 +136,20 @@ def _row(told: Distribution | None, *, is_fact: bool = False) -> dict[str, Any]:
     return told.as_dict() | ({"total": told.total} if is_fact else {})
 
 
+def _tau(measure: str, tau_s: float) -> dict[str, float]:
+    """Name the bound of a measure that has one."""
+    return {_TAU: tau_s} if measure == _BOUNDED else {}
+
+
 def _lines(rows: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    table = [("", *columns)]
-    table += [(name, *(_shown(row.get(column)) for column in columns)) for name, row in rows.items()]
+    columns = [name for name in dict.fromkeys(name for row in rows.values() for name in row) if name != _TAU]
+    bounds = [f"{_BOUNDED} (tau {row[_TAU]:g} s)" for row in rows.values() if _TAU in row]
+    is_row = _BOUNDED in rows  # else all rows are classes of it
+    table = [(bounds[0] if bounds and not is_row else "", *columns)]
+    table += [
+        (bounds[0] if name == _BOUNDED else name, *(_shown(row.get(column)) for column in columns))
+        for name, row in rows.items()
+    ]
     return aligned(table, "lr")
 
 

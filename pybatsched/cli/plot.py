@@ -10,7 +10,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments, wholeness
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES, STRETCHES, check_measure
-from pybatsched.metrics.runs import read_what_is_there
+from pybatsched.metrics.runs import common_tau_s, read_what_is_there
 from pybatsched.report import facets, samples
 from pybatsched.report.figures import KINDS, Asked, draw
 
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw just this policy")
     add("--each", default="", metavar="FIELD", help="of a campaign that keeps these figures: a dot for each user, say")
     arguments.add_fields_from(parser)
-    arguments.add_tau(parser)
+    arguments.add_own_tau(parser)
     wholeness.add_partial(parser)
 
 
@@ -93,7 +93,9 @@ def run(args: argparse.Namespace) -> int:
     for run in runs:
         if run.left_out_told and args.figure in {"cdf", "boxes"}:
             print(f"{run.prefix}: {run.left_out_told}")
-    _tell(args.output, draw(args.figure, runs, args.output, Asked(args.measure, args.tau, args.scale)))
+    is_by_tau = args.figure in {"cdf", "boxes"} and args.measure == "bounded_slowdown"
+    tau_s = common_tau_s(runs if is_by_tau else [], args.tau)
+    _tell(args.output, draw(args.figure, runs, args.output, Asked(args.measure, tau_s, args.scale)))
     wholeness.check((run.standing for run in runs), partial=args.partial)
     return 0
 

@@ -12,7 +12,7 @@ from typing import Final
 from pybatsched.cli import arguments, wholeness
 from pybatsched.cli.progress import doing
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import Run, read_what_is_there
+from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
 from pybatsched.report.labels import labels_of
 from pybatsched.results.marks import Standing
 from pybatsched.workload.bulk import uncollected
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="POLICY",
         help="of a campaign: what others are compared with (default: its first)",
     )
-    arguments.add_tau(parser)
+    arguments.add_own_tau(parser)
     wholeness.add_partial(parser)
 
 
@@ -67,7 +67,7 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
         runs = _read(args)
         standings = [run.standing for run in runs]
         wholeness.introduce(standings)
-        text = of_runs(runs, args.journal, args.tau)
+        text = of_runs(runs, args.journal, common_tau_s(runs, args.tau))
     write_text(args.output, [text])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
     wholeness.check(standings, partial=args.partial)

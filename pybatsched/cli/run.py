@@ -173,7 +173,13 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     launcher = None if args.image else batsim.find(args.batsim)
     clusters = inputs.clusters_of(platform)
-    about = {"inputs": digests, **inputs.how_read(args), **not_evaluated(workloads), **_command(args)}
+    about = {
+        "inputs": digests,
+        "tau_s": args.tau,
+        **inputs.how_read(args),
+        **not_evaluated(workloads),
+        **_command(args),
+    }
     about |= {"clusters": clusters} if clusters else {}
     results = stack.enter_context(closing.kept(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)

@@ -134,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     setting = inputs.setting_of(scenario, files, policy)
     how_read = {**inputs.how_read(args), **not_evaluated(scenario.workloads)}
     how_read["command"] = command_line.to_repeat("simulate", add_arguments, args)
-    about = {"inputs": setting.inputs, "policy": policy, **how_read}
+    about = {"inputs": setting.inputs, "policy": policy, "tau_s": args.tau, **how_read}
     about |= {"clusters": setting.clusters} if setting.clusters else {}
     with closing.kept(Results(args.export, about, args.journal)) as results:
         result = _simulate(args, scenario, plan, results)

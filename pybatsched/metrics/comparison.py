@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError
-from pybatsched.metrics import Tally, energy, jobs_csv
+from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.fields import evaluated_ids
-from pybatsched.metrics.runs import workloads_of
+from pybatsched.metrics.runs import tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
 from pybatsched.workload.swf import DEFAULT_MEMORY_UNIT
@@ -39,6 +39,9 @@ _HOW_READ: Final = {
     "lenient": False,
     "units": None,
 }
+#: What rests on the bound of bounded slowdowns, and what stands for its change where the two runs have different ones.
+_BY_TAU: Final = frozenset(("mean_bounded_slowdown", "max_bounded_slowdown", "tau_s"))
+_OTHER_TAU: Final = "other tau"
 _CONDITION: Final = re.compile(
     r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
     r"(?P<sign>[+-]?)\s*(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
@@ -128,7 +131,8 @@ def read_summary(path: str, *, partial: bool = False) -> RunSummary:
 
 
 def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) -> RunSummary:
-    tally = Tally(evaluated=evaluated_ids(workloads_of(prefix, about)))
+    tau_s = tau_of(path, about)
+    tally = Tally(DEFAULT_TAU_S if tau_s is None else tau_s, evaluated_ids(workloads_of(prefix, about)))
     for outcome in jobs_csv.read_what_is_there(found.path(JOBS)):
         tally.add(outcome)
     n_procs = about.get("n_procs")
@@ -196,6 +200,8 @@ def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
             f"--fail-if {condition.text!r}: no metric {condition.metric!r} in both; expected one of "
             f"{', '.join(sorted(known))}"
         )
+    if condition.metric in _BY_TAU and condition.kind != "value" and (why := other_tau(before, after)):
+        raise InputError(f"--fail-if {condition.text!r}: {why}")
     a, b = before.metrics[condition.metric], after.metrics[condition.metric]
     if b is None or (a is None and condition.kind != "value"):
         where = after.path if b is None else before.path
@@ -205,12 +211,22 @@ def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
     return f"{condition.text}: {condition.metric} was {shown(a)}, is {shown(b)} ({change(a, b)})"
 
 
+def other_tau(before: RunSummary, after: RunSummary) -> str:
+    """Say that bounded slowdowns of two runs have different bounds, and cannot be compared; nothing if they can."""
+    a, b = before.metrics.get("tau_s"), after.metrics.get("tau_s")
+    if a is None or b is None or a == b:
+        return ""
+    told = f"the two runs were made with different --tau ({a:g} s and {b:g} s)"
+    return f"{told}: their bounded slowdowns cannot be compared"
+
+
 def table(before: RunSummary, after: RunSummary) -> list[str]:
     """Give both runs' metrics and the change, a line each."""
     names = [name for name in before.metrics if name in after.metrics]
     rows = [("metric", "before", "after", "change")]
+    strange = _BY_TAU if other_tau(before, after) else ()
     rows += [
-        (name, shown(a), shown(b), change(a, b))
+        (name, shown(a), shown(b), _OTHER_TAU if name in strange else change(a, b))
         for name, a, b in ((name, before.metrics[name], after.metrics[name]) for name in names)
     ]
     return aligned(rows, "lr")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError
 from pybatsched.metrics import cuts, energy, fields, jobs_csv
 from pybatsched.metrics.energy import Energy
-from pybatsched.metrics.outcomes import JobRecord, joined
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.plain import Awaited, PlainJobs
 from pybatsched.metrics.plain import read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
@@ -96,6 +97,11 @@ class Run:
             raise InputError(f"{self.prefix}_summary.json: clusters: expected {expected}, found {told!r:.80}") from None
 
     @property
+    def tau_s(self) -> float | None:
+        """The bound of bounded slowdowns that its own table has; None if no file says. Raises InputError."""
+        return tau_of(f"{self.prefix}{SUMMARY}", self.summary)
+
+    @property
     def n_left_out(self) -> int:
         """How many jobs are not evaluated, and left out of all figures of jobs."""
         return len(self.records) - len(self.evaluated)
@@ -119,6 +125,31 @@ class Run:
         if end <= begin or not self.n_procs or (self.cut is not None and self.cut.left is None):
             return None
         return self.usage.integral(begin, end) / (self.n_procs * (end - begin))
+
+
+def tau_of(where: str, summary: Mapping[str, Any]) -> float | None:
+    """Read the bound of bounded slowdowns in a summary, or in the mark of a run that has none yet."""
+    figures = summary.get("figures")
+    tau_s = figures.get("tau_s") if isinstance(figures, dict) else summary.get("tau_s")
+    if tau_s is None:
+        return None
+    if not isinstance(tau_s, int | float) or isinstance(tau_s, bool) or not 0 <= tau_s < math.inf:
+        raise InputError(f"{where}: tau_s is {tau_s!r:.40}; expected a number of seconds from 0")
+    return float(tau_s)
+
+
+def common_tau_s(runs: Sequence[Run], given: float | None = None) -> float:
+    """Give one bound of bounded slowdowns for several runs: the given one, else their own, else the usual one.
+
+    Raises InputError if they have different ones: slowdowns by several bounds cannot be compared.
+    """
+    if given is not None:
+        return given
+    told = {run.prefix: run.tau_s for run in runs if run.tau_s is not None}
+    if len(set(told.values())) > 1:
+        each = ", ".join(f"{prefix} {tau_s:g} s" for prefix, tau_s in told.items())
+        raise InputError(f"the runs were made with different --tau: {each}; give one --tau for all of them")
+    return next(iter(told.values()), DEFAULT_TAU_S)
 
 
 def read_run(prefix: str, workloads: Sequence[str] = (), n_procs: int | None = None, *, partial: bool = False) -> Run:

@@ -43,13 +43,18 @@ def _of_run(run: Run, tau_s: float) -> dict[str, str]:
         "jobs in it": f"{n:,}" if isinstance(n := summary.get("n_jobs_in_workloads"), int) else _NOT_TOLD,
         "walltimes": str(summary.get("walltimes") or _NOT_TOLD),
         "external events": "\n".join(_files(inputs.get("events"))) or _NOT_TOLD,
-        "τ of bounded slowdowns": f"{tau_s:g} s",
+        "τ of bounded slowdowns": _tau(run, tau_s),
         "options of Batsim": _switches(_mapping(summary.get("batsim_options"))) or _NOT_TOLD,
         "simulator": next((f"{text} {versions[name]}" for name, text in _SIMULATORS.items() if name in versions), "-"),
         "versions": ", ".join(f"{name} {versions[name]}" for name in ("pybatsched", "python") if name in versions)
         or _NOT_TOLD,
         "command": str(summary.get("command") or _NOT_TOLD),
     }
+
+
+def _tau(run: Run, tau_s: float) -> str:
+    """Tell the bound that the page has, and that of the run's own table where it is another."""
+    return f"{tau_s:g} s" + ("" if run.tau_s in {None, tau_s} else f"\n({run.tau_s:g} s in its own table)")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
