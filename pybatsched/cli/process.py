@@ -1,10 +1,11 @@
-"""The command as a process of its own: its signals, and a standard output that may be full or closed.
+"""The command as a process of its own: its signals, and standard streams that may be full or closed.
 
 What `pybatsched.cli.main` does is the same in any process; what is here holds for the one that was started for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -53,11 +54,44 @@ class _StandardOutput(io.RawIOBase):
             raise InputError(f"standard output cannot be written: {why}") from None
 
 
+class _StandardError(io.RawIOBase):
+    """File descriptor 2. What cannot be written there is lost: no run ends because nobody hears a word of it."""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 2
+
+    def isatty(self) -> bool:
+        return os.isatty(2)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        with contextlib.suppress(OSError):
+            return os.write(2, data)
+        return memoryview(data).nbytes
+
+
+def _hear_all() -> None:
+    """Put a standard error in its place that is always there, so that no file of ours gets its number either."""
+    given = sys.stderr
+    if given is None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        if nowhere != 2:
+            os.dup2(nowhere, 2)
+            os.close(nowhere)
+        os.set_inheritable(2, True)
+    encoding = given.encoding if given else "utf-8"
+    buffer = io.BufferedWriter(_StandardError())
+    sys.stderr = io.TextIOWrapper(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
+
+
 def run(may_be_interrupted: bool = True) -> int:
     """Run the command line of this process and give its exit code. `pybatsched.__main__` has set a handler for SIGINT.
 
     A command whose output was lost ends with 2, unless a signal has ended it.
     """
+    _hear_all()
     given = sys.stdout
     raw = _StandardOutput(None if given is None else given.fileno())
     sys.stdout = io.TextIOWrapper(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -184,3 +185,32 @@ def test_a_picture_that_cannot_be_written_whole_leaves_no_file(
     )
     assert (done.returncode, done.stderr) == (2, f"pybatsched: {output}: cannot be written: File too large\n")
     assert {path: path.read_bytes() for path in output.parent.iterdir()} == earlier
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full", "0<&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_a_run_goes_on_if_nobody_hears_its_notes(where: str, tmp_path: Path) -> None:
+    """Notes go to standard error; files and tables are what the command is for."""
+    assert run_cli("simulate", *RUN, cwd=tmp_path).returncode == 0
+    expected = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix == ".csv"}
+    (tmp_path / "else").mkdir()
+    command = " ".join([shlex.quote(word) for word in (sys.executable, "-m", "pybatsched", "simulate", *RUN, "-v")])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{command} {where}"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path / "else",
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == (2 if "1>&-" in where else 0)
+    assert ("utilisation" in done.stdout) == ("1>&-" not in where)
+    found = {path.name: path.read_text() for path in (tmp_path / "else").iterdir() if path.suffix == ".csv"}
+    assert found == expected
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
+def test_an_error_that_nobody_hears_has_its_exit_code(where: str, tmp_path: Path) -> None:
+    words = ("simulate", "--procs", "4", "--policy", "easy", "-w", "nowhere.json")
+    command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *words, where])
+    done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 2
