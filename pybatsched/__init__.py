@@ -3,9 +3,7 @@
 Authors of policies find what they need here; see docs/write-a-policy.md, and docs/api.md for all of it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as in typing, which takes its time: a command is to hear signals before that
 if TYPE_CHECKING:
     from pybatsched.core import events
     from pybatsched.core.cluster import Cluster, Partition
@@ -119,6 +117,8 @@ if not TYPE_CHECKING:  # who checks types knows all names, and is to say so if o
     def __getattr__(name: str) -> object:
         if name not in __all__:
             raise AttributeError(f"module 'pybatsched' has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415  see above
+
         for home in _HOMES:
             module = import_module(f"pybatsched.{home}")
             globals().update({one: getattr(module, one) for one in __all__ if hasattr(module, one)})
