@@ -78,7 +78,7 @@ def test_what_is_ignored_from_outside_stays_ignored(tmp_path: Path) -> None:
 
 
 def test_the_package_loads_nothing_before_its_command_begins() -> None:
-    """Else a signal would come before anybody can hear it. Nothing else is loaded either: typing takes its time, too."""
+    """Else a signal would come before anybody can hear it. Nothing else is either: typing takes its time, too."""
     script = (
         f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); before = {{*sys.modules}}; import pybatsched.__main__;"
         "print(sorted({*sys.modules} - before))"
