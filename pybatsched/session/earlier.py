@@ -12,7 +12,7 @@ from typing import Any
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
-from pybatsched.core.derive import id_from_note
+from pybatsched.core.derive import parent_in_note
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import v4
@@ -116,11 +116,8 @@ class _Machine:
 
     def note(self, decision: d.Decision) -> None:
         """Take from a note which job a new one is a part of."""
-        match decision:
-            case d.SetJobMetadata(job_id=wire_id, metadata=text) if text.startswith("parent="):
-                self.own_ids[wire_id] = id_from_note(text.partition(";")[0].removeprefix("parent="))
-            case _:
-                pass
+        if isinstance(decision, d.SetJobMetadata) and (parent := parent_in_note(decision.metadata)):
+            self.own_ids[decision.job_id] = parent
 
     def decision(self, decision: d.Decision, at: float, why: str) -> tuple[float, str, str] | None:
         """Take in a decision. Tells when, how and why the wait ended, if it did so by this one."""
