@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import Run
 from pybatsched.report.run_page import Told
@@ -98,6 +99,6 @@ def _check_starts(found: Stories, jobs: Jobs, path: str, run: Run) -> None:
         told = next((at for at, what in found.get(job_id, ()) if what.startswith("started on ")), None)
         if told is not None and abs(started_at - told) > _LATE_S:
             raise InputError(
-                f"--journal {path}: job {job_id} started at {told:g}, but in {run.prefix} at {started_at:g}; "
-                "expected the journal of this run"
+                f"--journal {path}: job {job_id} started at {seconds_text(told)}, but in {run.prefix} at "
+                f"{seconds_text(started_at)}; expected the journal of this run"
             )

@@ -124,6 +124,19 @@ def test_who_held_the_processors_is_told(journal: Path) -> None:
     ]
 
 
+def test_instants_of_a_log_are_told_to_the_tick(tmp_path: Path) -> None:
+    """Logs count from 1970 on: six digits of that are a fortnight."""
+    at = 1e9 + 0.25
+    jobs = Workload().job("a", n=3, s=8.5, at=at, walltime=10).job("b", n=4, s=5, at=at + 1, walltime=6)
+    record(tmp_path / "run.pbj", jobs, 4)
+    lines = run_cli("explain", str(tmp_path / "run.pbj"), "w0!b", "--why-not-earlier").stdout.splitlines()
+    assert lines[:2] == [
+        "job w0!b: submitted at 1000000001.25 for 4 of 4 processors",
+        "started on 0-3 at 1000000008.75, 7.5 s later: head of the queue",
+    ]
+    assert lines[4].split()[:6] == ["w0!a", "3", "1000000000.25", "1000000008.75", "7.5", "s"]
+
+
 def test_processors_that_were_free_in_vain_are_told(journal: Path) -> None:
     """From 6 on there was one for d, but b had its reservation; d came at 3, when c had it."""
     done = run_cli("explain", str(journal), "w0!d", "--why-not-earlier")
