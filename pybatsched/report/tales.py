@@ -76,8 +76,14 @@ def _told(run: Run, path: str) -> Told:
             why = str(error)
     if why:
         found = stories(reader)
+    own = [*jobs.ids, *(record.id for record in jobs.others)]
+    if own and found.keys().isdisjoint(own):
+        raise InputError(f"--journal {path}: it tells of no job of {run.prefix} ({reader.note})")
     _check_starts(found, jobs, path, run)
-    return Told(found, f"Why jobs waited is not told: {why}." if why else "")
+    notes = [f"Why jobs waited is not told: {why}."] if why else []
+    if not reader.is_whole:
+        notes.append(f"The journal {path} is not whole, and stories end with it: {reader.note}.")
+    return Told(found, " ".join(notes))
 
 
 def _check_policy(reader: JournalReader, run: Run) -> None:

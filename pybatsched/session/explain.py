@@ -69,20 +69,20 @@ class _Witness:
     """The policy, run again beside the recording: it is asked why jobs wait as long as it answers as recorded."""
 
     session: Session | None
+    #: Who can be asked, after what was heard last; nobody where nothing was decided, or it is not known what.
+    engine: Engine | None = None
 
     def hear(self, exchange: Exchange) -> str:
         """Play an exchange again. Says why the policy cannot be asked any more, if that is so from here on."""
-        if self.session is None:
+        self.engine = None
+        if self.session is None or not exchange.is_answered:
             return ""
         parting = _parting(self.session, exchange)
         if parting:
             self.session = None
+        elif exchange.reply is not None:
+            self.engine = self.session.engine
         return parting
-
-    @property
-    def engine(self) -> Engine | None:
-        """Who can be asked, after what was heard last."""
-        return None if self.session is None else self.session.engine
 
 
 @dataclass(slots=True)
