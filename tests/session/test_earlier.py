@@ -13,8 +13,11 @@ from support.examples import examples
 from support.process import run_cli
 from support.pushy import Gentle
 
+from pybatsched.core import decisions as d
 from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.protocol import Message, v4
 from pybatsched.session.earlier import Holder, Wait, why_not_earlier
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
@@ -180,6 +183,44 @@ def test_processors_that_are_away_are_not_free(tmp_path: Path) -> None:
     record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
     wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!b")
     assert (wait.free, wait.ended_at) == ([(2, 1)], 9)
+
+
+def test_processors_that_are_away_under_a_job_are_not_free_once(tmp_path: Path) -> None:
+    """One of the two that a has goes away with another one: of four, one is free until a ends, and then two."""
+    jobs = Workload().job("a", n=2, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
+    away = [(1, e.MACHINES_UNAVAILABLE, "1-2"), (25, e.MACHINES_AVAILABLE, "1-2")]
+    record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
+    wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!b")
+    assert (wait.free, wait.ended_at) == ([(2, 1), (20, 2)], 25)
+
+
+def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: Path) -> None:
+    """a has 0-1 until 20, b 1-2 until 10: of four, one is free at first, and then two."""
+    journal = JournalWriter(tmp_path / "run.pbj")
+    journal.header(plan_for("fcfs"), None, {})
+
+    def came(at: float, job_id: str, n: int) -> e.JobSubmitted:
+        return e.JobSubmitted(job_id, {"id": job_id, "res": n, "profile": "d"}, timestamp=at)
+
+    def ends(at: float, job_id: str) -> e.JobCompleted:
+        return e.JobCompleted(job_id, "COMPLETED_SUCCESSFULLY", timestamp=at)
+
+    def starts(at: float, job_id: str, procs: str) -> d.ExecuteJob:
+        return d.ExecuteJob(job_id, IntervalSet.parse(procs), timestamp=at)
+
+    said: list[tuple[float, list[e.Event], list[d.Decision]]] = [
+        (0, [e.SimulationBegins(n_compute=4, timestamp=0)], []),
+        (1, [came(1, "w0!a", 2), came(1, "w0!b", 2)], [starts(1, "w0!a", "0-1"), starts(1, "w0!b", "1-2")]),
+        (2, [came(2, "w0!c", 4)], []),
+        (10, [ends(10, "w0!b")], []),
+        (20, [ends(20, "w0!a")], [starts(20, "w0!c", "0-3")]),
+    ]
+    for n, (now, events, decisions) in enumerate(said, 1):
+        journal.request(n, v4.encode_events(Message(now, tuple(events))), 2**20)
+        journal.reply(n, v4.encode_decisions(Message(now, tuple(decisions))), [""] * len(decisions))
+    journal.close()
+    wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!c")
+    assert (wait.free, wait.ended_at) == ([(2, 1), (10, 2)], 20)
 
 
 def test_a_requeued_job_waits_until_its_first_start_and_holds_under_its_own_name(tmp_path: Path) -> None:
