@@ -118,12 +118,15 @@ def _cut(story: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 def _hues(jobs: Jobs) -> Counts:
     """Give the place of each job's own colour in the palette. O(n log n).
 
-    It goes by the order of submissions, so that a job has the same in all runs of its workload, if as many jobs ran.
+    It goes by the order of submissions, of jobs that never ran as well, so that a job has the same in all runs of its
+    workload.
     """
-    order = np.lexsort((np.array(jobs.ids, np.str_), jobs.submitted_at))
+    ids = [*jobs.ids, *(record.id for record in jobs.others)]
+    submitted_at = np.concatenate((jobs.submitted_at, [record.submitted_at for record in jobs.others]))
+    order = np.lexsort((np.array(ids, np.str_), submitted_at))
     hues = np.empty(len(order), np.int64)
     hues[order] = np.arange(len(order)) % len(_COLORS)
-    return hues
+    return hues[: len(jobs.ids)]
 
 
 def kin_of(run: Run) -> str:

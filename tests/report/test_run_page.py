@@ -205,6 +205,20 @@ def test_a_job_has_one_colour_in_all_runs_of_its_workload(place: Path) -> None:
     assert [hues[0][record.id] for record in by_submission] == [k % 18 for k in range(30)]
 
 
+def test_a_job_that_one_run_rejected_takes_no_colour_from_others(tmp_path: Path) -> None:
+    jobs = [{"id": str(k), "subtime": k, "res": 4 if k == 1 else 1, "walltime": 9, "profile": "d"} for k in range(4)]
+    content = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    hues = []
+    for n_procs in ("4", "2"):
+        args = ("--procs", n_procs, "-w", "w.json", "--policy", "fcfs", "-e", f"on{n_procs}", "-q")
+        assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+        data = data_of(read_run(str(tmp_path / f"on{n_procs}")))
+        hues.append(dict(zip(data["jobs"], base64.b64decode(data["hues"]), strict=True)))
+    assert hues[0] == {"w0!0": 0, "w0!1": 1, "w0!2": 2, "w0!3": 3}
+    assert hues[1] == {"w0!0": 0, "w0!2": 2, "w0!3": 3}
+
+
 def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
     run = read_run(str(place / "out" / "easy"))
     lines = [(float(k), f"line {k}") for k in range(30)]
