@@ -96,8 +96,18 @@ def how_read(args: argparse.Namespace) -> dict[str, Any]:
     told: dict[str, Any] = {"walltimes": args.walltimes}
     told |= {} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
     told |= {"selection": _selection(args)} if _selection(args) else {}
-    told |= {"units": args.units} if args.units else {}
+    unit_of_sizes = args.units or _unit_of_logs(args)
+    told |= {"units": unit_of_sizes} if unit_of_sizes else {}
     return told | ({"lenient": True} if args.lenient else {})
+
+
+def _unit_of_logs(args: argparse.Namespace) -> str:
+    """Give what sizes of logs are made without --units, by the platform's name; nothing if they stay in cores."""
+    formats = [files.format_of(path) for path in args.workload]
+    unit = units.unit_by_name(args.platform)
+    if unit is None or set(formats) <= {"Batsim JSON"}:
+        return ""
+    return f"{unit} (of logs)" if "Batsim JSON" in formats else unit
 
 
 def are_as_files_say(args: argparse.Namespace) -> bool:

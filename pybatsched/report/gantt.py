@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.runs import Run, how_read_of
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report.bands import rows_of
 from pybatsched.report.bars import color_of, legend_of_looks
@@ -40,6 +40,8 @@ _BUTTONS: Final = (
     ("→", "later"),
     ("all", "all of it"),
 )
+#: Ways to read a workload that make its jobs others (metrics.runs.HOW_READ).
+_CHANGES_JOBS: Final = ("selection", "units")
 Stories = Mapping[str, Sequence[tuple[float, str]]]
 
 
@@ -132,12 +134,15 @@ def _hues(jobs: Jobs) -> Counts:
 def kin_of(run: Run) -> str:
     """Give what tells the workloads of a run from others: in runs of the same ones, jobs of one id are the same job.
 
-    Where nobody has told them, runs are taken to be of the same.
+    The same files are other workloads where times were moved or jobs resized. Where nobody has told them, runs are
+    taken to be of the same.
     """
     inputs = run.summary.get("inputs")
     files = inputs.get("workloads") if isinstance(inputs, dict) else None
     told = [str(file.get("sha256", ""))[:16] for file in files or () if isinstance(file, dict)]
-    return " ".join(told)
+    how = how_read_of(run.summary)
+    changed = {name: how[name] for name in _CHANGES_JOBS if how[name] not in (None, "core")}
+    return " ".join([*told, json.dumps(changed, sort_keys=True)] if changed else told)
 
 
 def _packed(column: npt.ArrayLike, kind: str) -> str:

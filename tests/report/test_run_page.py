@@ -115,13 +115,13 @@ def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
         "2-3 processors": ["-", "1"],
         "16-31 processors": ["-", "1"],
     }
-    assert "Of other workload files: b. There, jobs of the same id are taken to be the same." in text
+    assert "Of other workloads: b. There, jobs of the same id are taken to be the same." in text
 
 
 def test_the_same_workload_makes_jobs_the_same(place: Path, tmp_path: Path) -> None:
     runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
     assert kin_of(runs[0]) == kin_of(runs[1]) == runs[0].summary["inputs"]["workloads"][0]["sha256"][:16]
-    assert "Of other workload files" not in page.of_runs(runs)
+    assert "Of other workloads: " not in page.of_runs(runs)
 
 
 def top_of(plot: Any) -> float:
