@@ -21,7 +21,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.workload import Workload, files, job_fields, load, swf
+from pybatsched.workload import Workload, files, ids, job_fields, load, swf
 from pybatsched.workload.host_sizes import n_rounded
 from pybatsched.workload.selection import Selection
 
@@ -80,6 +80,7 @@ def workloads(
         f"w{i}": _resized(path, args, _workload(path, args, selection, n_procs), sizing)
         for i, path in enumerate(args.workload)
     }
+    ids.check(found)
     check_fields(found.values())
     if not args.allow_empty and not any(workload.jobs for workload in found.values()):
         what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
