@@ -6,6 +6,7 @@ each other. Names are data: they go into columns, which the page writes as text 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -140,12 +141,14 @@ def mean_span_s(begin: float, end: float) -> float:
 
     >>> mean_span_s(0, 86400), mean_span_s(0, 400 * 86400), mean_span_s(0, 30)
     (600, 604800, 60)
+    >>> mean_span_s(0, 400 * 7 * 86400), mean_span_s(0, float("inf"))
+    (2419200.0, inf)
     """
     wanted = (end - begin) / _N_MEANS
-    span_s: float = next((span for span in _SPANS_S if span >= wanted), _SPANS_S[-1])
-    while span_s < wanted:
-        span_s *= 2
-    return span_s
+    longest = _SPANS_S[-1]
+    if wanted > longest:
+        return longest * 2.0 ** math.ceil(math.log2(wanted / longest)) if math.isfinite(wanted) else wanted
+    return next(span for span in _SPANS_S if span >= wanted)
 
 
 def _edges(steps: Stairs) -> Numbers:

@@ -301,7 +301,7 @@ def _moved(runs: Sequence[Sheet]) -> list[str]:
 def _pairs(runs: Sequence[Run], tau_s: float) -> list[str]:
     """Compare runs with the first one job by job, and say where it is only the ids of jobs that make them the same."""
     strangers = [run.label for run in runs[1:] if gantt.kin_of(run) != gantt.kin_of(runs[0])]
-    note = f"Of other workload files: {', '.join(strangers)}. There, jobs of the same id are taken to be the same."
+    note = f"Of other workloads: {', '.join(strangers)}. There, jobs of the same id are taken to be the same."
     sections = [f'<p class="note">{html.escape(note)}</p>'] if strangers else []
     rows = []
     for run in runs[1:]:
