@@ -1,23 +1,27 @@
 """Why a job did not start earlier, from a journal: who held the processors while it waited.
 
-Nothing is asked of the policy here. What ran is known from the recorded decisions and events, whatever the policy says.
+What ran is known from the recorded decisions and events. Where a job could have run, and what was kept for whom, only
+the policy knows, which is run again beside it as in `pybatsched.session.explain`; without it, it is the whole machine.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.derive import parent_in_note
 from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.errors import RemoteProtocolError
+from pybatsched.core.jobs import JobState
+from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import v4
 from pybatsched.session.explain import no_such_job
-from pybatsched.session.journal import JournalReader
+from pybatsched.session.journal import Exchange, JournalReader
+from pybatsched.session.replay import session_for
+from pybatsched.session.session import Session
 
 
 @dataclass(slots=True)
@@ -42,11 +46,15 @@ class Holder:
 
 @dataclass(slots=True)
 class Wait:
-    """The wait of a job, from its submission to its first start, its rejection or the end of the journal.
+    """A wait of a job: from its submission, or from a kill after which it was requeued, to its next start.
 
-    `how` and `why` tell which of these it was, `note` whether the journal is whole.
-    `free` are the processors that were free meanwhile: (from, how many), each until the next one; nothing of a job that
-    started at once. `holders` are in the order of their starts.
+    If it did not start, to its rejection or the end of the journal. `how` and `why` tell which of these it was, `note`
+    whether the journal is whole, `came_at` when the job was submitted. `free` are the processors that were free
+    meanwhile: (from, how many), each until the next one; nothing of a job that started at once. `kept` are, in the same
+    way, those that were held for it. `holders` are in the order of their starts.
+
+    `partitions` are those of several in whose queues it waited; `free`, `n_machine` and `holders` are then of these.
+    `is_asked` tells whether the policy could be asked for that: else they are of the whole machine.
     """
 
     job_id: str
@@ -59,6 +67,11 @@ class Wait:
     note: str
     holders: list[Holder]
     free: list[tuple[float, int]]
+    kept: list[tuple[float, int]] = field(default_factory=list)
+    partitions: tuple[str, ...] = ()
+    is_asked: bool = True
+    is_requeued: bool = False
+    came_at: float = 0.0
 
     def held_s(self, holder: Holder) -> float:
         """Give how long a holder was there while the job waited."""
@@ -66,10 +79,17 @@ class Wait:
 
     def spans_with(self, n_procs: int) -> list[tuple[float, float]]:
         """Give when so many processors were free, or more. O(changes)."""
+        return self._spans(self.free, n_procs)
+
+    def spans_kept(self) -> list[tuple[float, float]]:
+        """Give when processors were held for it. O(changes)."""
+        return self._spans(self.kept, 1)
+
+    def _spans(self, steps: list[tuple[float, int]], least: int) -> list[tuple[float, float]]:
         found: list[tuple[float, float]] = []
-        ends = [*(at for at, _ in self.free[1:]), self.ended_at][: len(self.free)]
-        for (begin, n_free), end in zip(self.free, ends, strict=True):
-            if n_free >= n_procs and end > begin:
+        ends = [*(at for at, _ in steps[1:]), self.ended_at][: len(steps)]
+        for (begin, n), end in zip(steps, ends, strict=True):
+            if n >= least and end > begin:
                 if found and found[-1][1] == begin:
                     found[-1] = (found[-1][0], end)
                 else:
@@ -77,9 +97,86 @@ class Wait:
         return found
 
 
+class _Seen(NamedTuple):
+    """What the policy's engine knows after an exchange: the partition that a job waits in, and what is kept for it."""
+
+    partition: str
+    procs: IntervalSet
+    n_free: int
+    n_kept: int
+
+
+class _Asked:
+    """The recorded policy, run again beside the journal as long as it answers as it did."""
+
+    def __init__(self, session: Session | None) -> None:
+        self._session = session
+
+    @property
+    def is_there(self) -> bool:
+        return self._session is not None
+
+    def follow(self, exchange: Exchange) -> None:
+        """Play an exchange again."""
+        if self._session is None or exchange.reply is None:
+            return
+        try:
+            if self._session.handle(exchange.request) != exchange.reply:
+                self._session = None
+        except PybatschedError:
+            self._session = None
+
+    def look(self, job_id: str) -> _Seen | None:
+        """Tell where a job waits; None if nobody can. O(partitions)."""
+        job = None if self._session is None else self._session.engine.jobs.alive.get(job_id)
+        if self._session is None or job is None:
+            return None
+        ground = job.partition if job.state is JobState.HELD else job.queued_in
+        known = list(self._session.engine.cluster.partitions.values())
+        chosen = [one for one in known if one is ground] or known
+        procs = EMPTY
+        for one in chosen:
+            procs |= one.procs
+        name = chosen[0].name if len(chosen) == 1 < len(known) else ""
+        n_kept = len(job.procs) if job.state is JobState.HELD and job.procs is not None else 0
+        return _Seen(name, procs, sum(one.n_free for one in chosen), n_kept)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What is seen of one wait while it lasts."""
+
+    since: float
+    is_requeued: bool = False
+    over: list[Holder] = field(default_factory=list)
+    free: list[tuple[float, int]] = field(default_factory=list)
+    kept: list[tuple[float, int]] = field(default_factory=list)
+    procs: IntervalSet = EMPTY
+    partitions: dict[str, None] = field(default_factory=dict)
+    is_asked: bool = True
+
+    def see(self, at: float, seen: _Seen | None, n_free: int) -> None:
+        """Note what is free, and kept, from now on. `n_free` are those that nobody runs on."""
+        if seen is None:
+            self.is_asked = False
+        else:
+            self.procs |= seen.procs
+            self.partitions |= {seen.partition: None} if seen.partition else {}
+            if seen.n_kept or self.kept:
+                _step(self.kept, at, seen.n_kept)
+        _step(self.free, at, n_free if seen is None else seen.n_free)
+
+
+def _step(steps: list[tuple[float, int]], at: float, n: int) -> None:
+    if steps and steps[-1][0] == at:
+        steps[-1] = (at, n)
+    elif not steps or steps[-1][1] != n:
+        steps.append((at, n))
+
+
 @dataclass(slots=True)
 class _Machine:
-    """Who runs, as a journal tells it, and since the job in question waits, how many processors are free."""
+    """Who runs, as a journal tells it, and the waits of the job in question."""
 
     job_id: str
     n_procs: int = 0
@@ -90,33 +187,21 @@ class _Machine:
     sizes: dict[str, int] = field(default_factory=dict)
     own_ids: dict[str, str] = field(default_factory=dict)
     running: dict[str, Holder] = field(default_factory=dict)
-    over: list[Holder] = field(default_factory=list)
-    free: list[tuple[float, int]] = field(default_factory=list)
     namesakes: dict[str, None] = field(default_factory=dict)
-
-    @property
-    def is_waiting(self) -> bool:
-        return self.job_id in self.submitted
+    watch: _Watch | None = None
+    runs_as: str = ""
+    began: set[str] = field(default_factory=set)
+    waits: list[Wait] = field(default_factory=list)
 
     def event(self, event: e.Event) -> None:
         """Take in an event. O(1), or O(running) where jobs have shared a processor."""
         match event:
             case e.SimulationBegins(n_compute=n, n_resources=n_all):
                 self.n_procs = n if n is not None else n_all or 0
-            case e.JobSubmitted(job_id=job_id, job=job, timestamp=at) if job_id not in self.own_ids:
-                self.submitted.setdefault(job_id, at)
-                self.sizes[job_id] = _size(job)
-                if job_id.rpartition("!")[2] == self.job_id.rpartition("!")[2]:
-                    self.namesakes[job_id] = None
-            case e.JobCompleted(job_id=job_id, timestamp=at):
-                holder = self.running.pop(job_id, None)
-                if holder is not None:
-                    holder.ended_at = at
-                    self.busy -= holder.procs
-                    for other in self.running.values() if self.is_shared else ():
-                        self.busy |= other.procs
-                    if self.is_waiting and at > self.submitted[self.job_id]:
-                        self.over.append(holder)
+            case e.JobSubmitted(job_id=job_id, job=job, timestamp=at):
+                self._came(job_id, job, at)
+            case e.JobCompleted(job_id=job_id, timestamp=at, final_state=state):
+                self._ended(job_id, at, state)
             case e.Notify(kind=e.MACHINES_UNAVAILABLE, procs=procs) if procs is not None:
                 self.away |= procs
             case e.Notify(kind=e.MACHINES_AVAILABLE, procs=procs) if procs is not None:
@@ -124,34 +209,97 @@ class _Machine:
             case _:
                 pass
 
+    def _came(self, job_id: str, job: Mapping[str, Any] | None, at: float) -> None:
+        if job_id.rpartition("!")[2] == self.job_id.rpartition("!")[2]:
+            self.namesakes[job_id] = None
+        if job_id in self.own_ids or job_id in self.submitted:
+            return
+        self.submitted[job_id] = at
+        self.sizes[job_id] = _size(job)
+        if job_id == self.job_id:
+            self.watch = _Watch(at)
+
+    def _ended(self, wire_id: str, at: float, state: str) -> None:
+        if wire_id == self.runs_as:
+            self.runs_as = ""
+            self.watch = _Watch(at, is_requeued=True) if state == e.COMPLETED_KILLED else None
+        holder = self.running.pop(wire_id, None)
+        if holder is None:
+            return
+        holder.ended_at = at
+        self.busy -= holder.procs
+        for other in self.running.values() if self.is_shared else ():
+            self.busy |= other.procs
+        if self.watch is not None and at > self.watch.since:
+            self.watch.over.append(holder)
+
     def note(self, decision: d.Decision) -> None:
         """Take from a note which job a new one is a part of."""
         if isinstance(decision, d.SetJobMetadata) and (parent := parent_in_note(decision.metadata)):
             self.own_ids[decision.job_id] = parent
 
-    def decision(self, decision: d.Decision, at: float, why: str) -> tuple[float, str, str] | None:
-        """Take in a decision. Tells when, how and why the wait ended, if it did so by this one."""
+    def decision(self, decision: d.Decision, at: float, why: str) -> None:
+        """Take in a decision."""
         match decision:
+            case d.RegisterJob(job_id=wire_id, job=job):
+                self._came(wire_id, job, at)
             case d.ExecuteJob(job_id=wire_id, procs=procs):
+                self.began.add(wire_id)
                 own = self.own_ids.get(wire_id, wire_id)
                 if own == self.job_id:
-                    return at, f"started on {procs}", why
+                    self._settle(at, f"started on {procs}", why)
+                    self.runs_as = wire_id
+                    return
                 self.running[wire_id] = Holder(own, procs, at, why, self.submitted.get(own, 0.0))
                 self.is_shared = self.is_shared or not self.busy.isdisjoint(procs)
                 self.busy |= procs
             case d.RejectJob(job_id=wire_id) if wire_id == self.job_id and wire_id not in self.own_ids.values():
-                return at, "rejected", why
+                self._settle(at, "rejected", why)
             case _:
                 pass
-        return None
 
-    def count(self, at: float) -> None:
+    def see(self, at: float, asked: _Asked) -> None:
         """Note how many processors are free from now on: a job may run on one that is away. O(intervals)."""
-        n_free = self.n_procs - len(self.away | self.busy)
-        if self.free and self.free[-1][0] == at:
-            self.free[-1] = (at, n_free)
-        elif not self.free or self.free[-1][1] != n_free:
-            self.free.append((at, n_free))
+        if self.watch is not None:
+            self.watch.see(at, asked.look(self.job_id), self.n_procs - len(self.away | self.busy))
+
+    def finish(self, now: float) -> None:
+        """Tell of a wait that is not over. One that was killed for good waits no more."""
+        to_begin = {wire_id for wire_id, own in self.own_ids.items() if own == self.job_id} - self.began
+        if self.watch is not None and (to_begin or not self.watch.is_requeued):
+            self._settle(now, "not yet started", "")
+
+    def _settle(self, ended_at: float, how: str, why: str) -> None:
+        watch, self.watch = self.watch, None
+        if watch is None:
+            return
+        is_part = watch.is_asked and bool(watch.partitions)
+        holders = [
+            replace(holder, procs=holder.procs & watch.procs) if is_part else replace(holder)
+            for holder in (*watch.over, *self.running.values())
+            if max(holder.started_at, watch.since) < min(holder.ended_at, ended_at)
+        ]
+        holders = [holder for holder in holders if holder.procs]
+        holders.sort(key=lambda holder: (holder.started_at, holder.job_id))
+        self.waits.append(
+            Wait(
+                self.job_id,
+                self.sizes[self.job_id],
+                len(watch.procs) if is_part else self.n_procs,
+                watch.since,
+                ended_at,
+                how,
+                why,
+                "",
+                holders,
+                watch.free,
+                watch.kept,
+                tuple(watch.partitions) if is_part else (),
+                watch.is_asked,
+                watch.is_requeued,
+                self.submitted[self.job_id],
+            )
+        )
 
 
 def why_not_earlier(reader: JournalReader, job_id: str) -> Wait:
@@ -159,10 +307,26 @@ def why_not_earlier(reader: JournalReader, job_id: str) -> Wait:
 
     O(journal), and O(intervals of processors) for each message in between.
     """
+    return waits_of(reader, job_id)[0]
+
+
+def waits_of(
+    reader: JournalReader, job_id: str, policy: str | None = None, given: Mapping[str, Any] | None = None
+) -> list[Wait]:
+    """Tell of all waits of a job: one, and another after each kill with which it was requeued. As `why_not_earlier`.
+
+    `job_id` may be what Batsim calls a later part of it. `policy` and `given` are as in `replay`.
+    """
     machine = _Machine(job_id)
-    now, ending = 0.0, None
-    exchanges = reader.exchanges()
-    for exchange in exchanges:
+    try:
+        asked = _Asked(session_for(reader, policy, given))
+    except InputError:
+        if policy is not None or given:
+            raise
+        asked = _Asked(None)
+    now = 0.0
+    for exchange in reader.exchanges():
+        asked.follow(exchange)
         try:
             message = v4.decode_events(exchange.request)
             reply = None if exchange.reply is None else v4.decode_decisions(exchange.reply)
@@ -176,35 +340,14 @@ def why_not_earlier(reader: JournalReader, job_id: str) -> Wait:
             machine.note(decision)
         for index, decision in enumerate(decisions):
             why = exchange.reasons[index] if index < len(exchange.reasons) else ""
-            ending = ending or machine.decision(decision, decision.timestamp or now, why)
-        if ending is not None:
-            break
-        if machine.is_waiting:
-            machine.count(now)
-    for _ in exchanges:  # whether it is cut is known at its end
-        pass
-    if not machine.is_waiting:
+            machine.decision(decision, decision.timestamp or now, why)
+        machine.see(now, asked)
+    machine.finish(now)
+    if job_id in machine.own_ids:  # a part of a job: it is the job that waits
+        return waits_of(JournalReader(reader.path), machine.own_ids[job_id], policy, given)
+    if not machine.waits:
         raise no_such_job(reader, job_id, machine.namesakes)
-    ended_at, how, why = ending or (now, "not yet started", "")
-    submitted_at = machine.submitted[job_id]
-    holders = [
-        holder
-        for holder in (*machine.over, *machine.running.values())
-        if max(holder.started_at, submitted_at) < min(holder.ended_at, ended_at)
-    ]
-    holders.sort(key=lambda holder: (holder.started_at, holder.job_id))
-    return Wait(
-        job_id,
-        machine.sizes[job_id],
-        machine.n_procs,
-        submitted_at,
-        ended_at,
-        how,
-        why,
-        reader.note,
-        holders,
-        machine.free,
-    )
+    return [replace(wait, note=reader.note) for wait in machine.waits]
 
 
 def _size(job: Mapping[str, Any] | None) -> int:

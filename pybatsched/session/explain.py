@@ -185,7 +185,8 @@ def explain(
         said = _said(exchange)
         now = now if said.now is None else said.now
         book.read(exchange, said, witness, now)
-        submitted = (event.job_id for event in said.events or () if isinstance(event, e.JobSubmitted))
+        submitted = [event.job_id for event in said.events or () if isinstance(event, e.JobSubmitted)]
+        submitted += [one.job_id for one, _, _ in said.decisions or () if isinstance(one, d.RegisterJob)]
         namesakes |= dict.fromkeys(other for other in submitted if _name(other) == _name(job_id))
     if not any(text for _, text in book.lines()[job_id] if not text.startswith("(")):
         raise no_such_job(reader, job_id, namesakes)

@@ -18,7 +18,7 @@ from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.protocol import Message, v4
-from pybatsched.session.earlier import Holder, Wait, why_not_earlier
+from pybatsched.session.earlier import Holder, Wait, waits_of, why_not_earlier
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.session import Session
@@ -246,9 +246,84 @@ def test_many_holders_are_summed_up(tmp_path: Path) -> None:
     assert lines[-2] == f"and 5 more, with {sum(range(99, 104)):,} processor-seconds in all"
 
 
-def test_no_policy_is_asked(journal: Path) -> None:
+def test_a_policy_that_answers_otherwise_is_not_believed(journal: Path) -> None:
+    """FCFS does not start c at 2: from there on it knows nothing."""
     done = run_cli("explain", str(journal), "w0!b", "--why-not-earlier", "--policy", "fcfs")
-    assert (done.returncode, "--policy, -o: expected without --why-not-earlier" in done.stderr) == (2, True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[2:4] == [
+        "(the policy cannot be asked: free are those of the whole machine, whoever they were kept for)",
+        "never 4 were free meanwhile, but 0 to 1",
+    ]
+
+
+# --- where it could have run, what was kept for it, and all of its waits ---
+
+
+def recorded(path: Path, workload: Workload, n_procs: int, policy: str, **options: object) -> Path:
+    session = Session(plan_for(policy, **options), journal=JournalWriter(path))
+    with session.to_its_end():
+        FakeBatsim(workload, n_procs, config={"dynamic-jobs-enabled": True}).run(session.handle)
+    return path
+
+
+def test_only_the_partition_counts_that_it_waited_in(tmp_path: Path) -> None:
+    """Four of eight processors are kept for jobs that hold others up: free as they are, they are not for b."""
+    jobs = Workload().job("a", n=3, s=30, walltime=40).job("b", n=2, s=5, at=1, walltime=6)
+    path = recorded(tmp_path / "run.pbj", jobs, 8, "redirection", group_size=4)
+    assert run_cli("explain", str(path), "w0!b", "--why-not-earlier").stdout.splitlines() == [
+        "job w0!b: submitted at 1 for 2 of 4 processors of partition principal",
+        "started on 0-1 at 30, 29 s later: head of the queue",
+        "never 2 were free meanwhile, but 1 to 1",
+        "held by  processors  from  to  of its wait",
+        "w0!a              3     0  30         29 s  was there before it came",
+        "(the run ended)",
+    ]
+
+
+URGENT = (
+    Workload()
+    .job("a", n=4, s=100, walltime=100)
+    .job("u", n=4, s=10, at=20, walltime=10, urgent=True)
+    .job("b", n=1, s=9, at=21, walltime=9)
+)
+
+
+def test_what_is_held_for_it_is_not_free_for_it(tmp_path: Path) -> None:
+    """a is swapped out for u, which takes three seconds: meanwhile its processors are nobody else's."""
+    path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
+    lines = run_cli("explain", str(path), "w0!u", "--why-not-earlier").stdout.splitlines()
+    assert lines[1].startswith("started on 0-3 at 23, 3 s later")
+    assert lines[2:] == [
+        "processors were held for it for 3 s of that, first from 20 to 23; its story says why",
+        "never 4 were free meanwhile, but 0 to 0",
+        "(the run ended)",
+    ]
+
+
+def test_every_wait_of_a_requeued_job_is_told(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
+    first, second = waits_of(JournalReader(path), "w0!a")
+    assert (first.submitted_at, first.ended_at, first.is_requeued) == (0, 0, False)
+    assert (second.submitted_at, second.is_requeued, second.came_at) == (20, True, 0)
+    assert second.ended_at == 36  # u ends at 33, and it takes three seconds to swap a in
+    assert [(one.job_id, one.started_at, one.ended_at) for one in second.holders] == [("w0!u", 23, 33)]
+    assert second.spans_kept() == [(33, 36)]
+    done = run_cli("explain", str(path), "dyn!w0.a.1", "--why-not-earlier")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "dyn!w0.a.1 is a part of w0!a"
+    assert lines[3] == "job w0!a: killed, and requeued, at 20 for 4 of 4 processors"
+    assert lines[-2].split()[:6] == ["w0!u", "4", "23", "33", "10", "s"]
+    for more in ((), ("--why-not-earlier",)):
+        done = run_cli("explain", str(path), "w0.a.1", *more)
+        assert (done.returncode, "perhaps 'dyn!w0.a.1'?" in done.stderr) == (2, True)
+
+
+def test_a_requeued_job_that_does_not_start_again_is_told_as_that(tmp_path: Path) -> None:
+    path = recorded(tmp_path / "run.pbj", URGENT, 4, "ujfb", swap="fixed", swap_out=3.0, swap_in=3.0)
+    raw = path.read_bytes()
+    path.write_bytes(raw[: raw.index(b"urgent: 1 regular")])  # the reason of u's start
+    *_, last = waits_of(JournalReader(path), "w0!a")
+    assert (last.is_requeued, last.how) == (True, "not yet started")
 
 
 CROWDS = st.lists(
