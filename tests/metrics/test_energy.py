@@ -177,10 +177,10 @@ def test_work_takes_as_long_as_the_delay_did(delay_s: float, speed: float) -> No
 def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, watts: float, tmp_path: Path) -> None:
     """As docs/platforms.md says: of a host of several cores, one is kept busy."""
     log(tmp_path, line(1, 0, run=100, allocated=16), header="; MaxProcs: 64\n")
-    args = ("workload", "convert", "log.swf", "w.json", "--load", "--platform", f"{platform}-energy")
-    assert run_cli(*args, cwd=tmp_path).returncode == 0
-    args = ("simulate", "-p", f"{platform}-energy", "-w", "w.json", "--policy", "fcfs", "-E", "-q")
-    assert run_cli(*args, cwd=tmp_path).returncode == 0
+    convert = ("workload", "convert", "log.swf", "w.json", "--load", "--platform", f"{platform}-energy")
+    assert run_cli(*convert, cwd=tmp_path).returncode == 0
+    simulate = ("simulate", "-p", f"{platform}-energy", "-w", "w.json", "--policy", "fcfs", "-E", "-q")
+    assert run_cli(*simulate, cwd=tmp_path).returncode == 0
     (row,) = csv.DictReader((tmp_path / "out_jobs.csv").read_text().splitlines())
     assert (len(IntervalSet.parse(row["allocated_resources"])), float(row["execution_time"])) == (n_hosts, 100)
     assert float(row["consumed_energy"]) == pytest.approx(100 * watts)

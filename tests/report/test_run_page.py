@@ -16,7 +16,7 @@ from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run, read_what_is_there
-from pybatsched.report import charts, page, tales
+from pybatsched.report import charts, durations, page, tales
 from pybatsched.report.gantt import data_of, kin_of
 from pybatsched.report.run_page import Told
 from pybatsched.report.sheet import Sheet
@@ -154,6 +154,15 @@ def test_lines_differ_in_more_than_colour_and_names_are_beside(place: Path) -> N
     legend: Any = both.right[0]
     assert [item.label.value for item in legend.items] == ["fcfs", "easy"]
     assert alone.right == []
+
+
+def test_lengths_of_time_are_those_of_single_figures(place: Path) -> None:
+    """The marks of an axis, and the spans that means are over."""
+    plot: Any = charts.cumulated([Sheet(read_run(str(place / "out" / "easy")))], "wait_s")
+    assert plot.xaxis.major_label_overrides == dict(durations.MARKS)
+    assert plot.xaxis.ticker.ticks == [at for at, _ in durations.MARKS]
+    for days in (0.01, 1, 30, 400, 10_000):
+        assert charts.mean_span_s(5.0, 5.0 + days * 86_400) == durations.span_for(days * 86_400, 150)
 
 
 def test_nothing_is_drawn_where_nobody_waits(tmp_path: Path) -> None:
