@@ -31,7 +31,7 @@ from pybatsched.metrics.classes import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.report import durations
 from pybatsched.report.sheet import Sheet
-from pybatsched.report.stairs import Numbers, Stairs, at_least
+from pybatsched.report.stairs import Stairs, at_least
 
 #: How wide charts are.
 WIDTH: Final = 1080
@@ -65,18 +65,39 @@ def time_axis(begin: float, end: float) -> TimeAxis:
     return TimeAxis(shown, FixedTicker(ticks=[], name=TICKS))
 
 
-def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, *, is_one_scale: bool) -> list[figure]:
+class Grain(NamedTuple):
+    """How fine panels are, the same for all of a page: 0 is exact, else means over spans of so many seconds."""
+
+    line_s: float = 0.0
+    area_s: float = 0.0
+
+
+def grain_of(runs: Sequence[Sheet]) -> Grain:
+    """Give the grain of the panels of some runs: what is to be compared is drawn by one rule. O(runs).
+
+    Lines are means if one of them would have too many steps to see anything, areas if to draw them.
+    """
+    n_steps = max((len(steps.times) for run in runs for steps in (run.usage, run.queue_length)), default=0)
+    spans = [run.span for run in runs]
+    length_s = max((end for _, end in spans), default=0.0) - min((begin for begin, _ in spans), default=0.0)
+    line_s = durations.span_for(length_s, _N_MEANS) if n_steps > 2 * _N_MEANS else 0.0
+    return Grain(line_s, length_s / _MAX_POINTS if n_steps > _MAX_POINTS else 0.0)
+
+
+def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, grain: Grain, kin: Sequence[str]) -> list[figure]:
     """Draw the processors in use (as a share), or the length of the queue, over time, a panel a run. O(n log n).
 
     A pale area is exact, or as fine as can be drawn, a line the mean over spans of time where there are many steps.
-    With `is_one_scale` all panels have the same values on their axes.
+    Runs of the same `kin`, by their workloads, have the same values on their axes.
     """
     is_share = what == "utilisation" and all(run.n_procs for run in runs)
     series = [_steps(run, what, is_share=is_share) for run in runs]
-    tops = [float(steps.values.max(initial=0)) for steps in series]
+    tops = dict.fromkeys(kin, 0.0)
+    for of_run, steps in zip(kin, series, strict=True):
+        tops[of_run] = max(tops[of_run], float(steps.values.max(initial=0)))
     plots = []
     for number, steps in enumerate(series):
-        top = 1.0 if is_share else max(tops) if is_one_scale else tops[number]
+        top = 1.0 if is_share else tops[kin[number]]
         is_last = number + 1 == len(runs)
         plot = figure(
             frame_width=_FRAME_WIDTH,
@@ -95,7 +116,7 @@ def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, *, is_one_s
         plot.xaxis.visible = is_last
         plot.yaxis.ticker = BasicTicker(desired_num_ticks=3 if len(runs) > 1 else 5)
         plot.yaxis.formatter = NumeralTickFormatter(format="0%" if is_share else "0,0")
-        _draw(plot, steps, what, Category10[10][number % 10])
+        _draw(plot, steps, what, Category10[10][number % 10], grain)
         plots.append(plot)
     return plots
 
@@ -105,53 +126,28 @@ def _steps(run: Sheet, what: Quantity, *, is_share: bool) -> Stairs:
     return Stairs(steps.times, steps.values / run.n_procs) if is_share else steps
 
 
-def _draw(plot: figure, steps: Stairs, what: Quantity, color: str) -> None:
+def _draw(plot: figure, steps: Stairs, what: Quantity, color: str, grain: Grain) -> None:
     if not len(steps.times):  # Bokeh would paint an area of no points for ever
         return
-    times, values = _thinned(steps)
+    times, values = _means(steps, grain.area_s) if grain.area_s else steps
     exact = ColumnDataSource({"time": times, "value": values})
     plot.varea_step("time", 0, "value", step_mode="after", source=exact, color=color, alpha=0.3)
-    if len(times) > 2 * _N_MEANS:
-        edges = _edges(steps)
-        means = steps.binned(edges)
-        exact = ColumnDataSource({"time": edges, "value": np.append(means, means[-1:])})
+    if grain.line_s:
+        times, values = _means(steps, grain.line_s)
+        exact = ColumnDataSource({"time": times, "value": values})
     line = plot.step("time", "value", mode="after", source=exact, color=color, line_width=1.5)
     as_time = CustomJSHover(code=_AS_TIME)
     told = [("from", "@time{custom}"), (what, "@value{0.[000]}")]
     plot.add_tools(HoverTool(renderers=[line], tooltips=told, formatters={"@time": as_time}, mode="vline"))
 
 
-def mean_span_s(begin: float, end: float) -> float:
-    """Give the span of time that means over a run of this length are over.
-
-    >>> mean_span_s(0, 86400), mean_span_s(0, 400 * 86400), mean_span_s(0, 30)
-    (600.0, 432000.0, 60.0)
-    """
-    return durations.span_for(end - begin, _N_MEANS)
-
-
-def _edges(steps: Stairs) -> Numbers:
-    """Give where the spans of the means of some steps begin and end: at whole multiples, but for the outermost."""
+def _means(steps: Stairs, span_s: float) -> Stairs:
+    """Give the means over spans of time from and to whole multiples of their length, but for the outermost."""
     begin, end = float(steps.times[0]), float(steps.times[-1])
-    span_s = mean_span_s(begin, end)
     inner = np.arange(np.floor(begin / span_s) + 1, np.ceil(end / span_s)) * span_s
-    return np.concatenate(([begin], inner, [end]))
-
-
-def exact_span_s(run: Sheet) -> float:
-    """Give the span of time that the areas of a run are means over, 0 where they are exact."""
-    begin, end = run.span
-    n_steps = max(len(run.usage.times), len(run.queue_length.times))
-    return (end - begin) / _MAX_POINTS if n_steps > _MAX_POINTS else 0.0
-
-
-def _thinned(steps: Stairs) -> tuple[Numbers, Numbers]:
-    """Give the steps themselves, or means over equal spans of time where they are too many to draw."""
-    if len(steps.times) <= _MAX_POINTS:
-        return steps.times, steps.values
-    begin, end = steps.times[0], steps.times[-1]
-    edges = begin + (end - begin) * np.arange(_MAX_POINTS + 1) / _MAX_POINTS
-    return edges[:-1], steps.binned(edges)
+    edges = np.concatenate(([begin], inner, [end]))
+    means = steps.binned(edges)
+    return Stairs(edges, np.append(means, steps.values[-1]))
 
 
 def _wheel(dimensions: Literal["both", "width"]) -> WheelZoomTool:

@@ -162,21 +162,17 @@ def _mean_median_maximum(values: Numbers) -> tuple[float | None, float | None, f
 def _lines(sheets: Sequence[Sheet], tau_s: float) -> tuple[str, Mapping[charts.Quantity, Sequence[str]], str]:
     """Draw what Bokeh draws: the script, the panels over time by what they show, and the distributions."""
     time = charts.time_axis(*_span(sheets))
-    is_one_scale = _is_one_workload(sheets)
+    grain, kin = charts.grain_of(sheets), [gantt.kin_of(sheet.run) for sheet in sheets]
     quantities: tuple[charts.Quantity, ...] = ("utilisation", "queue")
     drawn: dict[str, Any] = {}
     for what in quantities:
-        for plot in charts.over_time(sheets, what, time, is_one_scale=is_one_scale):
+        for plot in charts.over_time(sheets, what, time, grain, kin):
             drawn[str(plot.name)] = plot
     drawn["waits"] = charts.cumulated(sheets, "wait_s", tau_s)
     drawn["slowdowns"] = charts.cumulated(sheets, "bounded_slowdown", tau_s)
     script, divs = embedded(drawn)
     panels = {what: [divs[f"{what}-{k}"] for k in range(len(sheets))] for what in quantities}
     return script, panels, divs["waits"] + divs["slowdowns"]
-
-
-def _is_one_workload(sheets: Sequence[Sheet]) -> bool:
-    return len({gantt.kin_of(sheet.run) for sheet in sheets}) == 1
 
 
 def _over_time(
@@ -191,10 +187,9 @@ def _over_time(
         data = gantt.data_of_sheet(sheet, tale.stories, classes, len(sheets))
         note = f'<p class="note">{html.escape(tale.note)}</p>' if tale.note else ""
         drawn.append(_heading(sheet, sheets) + gantt.element(f"gantt{k}", data) + note)
-    line = f"A line is the mean over {_spans_told([charts.mean_span_s(*sheet.span) for sheet in sheets])}"
-    fine = [span_s for span_s in map(charts.exact_span_s, sheets) if span_s]
-    line += f", the pale area over some {_spans_told(fine)}." if fine else ", the pale area is exact."
-    scale = "" if len(sheets) == 1 or _is_one_workload(sheets) else " Of other workloads, each has its own scale."
+    line = _grain_told(charts.grain_of(sheets))
+    n_kin = len({gantt.kin_of(sheet.run) for sheet in sheets})
+    scale = " Runs of the same workload have the same scale, others their own." if n_kin > 1 else ""
     share = "share" if all(sheet.n_procs for sheet in sheets) else "number"
     return [
         "<h2>Gantt chart</h2>",
@@ -212,9 +207,12 @@ def _over_time(
     ]
 
 
-def _spans_told(spans_s: Sequence[float]) -> str:
-    """Say how long spans of time are: one length, or from the shortest to the longest."""
-    return " to ".join(dict.fromkeys(durations.told(span_s) for span_s in (min(spans_s), max(spans_s))))
+def _grain_told(grain: charts.Grain) -> str:
+    """Say what lines and areas over time are."""
+    if not grain.line_s:
+        return "Lines are exact."
+    area = f"over some {durations.told(grain.area_s)}" if grain.area_s else "exact"
+    return f"A line is the mean over {durations.told(grain.line_s)}, the pale area is {area}."
 
 
 def _heading(run: Sheet, runs: Sequence[Sheet]) -> str:
