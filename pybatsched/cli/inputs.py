@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,9 @@ from pybatsched.metrics import summary
 from pybatsched.metrics.fields import check_fields
 from pybatsched.platform.groups import groups
 from pybatsched.platform.model import Platform
+from pybatsched.platform.sizes import host_size
 from pybatsched.policies import registry
+from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.workload import Workload, files, ids, job_fields, load, swf
@@ -135,7 +138,9 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
     workload.source = str(Path(path).resolve())  # as Batsim tells it
     if not args.quiet and (selection is not None or files.format_of(path) != "Batsim JSON"):
         for rule, what in workload.about["report"]["rules"].items():
-            arguments.say(f"{path}: {what['count']:,} jobs: {rule}")
+            is_of_jobs = any(name.startswith("first_") for name in what)  # else it is about the whole log
+            n = f"{what['count']:,} job{'' if what['count'] == 1 else 's'}: " if is_of_jobs else ""
+            arguments.say(f"{path}: {n}{rule}")
     return workload
 
 
@@ -150,38 +155,49 @@ def _resized(path: str, args: argparse.Namespace, workload: Workload, sizing: un
     return sizing.applied(workload)[0]
 
 
-def too_small(n_procs: int, loaded: Iterable[Workload]) -> list[str]:
-    """Say which workloads were made for a larger machine: jobs in cores on a platform of nodes, say. O(jobs)."""
+def too_small(platform: Platform, loaded: Iterable[Workload]) -> list[str]:
+    """Say which workloads were made for a larger machine: jobs in cores on a platform of nodes, say. O(jobs + hosts).
+
+    What `--units` needs is a platform that tells the cores of a host: another one gets the advice to be one.
+    """
     said = []
+    n_procs, has_cores = platform.n_procs, host_size(platform).n_cores > 1
+    advice = "say what a host is: --units node or --units pset"
+    if not has_cores:
+        known = "-p NAME-node or NAME-pset of `pybatsched platform list`, or the property cores"
+        advice = f"take a platform whose hosts tell their cores ({known}) and {advice}"
     for workload in loaded:
         n_large = sum(job["res"] > n_procs for job in workload.jobs)
         if 2 * n_large > len(workload.jobs):
             said.append(
                 f"{workload.source}: {n_large:,} of {len(workload.jobs):,} jobs are larger than the platform's "
-                f"{n_procs:,} processors and will be rejected; if their sizes are cores and its hosts are not, "
-                "say what a host is: --units node or --units pset"
+                f"{n_procs:,} processors and will be rejected; if their sizes are cores and its hosts are not, {advice}"
             )
         elif workload.n_procs > n_procs:
+            see = " See --units" if has_cores else ""
             said.append(
                 f"{workload.source}: made for {workload.n_procs:,} processors, the platform has {n_procs:,}; larger "
-                "jobs are rejected (is a processor here what it is there: a core, a node? See --units)"
+                f"jobs are rejected (is a processor here what it is there: a core, a node?{see})"
             )
     return said
 
 
-def endless(reserving: str | None, loaded: Iterable[Workload]) -> list[str]:
+def endless(reserving: Reserving | None, loaded: Iterable[Workload]) -> list[str]:
     """Say how many jobs a policy rejects that reserves a time for each, since they have neither walltime nor estimate.
 
-    `reserving` is its name, None for others. O(jobs).
+    `reserving` names it, None for others. O(jobs).
     """
-    said = []
-    for workload in loaded if reserving is not None else ():
+    said: list[str] = []
+    if reserving is None:
+        return said
+    by_option = f"with -o {shlex.quote(reserving.option)}, or, in a log, " if reserving.option else "in a log "
+    for workload in loaded:
         n = sum(job.get("walltime", -1) == -1 and job.get("estimate") is None for job in workload.jobs)
         if n:
             said.append(
                 f"{workload.source}: {n:,} of {len(workload.jobs):,} jobs have neither walltime nor estimate, and "
-                f"{reserving} rejects them: plan them with -o assume_walltime=SECONDS, or, in a log, with their run "
-                "times by --walltimes requested (or another rule than requested-strict and none)"
+                f"{reserving.policy} rejects them: plan them {by_option}with their run times by --walltimes requested "
+                "(or another rule than requested-strict and none)"
             )
     return said
 

@@ -168,7 +168,7 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     workloads = inputs.workloads(args, plan.field_models(), platform, platform.n_procs)
     for remark in inputs.endless(plan.reserving(), workloads.values()):
         _say(args)(remark)
-    for remark in inputs.too_small(platform.n_procs, workloads.values()):
+    for remark in inputs.too_small(platform, workloads.values()):
         _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)
     launcher = None if args.image else batsim.find(args.batsim)

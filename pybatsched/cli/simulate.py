@@ -213,7 +213,7 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
         refused = [
             f"{text} (Batsim refuses this; here it means nothing)" for text in platform.refused[:_N_REFUSED_SHOWN]
         ]
-        small = inputs.too_small(platform.n_procs, workloads.values())
+        small = inputs.too_small(platform, workloads.values())
         idle = inputs.endless(None if plan is None else runs.reserving(plan, options), workloads.values())
         for remark in (*idle, *platform.remarks, *refused, platform.network_note, *small):
             if remark:

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 GROUP: Final = "pybatsched.policies"
 
 
+#: Seconds to plan jobs with that have neither walltime nor estimate, as the options of queues call it.
+_ASSUMED: Final = "assume_walltime"
+
+
 @dataclass(frozen=True)
 class PolicySource:
     """A policy class, the name the user gave for it and where it was found."""
@@ -64,6 +68,13 @@ class PolicySource:
     def table_name(self) -> str:
         """The name of its table ``[policy.NAME]`` in a configuration file."""
         return self.cls.__name__ if names_file(self.name) else self.name
+
+
+class Reserving(NamedTuple):
+    """A policy that rejects jobs it cannot plan, and what -o would have it plan them; empty if nothing does."""
+
+    policy: str
+    option: str
 
 
 class Recorded(NamedTuple):
@@ -157,14 +168,22 @@ class PolicyPlan:
                 found[name] = find(name, trusted=name in self.trusted_files(begins).names).cls
         return found
 
-    def reserving(self, begins: SimulationBegins | None = None) -> str | None:
+    def reserving(self, begins: SimulationBegins | None = None) -> Reserving | None:
         """Name the policy, this one or one that its options name, that rejects jobs without walltime and estimate.
 
         None if there is none, or if some option `assume_walltime` says what to plan such jobs with.
         """
-        if _is_set("assume_walltime", {key: value for key, (value, _) in self._merged(begins).items()}):
+        if _is_set(_ASSUMED, {key: value for key, (value, _) in self._merged(begins).items()}):
             return None
-        return next((name for name, cls in self._policies(begins).items() if cls.reserves), None)
+        name = next((name for name, cls in self._policies(begins).items() if cls.reserves), None)
+        if name is None:
+            return None
+        known = self.source.option_fields
+        if name == self.source.name:
+            return Reserving(name, f"{_ASSUMED}=SECONDS" if _ASSUMED in known else "")
+        options = self.options_for(begins)
+        of = next(f"{option}_options" for option in self.source.cls.borrows if getattr(options, option, "") == name)
+        return Reserving(name, f'{of}={{"{_ASSUMED}": SECONDS}}' if of in known else "")
 
     def make(self, begins: SimulationBegins) -> Policy:
         """Make the policy. An exception of its constructor is the plugin's fault."""

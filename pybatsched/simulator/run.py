@@ -18,7 +18,7 @@ from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.cuts import Left
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
-from pybatsched.policies.registry import PolicyPlan
+from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.protocol import Message, v4
 from pybatsched.session.diagnosis import word_of
 from pybatsched.session.journal import JournalWriter
@@ -59,7 +59,7 @@ def field_models(plan: PolicyPlan, options: Options) -> dict[str, type[JobFields
     return plan.field_models(e.SimulationBegins(config=options.told(), timestamp=0.0))
 
 
-def reserving(plan: PolicyPlan, options: Options) -> str | None:
+def reserving(plan: PolicyPlan, options: Options) -> Reserving | None:
     """Name the policy that will reject jobs without walltime and estimate, with what ``--sched-cfg`` says."""
     return plan.reserving(e.SimulationBegins(config=options.told(), timestamp=0.0))
 

@@ -232,7 +232,7 @@ class _Making(Making):
                 self.report.count("changed", LOOSE, self.line_of[job["id"]])
                 del job["depends_on"]
                 job.pop("think_time", None)
-        if self.selection.partitions and self.options.n_procs is None:
+        if self.selection.partitions and self.options.n_procs is None and self.options.n_procs_else is None:
             self.report.note(WHOLE_MACHINE.format(n_procs))
         made = self.finished(n_procs)
         made.about["swf_header"] = self.trace.header

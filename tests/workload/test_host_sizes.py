@@ -192,8 +192,13 @@ def test_a_platform_on_which_most_jobs_are_rejected_names_the_option(tmp_path: P
     done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "--procs", "8", cwd=tmp_path)
     assert (
         "log.swf: 3 of 4 jobs are larger than the platform's 8 processors and will be rejected; if their sizes are "
-        "cores and its hosts are not, say what a host is: --units node or --units pset\n"
+        "cores and its hosts are not, take a platform whose hosts tell their cores (-p NAME-node or NAME-pset of "
+        "`pybatsched platform list`, or the property cores) and say what a host is: --units node or --units pset\n"
     ) in done.stderr
+    xml = run_cli("platform", "generate", "ricc-node@0.001", "--output", "mine.xml", cwd=tmp_path)
+    assert xml.returncode == 0, xml.stderr
+    mine = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "-p", "mine.xml", cwd=tmp_path)
+    assert "are cores and its hosts are not, say what a host is: --units node or --units pset\n" in mine.stderr
     some = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "--procs", "17", cwd=tmp_path)
     assert "made for 5,000 processors, the platform has 17; larger jobs are rejected" in some.stderr
     assert "will be rejected" not in some.stderr

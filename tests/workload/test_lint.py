@@ -89,6 +89,16 @@ def test_ends_make_room_before_starts(tmp_path: Path) -> None:
     }
 
 
+def test_a_machine_that_is_a_guess_is_not_crowded(tmp_path: Path) -> None:
+    """Without a size in the header, the largest job is taken for the machine; that others ran beside it is not odd."""
+    lines = [good(k, wait=k, allocated=3, requested=3) for k in range(1, 6)]
+    path = log(tmp_path, *lines, header="")
+    assert not lint(path).is_odd
+    assert [*odd(lint(path, n_procs=8))] == [
+        "started while the log has more than the machine in use (up to 15 of 8: 188%)"
+    ]
+
+
 def test_what_is_worth_a_note(tmp_path: Path) -> None:
     header = "; MaxRecords: 9\n"
     lines = [good(k, 60 * k, status=5, user="pat", group=-1, requested_s=60) for k in range(1, 8)]

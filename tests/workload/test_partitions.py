@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -191,7 +192,7 @@ def test_a_log_that_does_not_tell_its_machine_claims_none(tmp_path: Path) -> Non
     assert "MaxProcs" not in done.stderr
     assert "made for" not in done.stderr
     small = run_cli("simulate", "--procs", "4", "-w", "log.swf", "--policy", "easy", cwd=tmp_path)
-    assert "log.swf: 1 jobs: larger than the machine: kept, schedulers will reject it" in small.stderr
+    assert "log.swf: 1 job: larger than the machine: kept, schedulers will reject it" in small.stderr
     assert "made for" not in small.stderr
     cut = run_cli(
         *["simulate", "--procs", "200", "--mmax-workload", "-w", "log.swf", "--policy", "easy", "-e", "cut"],
@@ -204,25 +205,58 @@ def test_a_log_that_does_not_tell_its_machine_claims_none(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("policy", "options", "name"),
     [
-        ("conservative", (), "conservative"),
-        ("dbf", (), "dbf"),
-        ("reallocation", (), "conservative"),
-        ("redirection", ("principal=conservative",), "conservative"),
+        ("conservative", (), ("conservative", "assume_walltime=SECONDS")),
+        ("dbf", (), ("dbf", "assume_walltime=SECONDS")),
+        ("reallocation", (), ("conservative", 'local_options={"assume_walltime": SECONDS}')),
+        (
+            "redirection",
+            ("principal=conservative",),
+            ("conservative", 'principal_options={"assume_walltime": SECONDS}'),
+        ),
+        (
+            "redirection",
+            ("redirected=conservative",),
+            ("conservative", 'redirected_options={"assume_walltime": SECONDS}'),
+        ),
         ("easy", (), None),
         ("conservative", ("assume_walltime=60",), None),
         ("reallocation", ('local_options={"assume_walltime": 60}',), None),
     ],
 )
 def test_jobs_that_will_be_rejected_for_want_of_a_request(
-    policy: str, options: tuple[str, ...], name: str | None, tmp_path: Path
+    policy: str, options: tuple[str, ...], name: tuple[str, str] | None, tmp_path: Path
 ) -> None:
+    """The advice is an option that the policy has: with a number for SECONDS it can be given."""
     log(tmp_path, line(1, requested_s=90), line(2, 1), line(3, 2))
     given = [word for option in options for word in ("-o", option)]
     args = ["--procs", "8", "-w", "log.swf", "--policy", policy, *given]
     done = run_cli("simulate", *args, "--walltimes", "requested-strict", cwd=tmp_path)
-    warning = (
-        f"log.swf: 2 of 3 jobs have neither walltime nor estimate, and {name} rejects them: plan them with -o "
-        "assume_walltime=SECONDS, or, in a log, with their run times by --walltimes requested"
-    )
-    assert (warning in done.stderr) is (name is not None)
+    if name is None:
+        assert "neither walltime nor estimate" not in done.stderr
+    else:
+        reserving, option = name
+        warning = (
+            f"log.swf: 2 of 3 jobs have neither walltime nor estimate, and {reserving} rejects them: plan them with -o "
+            f"{shlex.quote(option)}, or, in a log, with their run times by --walltimes requested"
+        )
+        assert warning in done.stderr
+        more = ("--walltimes", "requested-strict", "-o", option.replace("SECONDS", "60"))
+        followed = run_cli("simulate", *args, *more, cwd=tmp_path)
+        assert followed.returncode == 0, followed.stderr
+        assert "neither walltime nor estimate" not in followed.stderr
     assert "neither walltime nor estimate, and" not in run_cli("simulate", *args, cwd=tmp_path).stderr
+
+
+def test_a_run_has_its_machine_and_notes_count_no_jobs(tmp_path: Path) -> None:
+    """A run says how large its machine is, and what is about a whole log is no number of jobs."""
+    log(tmp_path, *LOG)
+    args = ("simulate", "--procs", "6", "-w", "log.swf", "--policy", "easy")
+    done = run_cli(*args, "--partition", "1", "--partition", "gpu", cwd=tmp_path)
+    assert "--procs N" not in done.stderr
+    assert "log.swf: 2 jobs: of another partition: dropped\n" in done.stderr
+    (tmp_path / "log.swf").write_text((tmp_path / "log.swf").read_text().replace("MaxProcs", "MaxNodes"))
+    said = run_cli(*args, cwd=tmp_path).stderr
+    assert "log.swf: no MaxProcs in the header: the machine has its MaxNodes, 8 processors\n" in said
+    one = run_cli(*args, "--max-jobs", "1", cwd=tmp_path).stderr
+    assert "log.swf: 1 job: no requested time" in one
+    assert "1 jobs" not in one
