@@ -135,7 +135,7 @@ def test_bad_lines_are_left_out_for_who_says_so(place: Path, monkeypatch: pytest
     done = simulate(place, "-w", "bad.swf", "-e", "a")
     assert (done.returncode, "bad.swf: line 23: expected 18 fields, found 2" in done.stderr) == (2, True), done.stderr
     done = simulate(place, "-w", "bad.swf", "--lenient", "-e", "a")
-    assert (done.returncode, "bad.swf: 1 jobs: bad line, " in done.stderr) == (0, True), done.stderr
+    assert (done.returncode, "bad.swf: 1 job: bad line, " in done.stderr) == (0, True), done.stderr
     assert simulate(place, "-w", "log.swf", "-e", "b").returncode == 0
     assert (place / "a_jobs.csv").read_text() == (place / "b_jobs.csv").read_text()
     assert (summary(place, "a")["lenient"], "lenient" in summary(place, "b")) == (True, False)

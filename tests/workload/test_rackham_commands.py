@@ -99,7 +99,7 @@ def test_simulate_takes_it_and_says_what_was_changed(tmp_path: Path) -> None:
     file = rackham_file(tmp_path, *ONE_OF_EACH)
     done = run_cli("simulate", "--procs", "40", "-w", file, "--policy", "fcfs", "-e", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert f"{file}: 1 jobs: {RUNNING}" in done.stderr
+    assert f"{file}: 1 job: {RUNNING}" in done.stderr
     with (tmp_path / "out_jobs.csv").open() as rows:
         states = {row["job_id"]: row["final_state"] for row in csv.DictReader(rows)}
     assert states["11"] == "COMPLETED_WALLTIME_REACHED"
