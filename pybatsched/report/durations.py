@@ -49,7 +49,7 @@ def _marked(*spans_s: float) -> tuple[tuple[float, str], ...]:
 
 
 #: What an axis of durations by powers of ten has ticks at, and where just a few of them are on it.
-MARKS: Final = _marked(1.0, 10.0, MINUTE_S, 10 * MINUTE_S, HOUR_S, *(n * DAY_S for n in (1, 10, 100, 1000)))
+MARKS: Final = _marked(1.0, 10.0, MINUTE_S, 10 * MINUTE_S, HOUR_S, 6 * HOUR_S, *(n * DAY_S for n in (1, 10, 100, 1000)))
 _FINE_MARKS: Final = _marked(
     *(1.0, 2.0, 5.0, 10.0, 20.0, 30.0),
     *(n * MINUTE_S for n in (1, 2, 5, 10, 20, 30)),

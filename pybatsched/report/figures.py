@@ -24,6 +24,7 @@ from pybatsched.results.whole import whole
 _ENDINGS: Final = (".svg", ".pdf", ".png")
 _MAX_STEPS: Final = 4_000
 _MAX_SPANS: Final = 400  # of which the means are drawn where there is more
+_BEYOND: Final = 1.2  # as far goes an axis of values by powers of ten
 _MANY_BARS: Final = 2_000
 _PLAIN: Final = ("gantt", "utilisation")  # whose values have one kind of axis
 _COLORS: Final = ("#1f77b4", "#d95f02", "#1b9e77", "#7570b3", "#a6761d", "#e7298a")
@@ -211,9 +212,9 @@ def _draw_queue(figure: Any, runs: Sequence[Run], asked: Asked) -> Drawn:
         if len(times) > _MAX_STEPS:
             edges = [times[0] + (times[-1] - times[0]) * k / _MAX_STEPS for k in range(_MAX_STEPS + 1)]
             times, values = edges[:-1], steps.binned(edges)
-        axes.step(
-            times, values, where="post", label=plain(run.label), linewidth=0.8, color=_COLORS[number % len(_COLORS)]
-        )
+        # Nobody waits before the first step and after the last one, which is to be seen as well.
+        times, values = [begin, *times, end], [0.0, *values, 0.0]
+        axes.step(times, values, where="post", label=plain(run.label), linewidth=0.9, **_line(number))
     highest = max(steps.maximum for steps in found)
     flattest = min(steps.mean(begin, end) for steps in found)
     is_log = asked.scale == "log" or (asked.scale == "auto" and highest > LOG_FROM * max(flattest, 1.0))
@@ -254,11 +255,15 @@ def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], mea
     if kind != "linear":
         getattr(axes, f"set_{which}scale")(kind, **({"linthresh": 1.0, "linscale": 0.5} if kind == "symlog" else {}))
         least = 1.0 if kind == "symlog" else low
-        marks = durations.marks(least, high) if is_time else [(at, f"{at:,.10g}") for at in log_ticks(least, high)]
+        marks = (
+            durations.marks(least, _BEYOND * high)
+            if is_time
+            else [(at, f"{at:,.10g}") for at in log_ticks(least, high)]
+        )
         marks = [(0.0, "0"), *marks] if kind == "symlog" else marks
         axis.set_ticks([at for at, _ in marks], [text for _, text in marks])
         axis.set_ticks([], minor=True)
-        getattr(axes, f"set_{which}lim")(low / 1.2 if kind == "log" else -0.1, high * 1.2)
+        getattr(axes, f"set_{which}lim")(low / 1.2 if kind == "log" else -0.1, high * _BEYOND)
         getattr(axes, f"set_{which}label")(name.removesuffix(" (s)"))
         return
     getattr(axes, f"set_{which}label")(name)

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from support import campaigns
 from support.process import run_cli, run_with_little_room
 
+from pybatsched.metrics.runs import read_run
 from pybatsched.report import durations
+from pybatsched.report.figures import KINDS, Asked
 from pybatsched.report.scales import axis_for
 
 DAY_S = 86400
@@ -215,3 +217,25 @@ def test_means_are_over_spans_of_time_that_people_like() -> None:
         "2 d",
         "14 d",
     ]
+
+
+@pytest.mark.parametrize(("figure", "marks"), [("cdf", {"6 h", "1 d"}), ("boxes", {"1 d"})])
+def test_waits_of_most_of_a_day_have_marks_up_to_it(figure: str, marks: set[str], tmp_path: Path) -> None:
+    simulated(tmp_path, "day", [(0, 4, 23 * 3600.0), *((k, 4, 1.0) for k in range(1, 20))])
+    _, texts = plot(tmp_path, figure, "day", "--measure", "wait_s", "--scale", "log")
+    assert marks <= {*texts}
+
+
+def test_queues_are_told_apart_without_colours_and_go_from_end_to_end(place: Path) -> None:
+    from matplotlib.figure import Figure
+
+    drawn = Figure()
+    runs = [read_run(str(place / name)) for name in ("days", "minutes", "crowd")]
+    KINDS["queue"](drawn, runs, Asked("wait_s"))
+    lines = drawn.axes[0].get_lines()
+    assert len({line.get_linestyle() for line in lines}) == 3
+    for line in lines:
+        times, values = list(line.get_xdata()), list(line.get_ydata())
+        assert (times[0], times[-1]) == (0, 10 * DAY_S)  # of all runs
+        assert (values[0], values[-1]) == (0, 0)
+        assert times == sorted(times)
