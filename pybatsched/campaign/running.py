@@ -88,14 +88,15 @@ def run_campaign(
     beside: Path | None = None,
     retry_failed: bool = False,
     heard: Callable[[Progress], None] = lambda _progress: None,
+    command: str = "",
 ) -> Progress:
     """Run all cells that are not done yet, and write the table. What is done is never done again.
 
     The store must be open; `places` and `beside` are as in `points_of`. A cell that fails is kept with its error, and
-    the others go on.
+    the others go on. `command` is kept: what makes the campaign again.
     """
     points = points_of(spec, store, places, beside)
-    store.write_manifest(_manifest(spec, [point for point, _ in points]))
+    store.write_manifest(_manifest(spec, [point for point, _ in points], command))
     cells = {cell.address: cell for _, cell in points}
     known = {
         address: result
@@ -137,9 +138,10 @@ def _keep(store: Store, result: dict[str, Any]) -> None:
     store.save(result)
 
 
-def _manifest(spec: Spec, points: list[dict[str, Any]]) -> dict[str, Any]:
+def _manifest(spec: Spec, points: list[dict[str, Any]], command: str) -> dict[str, Any]:
     return {
         "name": spec.name,
+        **({"command": command} if command else {}),
         "versions": {"pybatsched": __version__, "python": python_platform.python_version(), "code": code_digest()},
         "spec": spec.model_dump(mode="json", by_alias=True),
         "points": points,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -73,7 +74,8 @@ def _run(args: argparse.Namespace) -> int:
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
             raise InputError(f"{folder}: a campaign was begun there; go on with --resume, or take another --output")
-        progress = crew.run(args, spec, store, places, beside=Path(args.spec).parent)
+        command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
+        progress = crew.run(args, spec, store, places, command, beside=Path(args.spec).parent)
     if not args.quiet:
         arguments.say(crew.told(progress, folder))
     return 7 if progress.n_failed else 0

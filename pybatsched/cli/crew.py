@@ -29,9 +29,18 @@ def add_arguments(parser: arguments.Group) -> None:
 
 
 def run(
-    args: argparse.Namespace, spec: Spec, store: Store, places: Sequence[Path], *, beside: Path | None = None
+    args: argparse.Namespace,
+    spec: Spec,
+    store: Store,
+    places: Sequence[Path],
+    command: str,
+    *,
+    beside: Path | None = None,
 ) -> Progress:
-    """Run what is not done yet, with a line that tells how far it is. The store must be open."""
+    """Run what is not done yet, with a line that tells how far it is. The store must be open.
+
+    `command` is what makes the campaign again, which its page tells.
+    """
     line = CampaignLine(quiet=args.quiet)
 
     def workers() -> AbstractContextManager[Workers]:
@@ -42,7 +51,14 @@ def run(
     line.begin()
     try:
         return run_campaign(
-            spec, store, places, workers, beside=beside, retry_failed=args.retry_failed, heard=line.heard
+            spec,
+            store,
+            places,
+            workers,
+            beside=beside,
+            retry_failed=args.retry_failed,
+            heard=line.heard,
+            command=command,
         )
     finally:
         line.end()

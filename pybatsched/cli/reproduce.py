@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     signals.raise_interrupted()
     with Store(folder) as store:
         _refuse_another(store, spec)
-        progress = crew.run(args, spec, store, places)
+        progress = crew.run(args, spec, store, places, f"pybatsched reproduce {study.name}{' --quick' * args.quick}")
         rows = table.frame(store)
     if not args.quiet:
         arguments.say(crew.told(progress, folder))

@@ -159,7 +159,7 @@ def _chart(about: _About, subject: str, points: Sequence[Point], axes: Sequence[
             else:
                 undefined.add(run)
     grey = {reference, *(x.of(point) for point in points if point.setting == about.baseline)} - {""}
-    boxes = [Box(*at, tuple(dots.values()), at[2] in grey and not ratios) for at, dots in samples.items() if dots]
+    boxes = [Box(*at, tuple(dots.values()), at[2] in grey) for at, dots in samples.items() if dots]
     there = {(box.row, box.column, box.category) for box in boxes}
     return Chart(
         subject=subject,

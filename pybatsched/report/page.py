@@ -32,6 +32,10 @@ tbody tr:nth-child(odd) { background: #f5f5f5; } .note { color: #666; font-size:
 table.means { font-size: 0.87em; } table.means th, table.means td { padding: 0.25em 0.5em; }
 .wide.beyond { width: max-content; max-width: min(50vw + 530px, 100vw - 2em); }
 table.means td.half { padding-left: 0; text-align: left; }
+.what td { vertical-align: top; text-align: left; white-space: pre-wrap; overflow-wrap: anywhere; }
+.what td:first-child { white-space: nowrap; color: #555; } .what th { text-align: left; }
+.what tr.differs td:first-child { color: #222; font-weight: bold; }
+.what td.code { font-family: ui-monospace, monospace; font-size: 0.88em; }
 td.half { color: #555; } td.half, td.n { white-space: nowrap; } .row.ends { align-items: flex-end; }
 """
 

@@ -98,3 +98,58 @@ def _switches(options: Mapping[str, Any]) -> str:
     on = [name for name, value in options.items() if value is True and name not in _USUAL]
     off = ["no storage-sharing"] if options.get("storage-sharing") is False else []
     return ", ".join([*on, *off])
+
+
+#: Members of a campaign's parts that are told by themselves.
+_TOLD_APART: Final = frozenset(("name", "label", "options", "file"))
+
+
+def of_campaign(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Give the rows that say what a campaign is made of: a name, and what its file has; nothing that is not there."""
+    spec, versions = _mapping(manifest.get("spec")), _mapping(manifest.get("versions"))
+    parts = {name: [_mapping(part) for part in spec.get(name) or ()] for name in ("workload", "platform", "policy")}
+    if not parts["policy"]:  # then nobody has written down of what it is made
+        return []
+    seeds = ", ".join(map(str, spec.get("seeds") or ()))
+    repeats = spec.get("repeats", 1)
+    where = _pairs(_mapping(spec.get("where")))
+    rows = [
+        ("policies", "\n".join(_policy_of_campaign(part) for part in parts["policy"])),
+        ("platforms", "\n".join(_part(part) for part in parts["platform"])),
+        ("workloads", "\n".join(_part(part) for part in parts["workload"])),
+        ("seeds", seeds + (f", each {repeats} times" if repeats != 1 else "")),
+        ("τ of bounded slowdowns", f"{spec['tau_s']:g} s" if isinstance(spec.get("tau_s"), int | float) else ""),
+        ("baseline", str(spec.get("baseline") or "") + (f", jobs with {where}" if where else "")),
+        ("versions", ", ".join(f"{name} {versions[name]}" for name in ("pybatsched", "python") if name in versions)),
+        ("command", str(manifest.get("command") or "")),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _policy_of_campaign(part: Mapping[str, Any]) -> str:
+    """Tell a policy and its options; one with several values is tried with each."""
+    name, label = str(part.get("name")), part.get("label")
+    more = [f"{key}={_written(value)}" for key, value in _mapping(part.get("options")).items()]
+    more += [f"only on {', '.join(map(str, part[key]))}" for key in ("platforms", "workloads") if part.get(key)]
+    return (f"{label}: {name}" if label and label != name else name) + (f" ({', '.join(more)})" if more else "")
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    """Tell a workload or a platform: its name, and what its file says of it."""
+    told = [str(part["file"])] if part.get("file") else []
+    told += [
+        name if value is True else f"{name}={_written(value)}"
+        for name, value in part.items()
+        if name not in _TOLD_APART and value not in (None, False, "", [], {}, 0)
+    ]
+    return f"{part.get('name')}: {', '.join(told)}" if told else str(part.get("name"))
+
+
+def _written(value: Any) -> str:
+    """Write a value as TOML would, nearly: what is not said is left out."""
+    if isinstance(value, dict):
+        inner = ((name, one) for name, one in value.items() if one not in (None, [], {}))
+        return "{" + ", ".join(f"{name}={_written(one)}" for name, one in inner) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -15,7 +15,7 @@ from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.confidence import LEVEL_TOLD
-from pybatsched.report import means_table, samples, spreads, tables
+from pybatsched.report import means_table, provenance, samples, spreads, tables
 from pybatsched.report.boxes import Chart
 from pybatsched.report.embedding import embedded
 from pybatsched.report.layout import charts_of, named_charts
@@ -39,7 +39,8 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
     done = [point.figures for point in points if point.figures is not None]
     if not done:
         raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
-    spec = store.manifest()["spec"]
+    manifest = store.manifest()
+    spec = manifest["spec"]
     named = [ChartSpec.model_validate(one) for one in spec.get("chart", ())]
     there = {name for row in done for name, value in row.items() if value is not None}
     drawn = [name for name in [one.figure for one in named] or samples.figures_of(points) if name in there]
@@ -48,6 +49,7 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
     sections = [
         f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
         *_failures(points),
+        *_what_was_run(manifest),
         *_compared_with(spec),
         *_means(points, _told(table.shown(done), drawn), shown),
         *_rows(shown, means, are_means=True),
@@ -75,6 +77,20 @@ def _told(usual: Sequence[str], drawn: Sequence[str]) -> list[str]:
     counts = [name for name in usual if name.startswith("n_")]
     more = [name for name in dict.fromkeys(drawn) if name not in usual]
     return [*counts, *more, *(name for name in usual if name not in counts)]
+
+
+def _what_was_run(manifest: Mapping[str, Any]) -> list[str]:
+    """Say of what the campaign is made, as its file has it."""
+    told = provenance.of_campaign(manifest)
+    if not told:
+        return []
+    rows = []
+    for name, text in told:
+        kind = ' class="code"' if name == "command" else ""
+        rows.append(f"<tr><td>{html.escape(name)}</td><td{kind}>{html.escape(text)}</td></tr>")
+    body = "\n".join(rows)
+    table_of = f'<div class="wide"><table class="what" id="what"><tbody>\n{body}\n</tbody></table></div>'
+    return ["<h2>What was run</h2>", table_of]
 
 
 def _failures(points: Sequence[samples.Point]) -> list[str]:

@@ -10,7 +10,7 @@ from support.process import run_cli
 
 from pybatsched.campaign import table
 from pybatsched.campaign.store import Store
-from pybatsched.report import page
+from pybatsched.report import page, provenance
 
 
 def figures(n_rejected: int = 0) -> dict[str, float | None]:
@@ -59,3 +59,46 @@ def test_counts_that_flatter_are_shown_and_missing_points_are_told(study: Path) 
     assert "3 points are not in it" in done.stderr
     chosen = run_cli("campaign", "table", str(study), "--figures", "utilisation").stdout.splitlines()[0].split()
     assert "n_rejected" not in chosen
+
+
+STUDY = """
+format = 1
+name = "two-orders"
+seeds = [1, 2]
+tau_s = 10.0
+baseline = "EASY"
+where = { user = ["1", "2"] }
+
+[[workload]]
+name = "drawn"
+generate = { model = "poisson", jobs = 6, procs = 4 }
+walltimes = "factor:2"
+
+[[platform]]
+name = "m"
+procs = 4
+
+[[policy]]
+name = "easy"
+label = "EASY"
+
+[[policy]]
+name = "fcfs"
+options = { order = ["fcfs", "sjf"] }
+"""
+
+
+def test_it_says_what_was_run(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(STUDY)
+    assert run_cli("campaign", "run", "study.toml", "--workers", "1", "-q", cwd=tmp_path).returncode == 0
+    told = dict(provenance.of_campaign(Store(tmp_path / "out" / "two-orders").manifest()))
+    assert told["policies"] == "EASY: easy\nfcfs (order=[fcfs, sjf])"
+    assert told["platforms"] == "m: procs=4"
+    assert told["workloads"].startswith("drawn: generate={model=poisson, procs=4, jobs=6,")
+    assert told["workloads"].endswith("}, walltimes=factor:2")
+    assert (told["seeds"], told["τ of bounded slowdowns"]) == ("1, 2", "10 s")
+    assert told["baseline"] == 'EASY, jobs with user=["1", "2"]'
+    assert told["command"] == "pybatsched campaign run study.toml"
+    text = page.of_campaign(Store(tmp_path / "out" / "two-orders"))
+    assert text.index("<h2>What was run</h2>") < text.index("<h2>Means</h2>")
+    assert '<td class="code">pybatsched campaign run study.toml</td>' in text

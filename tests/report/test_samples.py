@@ -159,6 +159,8 @@ def test_the_baseline_is_the_first_setting_or_the_one_named(tmp_path: Path) -> N
     grid, plain = charts_of(found, FIGURE, "easy (order=fcfs)")
     assert (grid.categories, [box.is_baseline for box in grid.boxes]) == (("fcfs", "sjf"), [True, False])
     assert plain.categories == ("easy (order=fcfs)", "fcfs")
+    ratios, _ = charts_of(found, FIGURE, "easy (order=fcfs)", ratios=True)  # where the page says that it is grey, too
+    assert (ratios.categories, [box.is_baseline for box in ratios.boxes]) == (("fcfs", "sjf"), [True, False])
 
 
 def test_a_baseline_that_is_named_as_a_value_has_a_place_of_its_own(tmp_path: Path) -> None:
