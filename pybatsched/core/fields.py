@@ -22,9 +22,9 @@ NOTHING: Final = object()
 class FieldModel(BaseModel):
     """Members of jobs that somebody reads: typed, and told by their descriptions; all other members are ignored.
 
-    Values are taken as JSON has them: "5" is no number, and neither is true. What a description says is what errors
-    say was expected. A member without a default must be there. Where a validator of the model is given a `context`,
-    it is one dictionary for all jobs of a run.
+    Values are taken as JSON has them: "5" is no number, and neither is true. Null is no value of any member: what is
+    not known is left out. What a description says is what errors say was expected. A member without a default must be
+    there. Where a validator of the model is given a `context`, it is one dictionary for all jobs of a run.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
@@ -39,7 +39,7 @@ class JobFields(FieldModel):
 class DeadlineFields(FieldModel):
     """When a job is to be over, for whoever reads that: policies that mind deadlines, and figures of late jobs.
 
-    A job has one of them, or none (`model_fields_set` tells); null is no instant.
+    A job has one of them, or none (`model_fields_set` tells).
     """
 
     deadline: float = Field(math.nan, ge=0, allow_inf_nan=False, description="seconds from 0")
@@ -76,7 +76,7 @@ class Fault(NamedTuple):
         """Give the words of an error about a job that came over the wire."""
         if not self.field:
             return f"job {job_id}: {self.wrong}"
-        found = "nothing" if self.found is NOTHING or self.found is None else repr(self.found)[:60]
+        found = "nothing" if self.found is NOTHING else "null" if self.found is None else repr(self.found)[:60]
         return f"job {job_id}, {self.what}, got {found}"
 
 
@@ -95,6 +95,7 @@ class FieldCheck:
         self._owner = owner
         infos = _by_member(model)
         plans = issubclass(model, JobFields)
+        self._infos = infos
         self._own = frozenset(infos) - (self._of_all if plans else frozenset())
         self._plans = plans
         self._always = any(info.is_required() for info in infos.values())
@@ -103,6 +104,11 @@ class FieldCheck:
     def faults(self, fields: Mapping[str, Any]) -> Iterator[Fault]:
         """Give all that is wrong with a job, by its members. Raises PolicyError for an exception of a validator."""
         if self._has_none(fields):
+            return
+        nulls = [name for name in self._infos if name in fields and fields[name] is None]
+        for name in nulls:
+            yield Fault(name, f"expected {self._infos[name].description or 'a value'}", None)
+        if nulls:
             return
         try:
             self._validate(fields if type(fields) is dict else dict(fields), context=self._context)
@@ -134,8 +140,8 @@ def described(model: type[FieldModel]) -> dict[str, str]:
 
 
 def _has_bad_estimate(fields: Mapping[str, Any]) -> bool:
-    value = fields.get("estimate")
-    if value is None or (type(value) is float and 0 < value < math.inf):
+    value = fields.get("estimate", 1)
+    if type(value) is float and 0 < value < math.inf:
         return False
     return not (type(value) is int and 0 < value < 1 << 63)
 

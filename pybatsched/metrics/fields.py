@@ -40,9 +40,10 @@ def tells_nothing(content: bytes) -> bool:
 
 
 class MetricFields(DeadlineFields):
-    """What figures read of jobs: whether they count, what each takes alone, and when it is to be over."""
+    """What figures and classes of jobs read: whether they count or are urgent, what each takes alone, and deadlines."""
 
     evaluated: bool = Field(default=False, description="true or false")
+    urgent: bool = Field(default=False, description="true or false")
     alone_s: float = Field(math.nan, gt=0, allow_inf_nan=False, description="more than 0 seconds")
 
 

@@ -55,9 +55,8 @@ class PolicySource:
 
     @property
     def job_fields(self) -> Mapping[str, str]:
-        """What it reads of jobs beside the estimate, by name, with what is expected."""
-        own = described(self.cls.JobFields)
-        return {name: text for name, text in own.items() if name not in JobFields.model_fields}
+        """What it reads of jobs, the estimate included, by name, with what is expected."""
+        return described(self.cls.JobFields)
 
     @property
     def batsim_args(self) -> list[str]:

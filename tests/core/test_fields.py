@@ -51,7 +51,8 @@ class Fields(JobFields):
         ({"estimate": math.inf}, [Fault("estimate", "expected more than 0 seconds", math.inf)]),
         ({"estimate": 10**400}, [Fault("estimate", "expected more than 0 seconds", 10**400)]),
         ({"estimate": 1 << 70, "project": "p"}, []),
-        ({"estimate": None}, []),
+        ({"estimate": None}, [Fault("estimate", "expected more than 0 seconds", None)]),
+        ({"notice": None}, [Fault("notice", "expected a value", None)]),
         ({"project": "p", "account": {}}, [Fault("account.name", "expected a name", NOTHING)]),
         (
             {"project": "p", "account": {"name": "", "share": 2}},

@@ -177,7 +177,8 @@ def test_periods_that_are_none(period: float, expected: str) -> None:
         ),
         ({"external": "yes"}, "field external: expected true or false, got 'yes'"),
         ({"external": 1, "cluster": "c1"}, "field external: expected true or false, got 1"),
-        ({"external": None}, "field external: expected true or false, got nothing"),
+        ({"external": None}, "field external: expected true or false, got null"),
+        ({"moldable": None}, 'field moldable: expected {"fraction": F, "limit": N}, got null'),
         *(
             ({"moldable": given}, f'field moldable: expected {{"fraction": F, "limit": N}}, got {given!r}')
             for given in (0.9, "t1", [0.9, 96], True)
@@ -310,10 +311,10 @@ def test_a_moldable_job_on_a_faster_cluster() -> None:
     assert fates(SLOW_AND_FAST.run(jobs), SLOW_AND_FAST)["1"] == Fate(0.0, 16.666667, "c2", 4)
 
 
-@pytest.mark.parametrize("given", [None, {"fraction": 0.5, "limit": 10**30}])
-def test_a_moldable_that_says_nothing_or_sets_no_limit(given: Any) -> None:
-    jobs = Workload().job("1", n=2, s=60, walltime=60, moldable=given)
-    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, *((60.0, "c1", 2) if given is None else (50.0, "c1", 4)))
+@pytest.mark.parametrize("given", [{}, {"moldable": {"fraction": 0.5, "limit": 10**30}}])
+def test_a_job_that_is_not_moldable_or_sets_no_limit(given: dict[str, Any]) -> None:
+    jobs = Workload().job("1", n=2, s=60, walltime=60, **given)
+    assert fates(TWO.run(jobs), TWO)["1"] == Fate(0.0, *((50.0, "c1", 4) if given else (60.0, "c1", 2)))
 
 
 @pytest.mark.parametrize("local", ["conservative", "fcfs"])

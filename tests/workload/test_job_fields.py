@@ -30,6 +30,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("easy", {"urgent": "yes"}, 'field urgent: expected true or false, found "yes"'),
     ("easy", {"alone_s": 0}, "field alone_s: expected more than 0 seconds, found 0"),
     ("dbf", {"max_stay": None}, "field max_stay: expected seconds from 0, found null"),
+    ("easy", {"estimate": None}, "field estimate: expected more than 0 seconds, found null"),
+    ("easy", {"urgent": None}, "field urgent: expected true or false, found null"),
+    ("fcfs", {"evaluated": None}, "field evaluated: expected true or false, found null"),
+    ("fcfs", {"alone_s": None}, "field alone_s: expected more than 0 seconds, found null"),
+    ("ujfb", {"memory_gb": None}, "field memory_gb: expected gigabytes per processor from 0, found null"),
+    ("locality", {"input_file": None}, "field input_file: expected a name, found null"),
+    ("reallocation", {"moldable": None}, 'field moldable: expected {"fraction": F, "limit": N}, found null'),
+    ("locality", {"urgent": "yes"}, 'field urgent: expected true or false, found "yes"'),
     ("ujfb", {"memory_gb": "4"}, 'field memory_gb: expected gigabytes per processor from 0, found "4"'),
     ("locality", {"input_file": "f"}, "field input_size_gb: expected the size of the input_file in GB, found nothing"),
     (
@@ -131,7 +139,21 @@ def test_what_policies_read_that_an_option_names(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("installed")
 def test_policies_are_shown_with_what_they_read() -> None:
     shown = run_cli("policies", "projects").stdout
-    assert "reads of jobs:\n  urgent: true or false\n  project: the name of a project\n" in shown
+    read = ["estimate: more than 0 seconds", "urgent: true or false", "project: the name of a project"]
+    assert "reads of jobs:\n" + "".join(f"  {one}\n" for one in read) in shown
+    assert "reads of jobs:\n  estimate: more than 0 seconds\n" in run_cli("policies", "locality").stdout
+
+
+def test_readers_of_a_run_refuse_what_they_cannot_tell_a_class_by(tmp_path: Path) -> None:
+    """A real Batsim may have run it: what is urgent is true or false for metrics and the page, too."""
+    file = workload(tmp_path)
+    args = ("simulate", "--procs", "2", "-w", "w.json", "--policy", "fcfs", "-e", "run", "-q")
+    assert run_cli(*args, cwd=tmp_path).returncode == 0
+    workload(tmp_path, urgent="yes")
+    for command in (("metrics", "run", "-w", "w.json"), ("report", "run", "-w", "w.json")):
+        done = run_cli(*command, cwd=tmp_path)
+        assert done.returncode == 2
+        assert f'{file.name}: job "b", field urgent: expected true or false, found "yes"' in done.stderr
 
 
 def test_campaigns_check_before_they_run(tmp_path: Path) -> None:
