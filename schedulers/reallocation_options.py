@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from pybatsched.core.fields import FieldError, FieldModel
 from pybatsched.core.policy import Options
 from pybatsched.policies.options import QueueFields
+from pybatsched_schedulers.grid import ONLY_SITE
 
 Sizing: TypeAlias = Literal["binary", "exhaustive"]
 
@@ -55,7 +56,13 @@ class GridFields(QueueFields):
     cluster: str | None = Field(None, min_length=1, description="the name of a cluster")
 
     @model_validator(mode="after")
-    def _has_home(self) -> GridFields:
+    def _has_home(self, info: ValidationInfo) -> GridFields:
         if self.external and self.cluster is None:
             raise FieldError("cluster", "the cluster that this external job goes to")
+        known = info.context.get("clusters") if isinstance(info.context, dict) else None
+        if self.external and known is not None and self.cluster not in (known or (ONLY_SITE,)):
+            there = (
+                f"one of the machine's, {', '.join(known)}" if known else f"{ONLY_SITE}: the machine has no clusters"
+            )
+            raise FieldError("cluster", there, self.cluster)
         return self

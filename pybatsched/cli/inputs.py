@@ -90,7 +90,7 @@ def workloads(
         raise InputError(
             f"there is no job to run ({what or 'no -w'}); expected a workload with jobs, or --allow-empty for none"
         )
-    job_fields.check(found.values(), models)
+    job_fields.check(found.values(), models, {"clusters": tuple(groups(platform, "cluster"))})
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -83,13 +84,17 @@ class Fault(NamedTuple):
 class FieldCheck:
     """Checks jobs of one run by a model, in the order in which they come. `owner` is the policy whose model it is.
 
+    `context` is what is known of the run before it begins: `clusters`, the names of its machine's.
+
     O(1) for jobs that have none of its fields. The estimate of a policy's model, which most jobs have, is looked at by
     hand first: that is thirty times as fast.
     """
 
     _of_all: ClassVar = frozenset(JobFields.model_fields)
 
-    def __init__(self, model: type[FieldModel], owner: str = "") -> None:
+    def __init__(
+        self, model: type[FieldModel], owner: str = "", context: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self._model = model
         self._validate = model.__pydantic_validator__.validate_python  # `model_validate` takes three times as long
         self._owner = owner
@@ -99,7 +104,7 @@ class FieldCheck:
         self._own = frozenset(infos) - (self._of_all if plans else frozenset())
         self._plans = plans
         self._always = any(info.is_required() for info in infos.values())
-        self._context: dict[str, Any] = {}
+        self._context: dict[str, Any] = dict(context)
 
     def faults(self, fields: Mapping[str, Any]) -> Iterator[Fault]:
         """Give all that is wrong with a job, by its members. Raises PolicyError for an exception of a validator."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from pybatsched.core.fields import NOTHING, FieldCheck, FieldModel
 from pybatsched.errors import InputError
@@ -10,14 +12,19 @@ from pybatsched.workload.checks import Place, shown
 from pybatsched.workload.model import Workload
 
 
-def check(workloads: Iterable[Workload], models: Mapping[str, type[FieldModel]]) -> None:
+def check(
+    workloads: Iterable[Workload],
+    models: Mapping[str, type[FieldModel]],
+    context: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """Raise InputError that names file, job and field for the first that one of its readers refuses. O(jobs * models).
 
-    `models` are by the names of those who read. All workloads are checked as those of one run.
+    `models` are by the names of those who read. All workloads are checked as those of one run, of which `context` is
+    what is known already.
     """
     loaded = list(workloads)
     for reader, model in models.items():
-        faults_of = FieldCheck(model, reader).faults
+        faults_of = FieldCheck(model, reader, context).faults
         for workload in loaded:
             for job in workload.jobs:
                 for fault in faults_of(job):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -232,7 +233,7 @@ def test_queues_are_told_apart_without_colours_and_go_from_end_to_end(place: Pat
     drawn = Figure()
     runs = [read_run(str(place / name)) for name in ("days", "minutes", "crowd")]
     KINDS["queue"](drawn, runs, Asked("wait_s"))
-    lines = drawn.axes[0].get_lines()
+    lines: Any = drawn.axes[0].get_lines()
     assert len({line.get_linestyle() for line in lines}) == 3
     for line in lines:
         times, values = list(line.get_xdata()), list(line.get_ydata())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.free_links import written
 from support.gridded import Fate, Grid, fates
 from support.located import DYNAMIC
+from support.process import run_cli
 
 from pybatsched.core.decisions import Decision, RejectJob, reason_text
 from pybatsched.errors import InputError
@@ -326,3 +329,30 @@ def test_ends_in_the_instant_of_an_event(algorithm: str, local: str) -> None:
     jobs.job("2", n=4, s=10, walltime=9000, external=True, cluster="c2").job("3", n=4, s=600, walltime=600, at=1)
     found = fates(grid.run(jobs, algorithm=algorithm, local=local), grid)
     assert found["3"] == Fate(3600.0, 3900.0, "c2", 4, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("machine", "cluster", "said"),
+    [
+        ("grid", "c3", 'expected one of the machine\'s, c1, c2, found "c3"'),
+        ("uniform", "c1", 'expected all: the machine has no clusters, found "c1"'),
+        ("grid", "c2", ""),
+        ("uniform", "all", ""),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_told_before_the_run(
+    machine: str, cluster: str, said: str, tmp_path: Path
+) -> None:
+    """The platform is known when the workload is read; a served scheduler can only reject the job."""
+    grid = Grid({"c1": (2, None), "c2": (2, None)})
+    jobs = Workload().job("1", n=1, s=5, walltime=6, external=True, cluster=cluster)
+    args = written(jobs, grid.hosts, tmp_path)
+    workload = args[args.index("-w") + 1]
+    given = args if machine == "grid" else ["--procs", "4", "-w", workload]
+    done = run_cli("simulate", *given, "--policy", "reallocation", "-e", str(tmp_path / "out"), "-q")
+    if said:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f'job "1", field cluster: {said}\n' in done.stderr
+        assert not (tmp_path / "out_jobs.csv").exists()
+    else:
+        assert done.returncode == 0, done.stderr
