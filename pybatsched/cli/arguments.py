@@ -215,10 +215,11 @@ def add_window(parser: Group) -> None:
 
 def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
     """Give the begin and the end of the window in seconds."""
-    return (
-        None if args.from_at is None else seconds_of(args.from_at, "--from"),
-        None if args.to_at is None else seconds_of(args.to_at, "--until, --to"),
-    )
+    begin = None if args.from_at is None else seconds_of(args.from_at, "--from")
+    end = None if args.to_at is None else seconds_of(args.to_at, "--until, --to")
+    if begin is not None and end is not None and begin >= end:
+        raise InputError(f"--until, --to {args.to_at}: expected a time after --from {args.from_at}")
+    return begin, end
 
 
 def add_memory_unit(parser: Group) -> None:

@@ -47,6 +47,11 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(comparison.table(before, after)))
     if why := comparison.other_tau(before, after):
         arguments.say(why)
+    if comparison.differs("ended_at", before, after) and not comparison.differs("makespan_s", before, after):
+        arguments.say(
+            "ended_at is when the scheduler was last called and has answered, makespan_s the last end of a job: here "
+            "only the calls differ"
+        )
     kinds = {*before.inputs, *after.inputs}
     differing = sorted(kind for kind in kinds if before.inputs.get(kind, ()) != after.inputs.get(kind, ()))
     if differing:

@@ -26,7 +26,7 @@ from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.workload import Workload, files, ids, job_fields, load, swf
 from pybatsched.workload.host_sizes import n_rounded
-from pybatsched.workload.selection import Selection
+from pybatsched.workload.selection import NothingLeftError, Selection
 
 PLATFORM_HELP: Final = "a SimGrid platform, or the name of a machine (pybatsched platform list)"
 
@@ -91,6 +91,8 @@ def workloads(
             f"there is no job to run ({what or 'no -w'}); expected a workload with jobs, or --allow-empty for none"
         )
     job_fields.check(found.values(), models, {"clusters": tuple(groups(platform, "cluster"))})
+    for path, one in zip(args.workload, found.values(), strict=True):
+        one.source = str(Path(path).resolve())  # as Batsim tells it; errors name files as the user does
     return found
 
 
@@ -126,16 +128,18 @@ def _selection(args: argparse.Namespace) -> dict[str, Any]:
 
 def _workload(path: str, args: argparse.Namespace, selection: Selection | None, n_procs: int | None) -> Workload:
     unit = args.memory_unit or swf.DEFAULT_MEMORY_UNIT
-    with loading(f"reading {path}", quiet=args.quiet):
-        workload = load(
-            path,
-            walltimes=args.walltimes,
-            memory_unit=unit,
-            selection=selection,
-            lenient=args.lenient,
-            n_procs_else=n_procs,
-        )
-    workload.source = str(Path(path).resolve())  # as Batsim tells it
+    try:
+        with loading(f"reading {path}", quiet=args.quiet):
+            workload = load(
+                path,
+                walltimes=args.walltimes,
+                memory_unit=unit,
+                selection=selection,
+                lenient=args.lenient,
+                n_procs_else=n_procs,
+            )
+    except NothingLeftError as error:
+        raise InputError(f"{error}; expected some, or --allow-empty for none") from None
     if not args.quiet and (selection is not None or files.format_of(path) != "Batsim JSON"):
         for rule, what in workload.about["report"]["rules"].items():
             is_of_jobs = any(name.startswith("first_") for name in what)  # else it is about the whole log
@@ -180,6 +184,15 @@ def too_small(platform: Platform, loaded: Iterable[Workload]) -> list[str]:
                 f"jobs are rejected (is a processor here what it is there: a core, a node?{see})"
             )
     return said
+
+
+def unloaded(loaded: Iterable[Workload]) -> list[str]:
+    """Say for a run with energy that none of its jobs puts load on hosts: in Batsim no delay does. O(profiles)."""
+    profiles = [profile for workload in loaded for profile in workload.profiles.values()]
+    if not profiles or any(profile.get("type") != "delay" for profile in profiles):
+        return []
+    instead = "`pybatsched workload convert --load` writes profiles that do"
+    return [f"all profiles are delays, which put no load on hosts: jobs draw no more power than idle hosts; {instead}"]
 
 
 def endless(reserving: Reserving | None, loaded: Iterable[Workload]) -> list[str]:

@@ -156,4 +156,6 @@ def _lines(rows: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
 def _shown(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"  # no powers of ten in a table of seconds

@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `reproduce`."""
     add = parser.add_argument
     add("study", nargs="?", metavar="STUDY", help=f"one of {', '.join(studies.names())}; without one they are listed")
+    add("--list", action="store_true", help="list the studies, as without one")
     add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
     add("--quick", action="store_true", help="a small version on drawn workloads, without logs")
     add("--output", metavar="DIR", help="where results are kept and found again (default out/reproduce-STUDY)")
@@ -43,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the campaign of a study, judge its claims and write the page."""
-    if args.study is None:
+    if args.study is None or args.list:
         for name in studies.names():
             print(f"{name:<16} {studies.read_study(name).title}")
         return 0

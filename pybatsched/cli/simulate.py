@@ -114,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("give either --policy NAME or --external")
     if (args.platform is None) == (args.procs is None):
         raise InputError("give either -p PLATFORM or --procs N")
+    if args.energy and args.platform is None:
+        raise InputError("-E, --energy: expected -p PLATFORM with watts; the processors of --procs N have none")
     platforms = [args.platform] if args.platform else []
     given = [*platforms, *args.workload, *args.events]
     arguments.refuse_outputs_over(args.export, given)
@@ -200,6 +202,7 @@ def _options(args: argparse.Namespace) -> Options:
 def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = None) -> Scenario:
     """Read all inputs that the arguments name, with the options a policy needs turned on."""
     options = _options(args)
+    ends_at = math.inf if args.until_time is None else seconds_of(args.until_time, "--until-time")
     if plan is not None:
         options = runs.with_needs(options, plan)
     platform = _platform(args)
@@ -215,7 +218,8 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
         ]
         small = inputs.too_small(platform, workloads.values())
         idle = inputs.endless(None if plan is None else runs.reserving(plan, options), workloads.values())
-        for remark in (*idle, *platform.remarks, *refused, platform.network_note, *small):
+        unloaded = inputs.unloaded(workloads.values()) if options.energy else []
+        for remark in (*unloaded, *idle, *platform.remarks, *refused, platform.network_note, *small):
             if remark:
                 arguments.say(remark)
     n_hosts = len(platform.hosts)
@@ -223,7 +227,6 @@ def read_scenario(args: argparse.Namespace, plan: registry.PolicyPlan | None = N
         external_events.read(path, n_hosts=n_hosts, forward_unknown=options.forward_unknown_events)
         for path in args.events
     ]
-    ends_at = math.inf if args.until_time is None else seconds_of(args.until_time, "--until-time")
     return Scenario(platform, workloads, options, events, ends_at)
 
 

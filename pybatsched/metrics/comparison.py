@@ -211,6 +211,12 @@ def other_tau(before: RunSummary, after: RunSummary) -> str:
     return f"{told}: their bounded slowdowns cannot be compared"
 
 
+def differs(metric: str, before: RunSummary, after: RunSummary) -> bool:
+    """Tell whether both have a metric, and not the same value of it."""
+    a, b = before.metrics.get(metric), after.metrics.get(metric)
+    return a is not None and b is not None and a != b
+
+
 def table(before: RunSummary, after: RunSummary) -> list[str]:
     """Give both runs' metrics and the change, a line each."""
     names = [name for name in before.metrics if name in after.metrics]

@@ -146,10 +146,18 @@ class PolicyPlan:
     def check_early(self) -> None:
         """Refuse what is wrong already, before Batsim has said its own; what is missing may still come from there."""
         try:
-            self.source.cls.Options.model_validate({**self.from_file, **self.given})
+            options = self.source.cls.Options.model_validate({**self.from_file, **self.given})
         except ValidationError as error:
             if any(problem["type"] != "missing" for problem in error.errors()):
                 self.options_for(None)
+            return
+        for option in self.source.cls.borrows:
+            name = str(getattr(options, option, ""))
+            if not names_file(name):  # whose code is not run before it must
+                try:
+                    _with_one_queue(find(name))
+                except InputError as error:
+                    raise InputError(f"policy {self.source.name}, option {option}: {error}") from None
 
     def field_models(self, begins: SimulationBegins | None = None) -> dict[str, type[JobFields]]:
         """Give the models of what is read of jobs: the policy's own, and those of policies that its options name."""
@@ -270,11 +278,16 @@ def local_scheduler(
             f"installed policies only: {_known()} (give files with -o)"
         )
     source = find(name, trusted=name in files.names)
-    made_by = getattr(source.cls, "scheduler", None)
-    if not issubclass(source.cls, LocalPolicy) or made_by is None:
-        raise InputError(f"policy {name!r} is no policy with one queue; expected one such as fcfs or easy")
+    cls = _with_one_queue(source)
     checked: Any = PolicyPlan(source, options, given_by="its options").options_for(None)
-    return source.cls.scheduler(partition, checked)
+    return cls.scheduler(partition, checked)
+
+
+def _with_one_queue(source: PolicySource) -> type[LocalPolicy]:
+    """Give the class of a policy whose local scheduler others may have. Raises InputError for any other."""
+    if not issubclass(source.cls, LocalPolicy) or getattr(source.cls, "scheduler", None) is None:
+        raise InputError(f"policy {source.name!r} is no policy with one queue; expected one such as fcfs or easy")
+    return source.cls
 
 
 def _known() -> str:

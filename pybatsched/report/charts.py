@@ -162,7 +162,10 @@ def cumulated(runs: Sequence[Sheet], measure: str, tau_s: float = DEFAULT_TAU_S)
     """
     is_time = measure.endswith("_s")
     wheel = _wheel("both")
-    columns = [np.sort(at_least(1.0, run.evaluated.values(measure, tau_s))) for run in runs]
+    exact = [run.evaluated.values(measure, tau_s) for run in runs]
+    is_below = any(float(values.min(initial=1.0)) < 1.0 for values in exact)
+    below = f", values below 1{' s' if is_time else ''} drawn there" if is_below else ""
+    columns = [np.sort(at_least(1.0, values)) for values in exact]
     last = max((float(values[-1]) for values in columns if len(values)), default=1.0)
     plot = figure(
         frame_width=390,
@@ -172,7 +175,7 @@ def cumulated(runs: Sequence[Sheet], measure: str, tau_s: float = DEFAULT_TAU_S)
         x_axis_type="log",
         x_range=Range1d(start=0.8, end=max(1.25 * last, 10.0)),
         y_range=Range1d(start=0, end=1.02),
-        x_axis_label=f"{title_of(measure.removesuffix('_s'))}, values below 1{' s' if is_time else ''} drawn there",
+        x_axis_label=f"{title_of(measure.removesuffix('_s'))}{below}",
         y_axis_label="share of jobs",
         name=f"cdf-{measure}",
     )

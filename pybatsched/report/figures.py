@@ -105,13 +105,17 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
     matplotlib: Any = importlib.import_module("matplotlib")
     collections: Any = importlib.import_module("matplotlib.collections")
     patches: Any = importlib.import_module("matplotlib.patches")
+    # These are the colours of the page, without its greys, and a job has the same here and there.
     palette = [color for number, color in enumerate(matplotlib.color_sequences["tab20"]) if number not in {14, 15}]
     rows = rows_of(runs[0])
-    bars = bars_of([record for record in runs[0].records if record.ran], rows)
+    ran = [record for record in runs[0].records if record.ran]
+    bars = bars_of(ran, rows)
+    by_submission = sorted(runs[0].records, key=lambda record: (record.submitted_at, record.id))
+    hues = {record.id: color_of(number, len(palette)) for number, record in enumerate(by_submission)}
     corners: dict[int, list[Any]] = {}
     colors: dict[int, list[Any]] = {}
     for bar in bars:
-        color = palette[color_of(bar.job, len(palette))]
+        color = palette[hues[ran[bar.job].id]]
         for low, high in bar.procs if rows is None else rows.placed(bar.procs):
             box = [(bar.begin, low), (bar.end, low), (bar.end, high), (bar.begin, high)]
             corners.setdefault(bar.look, []).append(box)
@@ -129,6 +133,7 @@ def _draw_gantt(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
     axes.yaxis.set_major_formatter(_THOUSANDS)
     _time_axis(axes, min((bar.begin for bar in bars), default=0.0), max((bar.end for bar in bars), default=1.0))
     axes.set_ylabel("processor")
+    axes.set_title(plain(runs[0].label), loc="left", fontsize=9)
     if rows is not None:
         _draw_bands(axes, rows)
     return Drawn("gantt")

@@ -35,7 +35,7 @@ table.means td.half { padding-left: 0; text-align: left; }
 .what td { vertical-align: top; text-align: left; white-space: pre-wrap; overflow-wrap: anywhere; }
 .what td:first-child { white-space: nowrap; color: #555; } .what th { text-align: left; }
 .what tr.differs td:first-child { color: #222; font-weight: bold; }
-.what td.code { font-family: ui-monospace, monospace; font-size: 0.88em; }
+.what td.code { font-family: ui-monospace, monospace; font-size: 0.88em; } .what td.code span { white-space: nowrap; }
 td.half { color: #555; } td.half, td.n { white-space: nowrap; } .row.ends { align-items: flex-end; }
 """
 

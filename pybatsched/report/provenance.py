@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -70,6 +71,16 @@ def _how_read(summary: Mapping[str, Any]) -> dict[str, str]:
         "lines that are wrong": "left out (--lenient)" if how["lenient"] is True else _NOT_TOLD,
         "memory in": str(memory) if memory != HOW_READ["memory_unit"] else _NOT_TOLD,
     }
+
+
+def command_html(command: str) -> str:
+    """Write a command as HTML in which no line ends within an option's name.
+
+    >>> command_html("pybatsched simulate --procs 4 -w 'a b'")
+    'pybatsched simulate <span>--procs</span> 4 <span>-w</span> &#x27;a b&#x27;'
+    """
+    words = map(html.escape, command.split(" "))
+    return " ".join(f"<span>{word}</span>" if word.startswith("-") else word for word in words)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

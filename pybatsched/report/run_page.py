@@ -119,7 +119,8 @@ def _provenance(runs: Sequence[Run], tau_s: float) -> str:
     for name, values in provenance.told(runs, tau_s):
         kind = ' class="differs"' if len(set(values)) > 1 else ""
         code = ' class="code"' if name == "command" else ""
-        cells = "".join(f"<td{code}>{html.escape(value)}</td>" for value in values)
+        written = provenance.command_html if code else html.escape
+        cells = "".join(f"<td{code}>{written(value)}</td>" for value in values)
         rows.append(f"<tr{kind}><td>{html.escape(name)}</td>{cells}</tr>")
     body = "\n".join(rows)
     marked = '<p class="note">Bold: what differs.</p>' if len(runs) > 1 and "differs" in body else ""

@@ -87,7 +87,8 @@ def _what_was_run(manifest: Mapping[str, Any]) -> list[str]:
     rows = []
     for name, text in told:
         kind = ' class="code"' if name == "command" else ""
-        rows.append(f"<tr><td>{html.escape(name)}</td><td{kind}>{html.escape(text)}</td></tr>")
+        written = provenance.command_html if kind else html.escape
+        rows.append(f"<tr><td>{html.escape(name)}</td><td{kind}>{written(text)}</td></tr>")
     body = "\n".join(rows)
     table_of = f'<div class="wide"><table class="what" id="what"><tbody>\n{body}\n</tbody></table></div>'
     return ["<h2>What was run</h2>", table_of]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 import zmq
@@ -110,7 +110,8 @@ def _decoded(raw: bytes) -> Message[d.Decision]:
         return v4.decode_decisions(raw)
     except RemoteProtocolError:
         try:
-            why = msgspec.json.decode(raw, type=_Farewell).error
+            said = msgspec.json.decode(raw, type=_Farewell).error
+            why = _shown(said if isinstance(said, str) else msgspec.json.encode(said).decode())
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
             why = ""
         if not why:
@@ -118,7 +119,14 @@ def _decoded(raw: bytes) -> Message[d.Decision]:
         raise RemoteProtocolError(f"the scheduler has given up: {why}") from None
 
 
+def _shown(text: str) -> str:
+    """Write what a stranger says so that a terminal takes none of it for an order: what is not printed is escaped."""
+    return "".join(
+        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode() for sign in text
+    )
+
+
 class _Farewell(msgspec.Struct):
     """A reply that says why there is none."""
 
-    error: str
+    error: Any

@@ -30,6 +30,10 @@ def seconds_of(text: str, what: str) -> float:
     return seconds
 
 
+class NothingLeftError(InputError):
+    """A selection has left out all jobs of a workload that has some."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which jobs to keep. A window includes its begin, not its end; `partitions` are those of a log, by name.
@@ -121,7 +125,13 @@ class Selection:
 
     def nothing_left(self, source: str, times: Sequence[float]) -> InputError:
         """Make the error to raise when jobs submitted at these times were all left out."""
-        return InputError(
+        chosen = ", ".join(f"{name.replace('_', ' ')} {_told(value)}" for name, value in self.as_json().items())
+        return NothingLeftError(
             f"{source}: no job is left: {len(times):,} jobs were submitted from {seconds_text(min(times))} s to "
-            f"{seconds_text(max(times))} s, and the selection is {self.as_json()}"
+            f"{seconds_text(max(times))} s, and the selection is: {chosen}"
         )
+
+
+def _told(value: Any) -> str:
+    """Write a limit of a selection for people."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from support import campaigns
 from support.process import run_cli, run_with_little_room
 
 from pybatsched.metrics.runs import read_run
-from pybatsched.report import durations
+from pybatsched.report import durations, gantt
+from pybatsched.report.bars import bars_of
 from pybatsched.report.figures import KINDS, Asked
 from pybatsched.report.scales import axis_for
 
@@ -240,3 +242,24 @@ def test_queues_are_told_apart_without_colours_and_go_from_end_to_end(place: Pat
         assert (times[0], times[-1]) == (0, 10 * DAY_S)  # of all runs
         assert (values[0], values[-1]) == (0, 0)
         assert times == sorted(times)
+
+
+def test_a_gantt_chart_has_the_colours_of_the_page_and_names_its_run(tmp_path: Path) -> None:
+    """The page counts jobs by their submission; rows of files are in the order of ends."""
+    from matplotlib.colors import to_hex
+    from matplotlib.figure import Figure
+
+    simulated(tmp_path, "both", [(0, 2, 100.0), (1, 2, 10.0), (2, 1, 5.0)])
+    run = read_run(str(tmp_path / "both"))
+    drawn = Figure()
+    KINDS["gantt"](drawn, [run], Asked("wait_s"))
+    assert drawn.axes[0].get_title(loc="left") == "both"
+    (bars,) = drawn.axes[0].collections
+    colors: Any = bars.get_facecolor()
+    ran = [record for record in run.records if record.ran]
+    found = {ran[bar.job].id: to_hex(color) for bar, color in zip(bars_of(ran), colors, strict=True)}
+    data = gantt.data_of(run)
+    palette = [f"#{value & 0xFF:02x}{value >> 8 & 0xFF:02x}{value >> 16 & 0xFF:02x}" for value in data["palette"]]
+    hues = base64.b64decode(data["hues"])
+    assert [record.id for record in run.records] != sorted(found)
+    assert found == {job: palette[hue] for job, hue in zip(data["jobs"], hues, strict=True)}

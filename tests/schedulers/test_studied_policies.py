@@ -124,7 +124,7 @@ def test_bad_options(policy: str, given: list[str], said: str, tmp_path: Path) -
         ({"deadline": 9, "max_stay": 9}, "job w0!a: both deadline and max_stay; expected one of them"),
         ({"deadline": "soon"}, "job w0!a, field deadline: expected seconds from 0, got 'soon'"),
         ({"max_stay": -1}, "job w0!a, field max_stay: expected seconds from 0, got -1"),
-        ({"max_stay": None}, "job w0!a, field max_stay: expected seconds from 0, got nothing"),
+        ({"max_stay": None}, "job w0!a, field max_stay: expected seconds from 0, got null"),
         ({"deadline": [1]}, "job w0!a, field deadline: expected seconds from 0, got [1]"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_bad_field_is_told_before_the_run_begins(
     file = workload(tmp_path, **fields)
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", policy, "-e", "out/run", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f'{file}: job "b", {said}\n' in done.stderr
+    assert f'pybatsched: {file.name}: job "b", {said}\n' in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -63,7 +63,7 @@ def test_several_fields_that_do_not_go_together(tmp_path: Path) -> None:
     file = workload(tmp_path, deadline=5, max_stay=5)
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", "fcfs", cwd=tmp_path)
     assert done.returncode == 2
-    assert f'{file}: job "b": both deadline and max_stay; expected one of them\n' in done.stderr
+    assert f'{file.name}: job "b": both deadline and max_stay; expected one of them\n' in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_policies_read_that_an_option_names(tmp_path: Path) -> None:
     options = ("-o", "redirected=projects", "-o", "alpha=0.5")
     done = run_cli("simulate", "--procs", "2", "-w", "w.json", "--policy", "redirection", *options, cwd=tmp_path)
     assert done.returncode == 2
-    assert f'{file}: job "a", field project: expected the name of a project, found nothing' in done.stderr
+    assert f'{file.name}: job "a", field project: expected the name of a project, found nothing' in done.stderr
 
 
 @pytest.mark.usefixtures("installed")
