@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import zmq
 from support import logs
-from support.patience import PATIENCE_MS
+from support.patience import PATIENCE_MS, PATIENCE_S
 from support.process import run_cli
 
 from pybatsched.metrics.runs import read_run
@@ -121,7 +121,7 @@ def test_what_a_scheduler_says_is_shown_and_orders_nothing(answer: bytes, told: 
     done = run_cli(
         "simulate", "--procs", "8", "-w", "log.swf", "--external", "-s", f"tcp://127.0.0.1:{port}", cwd=place
     )
-    thread.join()
+    thread.join(PATIENCE_S)
     socket.close()
     context.term()
     assert done.returncode == 3

@@ -371,7 +371,8 @@ def test_times_that_are_none_are_refused(field: str, text: str, prefix: str, tmp
     head, first, *rest = Path(f"{prefix}_jobs.csv").read_text().splitlines()
     values = first.split(",")
     values[head.split(",").index(field)] = text
-    (tmp_path / "x_jobs.csv").write_text("\n".join([head, *rest, ",".join(values), ""]))
+    changed = ",".join(values)
+    (tmp_path / "x_jobs.csv").write_text("\n".join([head, *rest, changed, ""]))
     with pytest.raises(InputError) as error:
         list(jobs_csv.read(tmp_path / "x_jobs.csv"))
     place = f"{tmp_path / 'x_jobs.csv'}, line {len(rest) + 2}: job w0!{values[0]}, field {field}"
@@ -383,7 +384,8 @@ def test_commands_refuse_times_that_are_none(text: str, prefix: str, tmp_path: P
     head, first, *rest = Path(f"{prefix}_jobs.csv").read_text().splitlines()
     values = first.split(",")
     values[head.split(",").index("execution_time")] = text
-    (tmp_path / "x_jobs.csv").write_text("\n".join([head, ",".join(values), *rest, ""]))
+    changed = ",".join(values)
+    (tmp_path / "x_jobs.csv").write_text("\n".join([head, changed, *rest, ""]))
     said = (
         f"pybatsched: x_jobs.csv, line 2: job w0!{values[0]}, field execution_time: expected seconds, found '{text}'\n"
     )
