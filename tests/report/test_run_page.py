@@ -58,10 +58,13 @@ def test_it_says_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert told["platform"] == ["32 equal processors"] * 2
     assert told["workload"] == [f"w.json\n(sha256 {digest}…)"] * 2
     assert told["jobs in it"] == ["30"] * 2
-    assert told["τ of bounded slowdowns"] == ["10 s"] * 2
+    assert told["τ of bounded slowdowns"] == ["10 s\n(60 s in its own table)"] * 2
     assert told["simulator"] == [f"embedded, as Batsim {versions['behaves_as_batsim']}"] * 2
     assert told["versions"] == [f"pybatsched {versions['pybatsched']}, python {versions['python']}"] * 2
-    assert told["command"][1] == "pybatsched simulate --procs 32 -w w.json --policy easy -o order=sjf"
+    command = (
+        "pybatsched simulate <span>--procs</span> 32 <span>-w</span> w.json <span>--policy</span> easy <span>-o</span>"
+    )
+    assert told["command"][1] == f"{command} order=sjf"  # no line ends within an option's name
     assert "seed" not in told
     differs = re.findall(r'<tr class="differs"><td>(.*?)</td>', text)
     assert differs == ["policy", "its options", "command"]
