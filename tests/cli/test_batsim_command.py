@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,13 +97,16 @@ def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
     assert "closed its connection" in errors
 
 
-def refused(*words: str, cwd: Path | None = None) -> tuple[int, str]:
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A copy of the inputs of a recording: what is not refused would write there."""
+    return Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
+
+
+def refused(*words: str, cwd: Path) -> tuple[int, str]:
     done = run_cli("batsim", *words, cwd=cwd)
     assert done.stdout == ""
     return done.returncode, done.stderr
-
-
-PLAIN = recording("plain").directory
 
 
 @pytest.mark.parametrize(
@@ -124,8 +129,8 @@ PLAIN = recording("plain").directory
         ("-w workload.json", 255, "-p FILE is missing"),
     ],
 )
-def test_how_it_refuses(words: str, code: int, told: str) -> None:
-    found, errors = refused(*words.split(), cwd=PLAIN)
+def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
+    found, errors = refused(*words.split(), cwd=plain)
     assert (found, told in errors) == (code, True), errors
 
 
@@ -145,10 +150,9 @@ def test_jobs_that_need_a_network_are_refused_by_name(tmp_path: Path) -> None:
         lambda _text: "[]",
     ],
 )
-def test_a_workload_that_is_none_aborts(break_it: object, tmp_path: Path) -> None:
-    assert callable(break_it)
-    (tmp_path / "w.json").write_text(break_it((PLAIN / "workload.json").read_text()))
-    done = run_process("batsim", "-p", str(PLAIN / "platform.xml"), "-w", "w.json", cwd=tmp_path)
+def test_a_workload_that_is_none_aborts(break_it: Callable[[str], str], plain: Path) -> None:
+    (plain / "w.json").write_text(break_it((plain / "workload.json").read_text()))
+    done = run_process("batsim", "-p", "platform.xml", "-w", "w.json", cwd=plain)
     assert done.returncode == ABORTED
     assert "w.json" in done.stderr
     assert "Traceback" not in done.stderr

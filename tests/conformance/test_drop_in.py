@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from support.patience import PATIENCE_OF_WORK_S
-from support.recordings import FIXTURES, Recording, recording
+from support.places import FIXTURES
+from support.recordings import Recording, recording
 from support.replying import DROP_IN, run_beside
 
 pytestmark = pytest.mark.batsim
@@ -76,10 +78,12 @@ def test_files_and_exit_codes(source: Recording, tmp_path: Path) -> None:
 )
 def test_command_lines(words: str, tmp_path: Path) -> None:
     codes, said = [], []
+    place = tmp_path / "inputs"
+    shutil.copytree(recording("plain").directory, place)  # some would write where they are
     for program in (DROP_IN, REAL):
         done = subprocess.run(
             [*program, *(word.replace("OUT", str(tmp_path / "out")) for word in words.split())],
-            cwd=recording("plain").directory,
+            cwd=place,
             capture_output=True,
             text=True,
             timeout=PATIENCE_OF_WORK_S,
