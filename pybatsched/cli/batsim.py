@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pybatsched.cli import simulate
+from pybatsched.cli import signals, simulate
 from pybatsched.cli.batsim_link import link
 from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError
 from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
@@ -97,7 +97,10 @@ class _Log:
             print(f"[0.000000] [batsim/INFO] {text}", file=sys.stderr, flush=True)
 
     def heard(self, now: float, is_sent: bool, raw: bytes) -> None:
-        """Tell a message as it is on the wire."""
+        """Tell a message as it is on the wire. With the last one, signals are over: what is left is to write."""
+        if is_sent and b'"SIMULATION_ENDS"' in raw:
+            # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
+            signals.ignore()
         if self._level:
             what = "Sending" if is_sent else "Received"
             who = f"{self._master}:Scheduler REQ-REP:(0) {now:.6f}"
@@ -186,6 +189,7 @@ def _simulate(given: Given, log: _Log) -> None:
     if given.has("--no-sched"):
         run_all_at_once(scenario, outputs)
         return
+    signals.raise_interrupted()  # the first process of a container would not even hear SIGTERM
     result = runs.run_external(scenario, given.one("--socket-endpoint"), outputs, hear=log.heard)
     if result.stopped:
         log.wrong(result.stopped)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import pytest
 from support.patience import PATIENCE_OF_WORK_S
 from support.process import run_cli, run_process
 from support.recordings import recording
-from support.replying import Scheduler, run_beside
+from support.replying import DROP_IN, Scheduler, run_beside
 from support.simulated import FILES
 
 ABORTED = -6  # by SIGABRT; 134 in a shell
@@ -88,7 +88,7 @@ def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
     """Batsim would wait for ever."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:1])
-    command = [sys.executable, "-m", "pybatsched", "batsim", *source.args, "-e", str(tmp_path / "out"), "-q"]
+    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
         scheduler.answer()
@@ -236,3 +236,33 @@ def test_link_never_takes_the_place_of_another(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"{real} is there already, and it is not ours" in done.stderr
     assert real.read_text() == "#!/bin/sh\necho real\n"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_while_it_waits(signum: signal.Signals, tmp_path: Path) -> None:
+    source = recording("plain")
+    scheduler = Scheduler(source.replies[:1])
+    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
+        scheduler.answer()
+        process.send_signal(signum)
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 128 + signum
+    assert errors == f"pybatsched: interrupted by signal {signum}\n"
+
+
+def test_no_signal_takes_the_files_of_a_run_that_is_over(tmp_path: Path) -> None:
+    """The scheduler may be through, and everything told to stop, before they are written."""
+    source = recording("plain")
+    scheduler = Scheduler(source.replies[:-1])
+    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory)
+        scheduler.answer()
+        last = scheduler.hear()
+        assert b"SIMULATION_ENDS" in last
+        process.send_signal(signal.SIGTERM)
+        scheduler.say(source.replies[-1])
+        assert process.wait(PATIENCE_OF_WORK_S) == 0
+    assert (tmp_path / "out_jobs.csv").read_text() == (source.directory / "out_jobs.csv").read_text()

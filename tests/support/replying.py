@@ -37,6 +37,15 @@ class Scheduler:
             self._socket.close()
             context.term()
 
+    def hear(self) -> bytes:
+        """Wait for a message, and answer nothing."""
+        assert self._socket.poll(PATIENCE_MS)
+        return bytes(self._socket.recv())
+
+    def say(self, reply: bytes) -> None:
+        """Answer what was heard."""
+        self._socket.send(reply)
+
     def answer(self) -> None:
         for reply in self._replies:
             if not self._socket.poll(PATIENCE_MS):
