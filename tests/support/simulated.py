@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -50,8 +51,8 @@ def scenario_of(recording: Recording) -> Scenario:
     return scenario
 
 
-def play(recording: Recording, prefix: Path) -> Played:
-    """Answer the simulator with what the scheduler once said to Batsim."""
+def play(recording: Recording, prefix: Path, *, halting: bool = False) -> Played:
+    """Answer the simulator with what the scheduler once said to Batsim; `halting`, from outside, message by message."""
     played = Played()
     replies = iter(recording.replies)
 
@@ -65,9 +66,17 @@ def play(recording: Recording, prefix: Path) -> Played:
 
     scenario = scenario_of(recording)
     outputs = Outputs(str(prefix), energy=scenario.options.energy)
-    simulation = Simulation(scenario, scheduler, outputs)
+    simulation = Simulation(scenario, None if halting else scheduler, outputs)
     try:
-        played.finished = simulation.run()
+        if halting:
+            exchanges = simulation.exchanges()
+            with contextlib.suppress(StopIteration):
+                told = next(exchanges)
+                while True:
+                    told = exchanges.send(scheduler(*told))
+            played.finished = simulation.finished
+        else:
+            played.finished = simulation.run()
     except PybatschedError as error:
         played.refusal = str(error)
     return played
