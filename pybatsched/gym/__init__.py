@@ -21,8 +21,8 @@ except ModuleNotFoundError as error:
 from pybatsched.gym.agents import Agent, in_queue_order
 from pybatsched.gym.env import SchedulingEnv
 from pybatsched.gym.rewards import REWARDS, Since
-from pybatsched.policies.choices import scaled, seconds
-from pybatsched.policies.observations import MACHINE, QUEUE, RUNNING, TIME, Observation
+from pybatsched.policies.choices import QUEUE, scaled, seconds
+from pybatsched.policies.observations import MACHINE, RUNNING, TIME, Observation
 
 __all__ = [
     "MACHINE",

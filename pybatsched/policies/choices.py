@@ -37,14 +37,18 @@ from pybatsched.policies.options import ChoiceOptions
 
 Mask: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[np.float64]
+Shown: TypeAlias = NDArray[np.float32]
 
-#: The rows of the table that a queue is kept in, one column a job. The last two are what a chooser is shown of a job
-#: that never changes: its share of the processors, and the time to plan for on the scale of `scaled`.
-SIZE, SPAN_S, SUBMITTED_AT, SHARE, SCALED_SPAN, N_ROWS = range(6)
+#: The rows of the table that a queue is kept in, one column a job.
+SIZE, SPAN_S, SUBMITTED_AT, N_ROWS = range(4)
+#: What a chooser is shown of each job: whether one is there, its processors, the time to plan for, how long it has
+#: waited, whether it would start if it were chosen now, whether it is the one reserved for.
+QUEUE: Final = ("is_there", "processors", "time", "wait", "may_start", "is_reserved")
 _ROOM: Final = 64
 
 YEAR_S: Final = 365 * 86_400.0
 _SPANS: Final = math.log1p(YEAR_S)
+_PER_SPAN: Final = 1 / _SPANS
 
 
 def scaled(span_s: float) -> float:
@@ -53,7 +57,7 @@ def scaled(span_s: float) -> float:
     >>> [round(scaled(span_s), 3) for span_s in (0.0, 60.0, 3600.0, 86_400.0, math.inf)]
     [0.0, 0.238, 0.474, 0.658, 1.0]
     """
-    return math.log1p(min(max(span_s, 0.0), YEAR_S)) / _SPANS
+    return math.log1p(min(max(span_s, 0.0), YEAR_S)) * _PER_SPAN
 
 
 def seconds(value: NDArray[np.floating[Any]]) -> Numbers:
@@ -65,20 +69,22 @@ def seconds(value: NDArray[np.floating[Any]]) -> Numbers:
     return np.expm1(np.asarray(value, dtype=np.float64) * _SPANS)
 
 
-def all_scaled(spans_s: Numbers) -> Numbers:
-    """Put spans on the scale, in place where they are in an array of one's own."""
-    np.maximum(spans_s, 0.0, out=spans_s)
+def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
+    """Put spans on the scale, in their own array; none is below 0, and none above `longest_s`."""
+    if longest_s > YEAR_S:
+        np.minimum(spans_s, YEAR_S, out=spans_s)
     np.log1p(spans_s, out=spans_s)
-    spans_s *= 1 / _SPANS
-    return np.minimum(spans_s, 1.0, out=spans_s)
+    spans_s *= _PER_SPAN
+    return spans_s
 
 
 class ChoiceScheduler(LocalScheduler):
     """A queue from which somebody chooses. What drives it calls `begin` once a message, then while that, and later
     `goes_on`, is true, `choose`, and lets what this gives take effect before it goes on.
 
-    `table` has sizes, times to plan for and submissions in queue order; the first `n_shown` columns are the window. All
-    is O(window + running) a choice, and O(queue) in memory moved where jobs come and go.
+    `table` has sizes, times to plan for and submissions in queue order, and `shown` what a chooser is shown of each job
+    and never changes; the first `n_shown` are the window. All is O(window + running) a choice, and O(queue) in memory
+    moved where jobs come and go.
     """  # noqa: D205
 
     def __init__(self, partition: Partition, options: ChoiceOptions) -> None:
@@ -90,6 +96,7 @@ class ChoiceScheduler(LocalScheduler):
         self.n_extra = 0
         self.n_masked = 0
         self.table: Numbers = np.empty((N_ROWS, _ROOM))
+        self.shown: Shown = np.zeros((_ROOM, len(QUEUE)), dtype=np.float32)
         self._reservations = options.reservations
         self._may_start: Mask = np.zeros(0, dtype=bool)
         self._nobody = self._may_start
@@ -105,12 +112,14 @@ class ChoiceScheduler(LocalScheduler):
         n = len(self.queue)
         if n > self.table.shape[1]:
             self.table = np.concatenate([self.table, np.empty_like(self.table)], axis=1)
+            self.shown = np.concatenate([self.shown, np.zeros_like(self.shown)])
         place = bisect_left(self.queue, self._entries[job.id])
         if place < n - 1:
             self.table[:, place + 1 : n] = self.table[:, place : n - 1]
+            self.shown[place + 1 : n] = self.shown[place : n - 1]
         span_s = self.span_s(job)
-        share = job.n_procs / self.partition.n_procs
-        self.table[:, place] = (job.n_procs, span_s, job.submitted_at, share, scaled(span_s))
+        self.table[:, place] = (job.n_procs, span_s, min(job.submitted_at, now))
+        self.shown[place, :3] = (1.0, job.n_procs / self.partition.n_procs, scaled(span_s))
 
     def withdraw(self, job: Job, now: float) -> None:
         """Take a job out of the queue. O(queue) for the columns behind it."""
@@ -126,6 +135,7 @@ class ChoiceScheduler(LocalScheduler):
         n = len(self.queue)
         if place < n - 1:
             self.table[:, place : n - 1] = self.table[:, place + 1 : n]
+            self.shown[place : n - 1] = self.shown[place + 1 : n]
 
     # --- choices --------------------------------------------------------------------------------------------------
 

@@ -10,18 +10,17 @@ Both ways see the same: `pybatsched.gym` in training, and the policy ``rl`` ever
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pybatsched.policies.choices import SHARE, SUBMITTED_AT, ChoiceScheduler, all_scaled, scaled
+from pybatsched.core.jobs import Job
+from pybatsched.policies.choices import QUEUE, SUBMITTED_AT, ChoiceScheduler, Shown, all_scaled, scaled
 
-Observation: TypeAlias = dict[str, NDArray[np.float32]]
+#: "queue" has a row for each place of the window, with the columns `QUEUE`.
+Observation: TypeAlias = dict[str, Shown]
 
-#: The columns of "queue", one row a place of the window: whether a job is there, its processors, the time to plan for,
-#: how long it has waited, whether it would start if it were chosen now, whether it is the one reserved for.
-QUEUE: Final = ("is_there", "processors", "time", "wait", "may_start", "is_reserved")
 #: The columns of "running", one row a job, soonest expected end first: whether a job is there, its processors, the time
 #: that is left by its estimate, the time since it started.
 RUNNING: Final = ("is_there", "processors", "rest", "elapsed")
@@ -53,35 +52,50 @@ def observe(scheduler: ChoiceScheduler, n_running: int) -> Observation:
     n, n_procs, reserved = scheduler.n_shown, partition.n_procs, scheduler.reserved
     queue = np.zeros((scheduler.window, len(QUEUE)), dtype=np.float32)
     if n:
-        table, shown = scheduler.table, queue[:n]
-        shown[:, 0] = 1.0
-        shown[:, 1:3] = table[SHARE:, :n].T
-        shown[:, 3] = all_scaled(now - table[SUBMITTED_AT, :n])
+        queue[:n] = scheduler.shown[:n]
+        queue[:n, 3] = all_scaled(now - scheduler.table[SUBMITTED_AT, :n], now)
         may_start = scheduler.may_start
         if may_start.size:
-            shown[:, 4] = may_start
+            queue[:n, 4] = may_start
         if reserved is not None:
             place = next((place for place, entry in enumerate(scheduler.queue[:n]) if entry.job is reserved), None)
             if place is not None:
                 queue[place, 5] = 1.0
     running = np.zeros((n_running, len(RUNNING)), dtype=np.float32)
-    rows = [
-        (1.0, job.n_procs / n_procs, end_at - now, now - (now if job.started_at is None else job.started_at))
-        for end_at, _, job in partition.running[:n_running]
-    ]
-    if rows:
-        found = np.array(rows, dtype=np.float64)
-        all_scaled(found[:, 2:])
-        running[: len(rows)] = found
-    shares = (partition.n_free / n_procs, partition.n_away / n_procs)
-    counts = (_counted(len(scheduler.queue)), _counted(len(partition.running)))
-    place_kept = (0.0, 0.0) if reserved is None else (scaled(scheduler.shadow_at - now), scheduler.n_extra / n_procs)
-    return {
-        "queue": queue,
-        "running": running,
-        "machine": np.array(shares + counts + place_kept, dtype=np.float32),
-        "time": np.array((now % DAY_S / DAY_S, now % WEEK_S / WEEK_S), dtype=np.float32),
-    }
+    jobs = partition.running[:n_running]
+    if jobs:
+        _show_running(running[: len(jobs)], jobs, now, n_procs)
+    shadow, extra = 0.0, 0.0
+    if reserved is not None:
+        shadow, extra = scaled(scheduler.shadow_at - now), scheduler.n_extra / n_procs
+    rest = np.array(
+        (
+            partition.n_free / n_procs,
+            partition.n_away / n_procs,
+            _counted(len(scheduler.queue)),
+            _counted(len(partition.running)),
+            shadow,
+            extra,
+            now % DAY_S / DAY_S,
+            now % WEEK_S / WEEK_S,
+        ),
+        dtype=np.float32,
+    )
+    n_facts = len(MACHINE)
+    return {"queue": queue, "running": running, "machine": rest[:n_facts], "time": rest[n_facts:]}
+
+
+def _show_running(rows: Shown, jobs: Sequence[tuple[float, int, Job]], now: float, n_procs: int) -> None:
+    """Fill in the rows of running jobs, which are in order of their expected ends."""
+    numbers: list[float] = []
+    for end_at, _, job in jobs:
+        began_at = now if job.started_at is None else job.started_at
+        numbers += (job.n_procs, end_at - now if end_at > now else 0.0, now - began_at)
+    found = np.array(numbers).reshape(-1, 3)
+    longest_s = max(jobs[-1][0] - now, now)
+    rows[:, 0] = 1.0
+    rows[:, 1] = found[:, 0] / n_procs
+    rows[:, 2:] = all_scaled(found[:, 1:], longest_s)
 
 
 def _counted(n: int) -> float:

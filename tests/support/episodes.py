@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from hypothesis import strategies as st
 
-from pybatsched.gym import Agent, Observation, SchedulingEnv
+from pybatsched.gym import Agent, SchedulingEnv
 from pybatsched.testing import Workload
 from pybatsched.workload import model
 
@@ -32,13 +30,6 @@ def crowds(draw: st.DrawFn, max_jobs: int = 20) -> Workload:
 
 def as_workload(jobs: Workload, n_procs: int = N_PROCS) -> model.Workload:
     return model.Workload(jobs.jobs, jobs.profiles, n_procs, "drawn.json")
-
-
-def by_numbers(observation: Observation, mask: Any) -> int:
-    """Choose by nothing but what is seen, and every choice now and then."""
-    seen = b"".join(observation[name].tobytes() for name in sorted(observation))
-    choices = np.flatnonzero(mask)
-    return int(choices[zlib.crc32(seen) % len(choices)])
 
 
 @dataclass
