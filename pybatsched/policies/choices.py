@@ -64,7 +64,7 @@ def seconds(value: NDArray[np.floating[Any]]) -> Numbers:
     """Give the spans behind scaled values, as far as their digits have kept them.
 
     >>> [round(float(span_s)) for span_s in seconds(np.array([0.0, 0.4743, 1.0]))]
-    [0, 3605, 31536000]
+    [0, 3602, 31536000]
     """
     return np.expm1(np.asarray(value, dtype=np.float64) * _SPANS)
 
@@ -190,7 +190,7 @@ class ChoiceScheduler(LocalScheduler):
             in_time = (self.now + spans_s <= self.shadow_at + HALF_TICK) & np.isfinite(spans_s)
             may_start &= in_time | (sizes <= self.n_extra)
         self._may_start = may_start
-        return bool(may_start.any())
+        return bool(np.count_nonzero(may_start))  # any() takes longer than all before it
 
     def choose(self, action: SupportsIndex) -> ExecuteJob | None:
         """Take a choice: gives the start of a job, or None for a reservation and for "nothing now".

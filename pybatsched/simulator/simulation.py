@@ -93,8 +93,8 @@ class Simulation:
     def exchanges(self) -> Generator[Told, Answer, None]:
         """Play the simulation for somebody who answers when he likes: gives each message, and is sent its answer.
 
-        In between everything stands still, and nothing but this generator need be kept. With a scheduler there is no
-        message to be seen. A whole run that is driven so costs a microsecond a message more than `run`.
+        In between everything stands still, and nothing but this generator need be kept; who leaves it before its end
+        closes it, so that files are closed. With a scheduler there is no message to be seen.
         """
         n_jobs = sum(len(workload.jobs) for workload in self.world.scenario.workloads.values())
         with self.world.outputs.opened(n_jobs, self.world.scenario.platform.n_procs):

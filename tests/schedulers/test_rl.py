@@ -219,5 +219,7 @@ def test_without_numpy_there_is_a_clear_word(tmp_path: Path) -> None:
     )
     assert "numpy" in needed_for("rl")
     command = without({"numpy"}, program)  # type: ignore[arg-type]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_OF_WORK_S)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE_OF_WORK_S
+    )
     assert done.stdout == "False\npolicy rl needs numpy; pip install 'pybatsched[rl]'\n", done.stderr

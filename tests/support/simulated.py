@@ -70,7 +70,7 @@ def play(recording: Recording, prefix: Path, *, halting: bool = False) -> Played
     try:
         if halting:
             exchanges = simulation.exchanges()
-            with contextlib.suppress(StopIteration):
+            with contextlib.closing(exchanges), contextlib.suppress(StopIteration):
                 told = next(exchanges)
                 while True:
                     told = exchanges.send(scheduler(*told))
