@@ -87,6 +87,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/exchanges.py
 	$(BIN)/python benchmarks/simulations.py
 	$(BIN)/python benchmarks/decisions.py
+	$(BIN)/python benchmarks/steps.py
 
 # Beside programs of others: those that are on the PATH, and those that are installed here. A quarter of an hour.
 bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready

@@ -61,7 +61,9 @@ def test_the_defaults_in_the_file_and_in_env_are_the_same() -> None:
 @pytest.mark.parametrize("policy", registry.available())
 def test_every_policy_gets_what_it_needs_and_none_minds_what_others_need(policy: str, tmp_path: Path) -> None:
     platform = "platforms/rackham-128gb-core.xml" if policy == "locality" else "platforms/cluster32.xml"  # nodes
-    assert run(tmp_path, POLICY=policy, PREFIX=policy, PLATFORM=platform)[:2] == (0, 0)
+    options = ["-o", "agent=pybatsched.gym:in_queue_order"] if policy == "rl" else []
+    more = {"POLICY_OPTIONS": " ".join(options)} if options else {}
+    assert run(tmp_path, POLICY=policy, PREFIX=policy, PLATFORM=platform, **more)[:2] == (0, 0)
     alone = (
         "-p",
         platform,
@@ -71,6 +73,7 @@ def test_every_policy_gets_what_it_needs_and_none_minds_what_others_need(policy:
         policy,
         "-e",
         f"{tmp_path}/alone",
+        *options,
     )
     assert run_cli("simulate", *alone, cwd=ROOT).returncode == 0
     assert rows(tmp_path / f"{policy}_jobs.csv") == rows(tmp_path / "alone_jobs.csv")
