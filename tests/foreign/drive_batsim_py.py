@@ -1,9 +1,9 @@
-"""A whole simulation driven by batsim-py, which starts the batsim on the PATH. Runs in the foreign environment.
+"""Whole simulations driven by batsim-py, which starts the batsim on the PATH. Runs in the foreign environment.
 
-    drive_batsim_py.py SCENARIO PLATFORM WORKLOAD OUT [EVENTS]
+    drive_batsim_py.py OUT PLATFORM WORKLOAD EVENTS SCENARIO...
 
-Writes the table of each of batsim-py's monitors, and what its scheduler interface has seen, to the directory OUT. The
-files of Batsim are where batsim-py puts them: in the directory for temporary files, under the prefix batsim.
+Writes the table of each of batsim-py's monitors, and what its scheduler interface has seen, to OUT/SCENARIO/tables. The
+files of Batsim are in OUT/SCENARIO/files, under the prefix batsim: batsim-py puts them where temporary files go.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,11 @@ class Scheduler:
         self.seen.append([self.simulator.current_time, str(event), who, state, agenda])
 
 
-def main(scenario: str, platform: str, workload: str, out: Path, events: str | None = None) -> None:
-    handlers.subprocess.Popen = Patient
+def drive(scenario: str, out: Path, platform: str, workload: str, events: str) -> None:
+    tables, files = out / "tables", out / "files"
+    for place in (tables, files):
+        place.mkdir(parents=True)
+    tempfile.tempdir = str(files)
     simulator = batsim_py.SimulatorHandler()
     watchers = {name: getattr(monitors, name)(simulator) for name in MONITORS}
     scheduler = Scheduler(simulator, scenario)
@@ -114,7 +118,7 @@ def main(scenario: str, platform: str, workload: str, out: Path, events: str | N
         workload=workload,
         simulation_time=SIMULATED_S if scenario == "limited" else None,
         allow_compute_sharing=scenario == "sharing",
-        external_events=events,
+        external_events=events if scenario == "events" else None,
     )
     while simulator.is_running:
         scheduler.decide()
@@ -122,10 +126,11 @@ def main(scenario: str, platform: str, workload: str, out: Path, events: str | N
             scheduler.proceed()
     for name, monitor in watchers.items():
         table = monitor.to_dataframe()
-        table.drop(columns="simulation_time", errors="ignore").to_csv(out / f"{name}.csv", index=False)
-    (out / "seen.json").write_text("\n".join(json.dumps(line) for line in scheduler.seen))
+        table.drop(columns="simulation_time", errors="ignore").to_csv(tables / f"{name}.csv", index=False)
+    (tables / "seen.json").write_text("\n".join(json.dumps(line) for line in scheduler.seen))
 
 
 if __name__ == "__main__":
-    given = [*sys.argv[1:], None]
-    main(str(given[0]), str(given[1]), str(given[2]), Path(str(given[3])), given[4])
+    handlers.subprocess.Popen = Patient
+    for scenario in sys.argv[5:]:
+        drive(scenario, Path(sys.argv[1]) / scenario, *sys.argv[2:5])

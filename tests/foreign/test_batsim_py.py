@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -41,17 +42,11 @@ EXPECTED: dict[str, tuple[dict[str, int], dict[str, float]]] = {
 NOT_OF_THE_RUN = ("batsim_version", "scheduling_time", "simulation_time")
 
 
-def drive(scenario: str, directory: Path, settings: dict[str, str]) -> tuple[Path, Path]:
-    """Drive a scenario. Gives the directories with batsim-py's tables and with Batsim's files."""
+def drive(scenarios: Iterable[str], directory: Path, settings: dict[str, str]) -> None:
+    """Drive scenarios, each into directories `tables` and `files` of its own."""
     made = write_input(directory, energy=True)
-    tables, temporary = directory / "tables", directory / "tmp"
-    tables.mkdir()
-    temporary.mkdir()
-    events = [str(made.events)] if scenario == "events" else []
-    args = [scenario, str(made.platform), str(made.workload), str(tables), *events]
-    patience = {"TMPDIR": str(temporary), "PATIENCE_S": f"{PATIENCE_S:g}"}
-    run_script("drive_batsim_py.py", *args, settings=settings | patience)
-    return tables, temporary
+    args = [str(directory), str(made.platform), str(made.workload), str(made.events), *scenarios]
+    run_script("drive_batsim_py.py", *args, settings=settings | {"PATIENCE_S": f"{PATIENCE_S:g}"})
 
 
 def counts(table: list[dict[str, str]]) -> dict[str, int]:
@@ -59,28 +54,33 @@ def counts(table: list[dict[str, str]]) -> dict[str, int]:
     return {state: states.count(state) for state in states}
 
 
-@pytest.mark.parametrize("scenario", EXPECTED)
-def test_whole_runs(scenario: str, tmp_path: Path) -> None:
-    tables, files = drive(scenario, tmp_path, with_drop_in(tmp_path))
+def test_whole_runs(tmp_path: Path) -> None:
+    """All in one process of batsim-py, which takes seconds to begin."""
+    drive(EXPECTED, tmp_path, with_drop_in(tmp_path))
+    for scenario in EXPECTED:
+        check_run(scenario, tmp_path / scenario)
+
+
+def check_run(scenario: str, place: Path) -> None:
+    tables = place / "tables"
     states, figures = EXPECTED[scenario]
     jobs = rows(tables / "JobMonitor.csv")
-    assert counts(jobs) == states
+    assert counts(jobs) == states, scenario
     (overall,) = rows(tables / "SimulationMonitor.csv")
-    assert {name: float(overall[name]) for name in figures} == figures
+    assert {name: float(overall[name]) for name in figures} == figures, scenario
     for row in rows(tables / "HostStateSwitchMonitor.csv"):
-        assert sum(int(n) for name, n in row.items() if name != "time") == N_PROCS
+        assert sum(int(n) for name, n in row.items() if name != "time") == N_PROCS, scenario
     if scenario == "limited":  # batsim-py has ended Batsim, which writes no more
         return
     # Its table of jobs is Batsim's, in whole seconds.
-    ours = rows(files / "batsim_jobs.csv")
-    assert len(ours) == N_JOBS
-    by_name = {row["job_id"]: row for row in ours}
+    ours = {row["job_id"]: row for row in rows(place / "files" / "batsim_jobs.csv")}
+    assert len(ours) == len(jobs) == N_JOBS, scenario
     for row in jobs:
-        told = by_name[row["job_id"]]
-        assert row["final_state"] == told["final_state"]
+        told = ours[row["job_id"]]
+        assert row["final_state"] == told["final_state"], scenario
         if row["final_state"] != "REJECTED":
-            assert float(row["finish_time"]) == int(float(told["finish_time"]))
-            assert row["allocated_resources"].replace(" ", ",") == told["allocated_resources"].replace(" ", ",")
+            assert float(row["finish_time"]) == int(float(told["finish_time"])), scenario
+            assert row["allocated_resources"] == told["allocated_resources"].replace(",", " "), scenario
 
 
 @pytest.mark.batsim
@@ -90,12 +90,13 @@ def test_the_same_run_with_batsim(scenario: str, tmp_path: Path) -> None:
 
     But the energy that shared processors draw differs, and a Batsim that is ended early has written nothing.
     """
-    made = []
     for name in ("ours", "batsim"):
         place = tmp_path / name
         place.mkdir()
-        made.append(drive(scenario, place, with_drop_in(place) if name == "ours" else {}))
-    (our_tables, our_files), (their_tables, their_files) = made
+        drive([scenario], place, with_drop_in(place) if name == "ours" else {})
+    ours, theirs = tmp_path / "ours" / scenario, tmp_path / "batsim" / scenario
+    our_tables, our_files = ours / "tables", ours / "files"
+    their_tables, their_files = theirs / "tables", theirs / "files"
     names = sorted(path.name for path in their_tables.iterdir())
     assert len(names) == 8
     for name in names:
