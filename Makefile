@@ -117,7 +117,7 @@ $(VENV)/ready: pyproject.toml constraints.txt | $(if $(filter demo,$(MAKECMDGOAL
 $(FOREIGN)/ready: constraints.txt tests/foreign/requirements.txt
 	test -x $(FOREIGN)/bin/python || $(PYTHON) -m venv $(FOREIGN)
 	$(FOREIGN_INSTALL) --requirement tests/foreign/requirements.txt
-	$(FOREIGN_INSTALL) --no-deps pybatsim
+	$(FOREIGN_INSTALL) --no-deps pybatsim batsim-py
 	touch $@
 
 # A simulator of others, which only the benchmark runs.
