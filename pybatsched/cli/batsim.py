@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 
 from pybatsched.cli import signals, simulate
 from pybatsched.cli.batsim_link import link
-from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError
+from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError, UnfinishedError
 from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
 from pybatsched.results.writing import InPlace
 from pybatsched.simulator import run as runs
@@ -65,7 +65,7 @@ def _run(given: Given) -> int:
     try:
         _refuse(given)
         _simulate(given, log)
-    except (NotSimulatedError, PeerLostError) as error:
+    except (NotSimulatedError, PeerLostError, UnfinishedError) as error:
         log.wrong(str(error))
         return error.exit_code
     except (InputError, RemoteProtocolError) as error:
@@ -192,7 +192,7 @@ def _simulate(given: Given, log: _Log) -> None:
     signals.raise_interrupted()  # the first process of a container would not even hear SIGTERM
     result = runs.run_external(scenario, given.one("--socket-endpoint"), outputs, hear=log.heard)
     if result.stopped:
-        log.wrong(result.stopped)
+        raise UnfinishedError(result.stopped)
     if not result.finished:
         log.wrong("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
         for stuck in result.stuck:

@@ -266,3 +266,27 @@ def test_no_signal_takes_the_files_of_a_run_that_is_over(tmp_path: Path) -> None
         scheduler.say(source.replies[-1])
         assert process.wait(PATIENCE_OF_WORK_S) == 0
     assert (tmp_path / "out_jobs.csv").read_text() == (source.directory / "out_jobs.csv").read_text()
+
+
+def test_a_scheduler_that_wants_to_be_called_for_ever_is_told_of_the_end(tmp_path: Path) -> None:
+    """Batsim would go on. It has no job left, and the answer to each call asks for the next one."""
+    place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
+    (place / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
+    scheduler = Scheduler([])
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen(
+            [*DROP_IN, "-p", "platform.xml", "-w", "w.json", "-s", endpoint, "-q"],
+            cwd=place,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        heard = b""
+        while b"SIMULATION_ENDS" not in heard:
+            heard = scheduler.hear()
+            now = json.loads(heard)["now"]
+            call = {"timestamp": now, "type": "CALL_ME_LATER", "data": {"timestamp": now + 1}}
+            over = b"SIMULATION_ENDS" in heard
+            scheduler.say(json.dumps({"now": now, "events": [] if over else [call]}).encode())
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 5
+    assert "asks to be called for ever" in errors
