@@ -23,7 +23,7 @@ from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import Outputs
-from pybatsched.workload import job_fields, load
+from pybatsched.workload import ids, job_fields, load
 
 #: Values of a measure that go into a row: of each kind of job, and of all.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
@@ -37,6 +37,7 @@ _TOLD_OF_FACTS: Final = ("n", *_TOLD)
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Run a cell and give its figures; files stay in `folder` if it wants to keep them. Raises what a run raises."""
     workload = load(cell["workload_file"])
+    ids.check({"w0": workload})
     fields = fields_of({"w0": workload})
     platform = model.uniform(cell["procs"]) if cell["procs"] else names.find(cell["platform"]).read()
     source = registry.find(cell["policy"], trusted=True)  # the owner's campaign names it

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.cli import arguments, signals
+from pybatsched.core.instants import seconds_text
 from pybatsched.errors import BrokenPromiseError, UnfinishedError
 from pybatsched.metrics import summary
 from pybatsched.results import marks
@@ -56,22 +57,22 @@ def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
     if result.finished:
         return BrokenPromiseError.exit_code if result.broken_promises else 0
     n = len(result.stuck)
-    stopped = f"the simulation stopped at {result.ended_at:g} with {n} jobs unfinished"
+    stopped = f"the simulation stopped at {seconds_text(result.ended_at)} with {n} jobs unfinished"
     lines = [f"{stopped}: nothing can happen any more"]
     if result.cut_at is not None:
         lines = [f"{stopped} and {result.n_to_come} still to come: {result.stopped} (--until-time)"]
     elif result.stopped:
         lines = [f"{stopped}: {result.stopped}"]
     lines += [
-        f"  {job.job_id} ({job.n_procs} processors, submitted at {job.submitted_at:g}): {job.why}"
+        f"  {job.job_id} ({job.n_procs} processors, submitted at {seconds_text(job.submitted_at)}): {job.why}"
         for job in result.stuck[:_N_SHOWN]
     ]
     if n > _N_SHOWN:
         lines.append(f"  and {n - _N_SHOWN} more (all of them in the summary)")
     if not n and dynamic_jobs and not result.stopped:
         lines[0] = (
-            f"the simulation stopped at {result.ended_at:g}: all jobs are over, but with --enable-dynamic-jobs "
-            "the scheduler has to say registration_finished, and it did not"
+            f"the simulation stopped at {seconds_text(result.ended_at)}: all jobs are over, but with "
+            "--enable-dynamic-jobs the scheduler has to say registration_finished, and it did not"
         )
     print("pybatsched: " + "\n".join(lines), file=sys.stderr)
     return UnfinishedError.exit_code

@@ -9,6 +9,7 @@ from typing import Final
 from pybatsched.cli import arguments
 from pybatsched.cli.progress import Bar
 from pybatsched.cli.replay import add_policy
+from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError
 from pybatsched.metrics.columns import aligned
 from pybatsched.session.earlier import Holder, Wait, why_not_earlier
@@ -61,9 +62,10 @@ def _told(wait: Wait) -> list[str]:
     """Tell who held the processors, those first that held most of them for longest."""
     waited_s = wait.ended_at - wait.submitted_at
     why = f": {wait.why}" if wait.why else ""
+    size = f"{wait.n_procs:,} of {wait.n_machine:,} processors"
     lines = [
-        f"job {wait.job_id}: submitted at {wait.submitted_at:g} for {wait.n_procs:,} of {wait.n_machine:,} processors",
-        f"{wait.how} at {wait.ended_at:g}, {waited_s:g} s later{why}",
+        f"job {wait.job_id}: submitted at {seconds_text(wait.submitted_at)} for {size}",
+        f"{wait.how} at {seconds_text(wait.ended_at)}, {seconds_text(waited_s)} s later{why}",
     ]
     counts = [n_free for _, n_free in wait.free]
     spans = wait.spans_with(wait.n_procs)
@@ -71,8 +73,8 @@ def _told(wait: Wait) -> list[str]:
         first, last = spans[0]
         total = sum(end - begin for begin, end in spans)
         lines.append(
-            f"{wait.n_procs:,} or more were free for {total:g} s of that, first from {first:g} to {last:g}: "
-            "others were before it then; its story says why"
+            f"{wait.n_procs:,} or more were free for {seconds_text(total)} s of that, first from "
+            f"{seconds_text(first)} to {seconds_text(last)}: others were before it then; its story says why"
         )
     elif waited_s > 0:
         lines.append(f"never {wait.n_procs:,} were free meanwhile, but {min(counts):,} to {max(counts):,}")
@@ -94,6 +96,6 @@ def _row(wait: Wait, holder: Holder) -> tuple[str, ...]:
         how = "came before it" + (f": {holder.how}" if holder.how else "")
     else:
         how = "overtook it" + (f": {holder.how}" if holder.how else "")
-    end = "" if math.isinf(holder.ended_at) else f"{holder.ended_at:g}"
-    span = f"{wait.held_s(holder):g} s"
-    return holder.job_id, f"{holder.n_procs:,}", f"{holder.started_at:g}", end, span, how
+    end = "" if math.isinf(holder.ended_at) else f"{seconds_text(holder.ended_at)}"
+    span = f"{seconds_text(wait.held_s(holder))} s"
+    return holder.job_id, f"{holder.n_procs:,}", f"{seconds_text(holder.started_at)}", end, span, how

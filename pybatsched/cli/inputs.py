@@ -21,7 +21,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.workload import Workload, files, job_fields, load, swf
+from pybatsched.workload import Workload, files, ids, job_fields, load, swf
 from pybatsched.workload.host_sizes import n_rounded
 from pybatsched.workload.selection import Selection
 
@@ -80,6 +80,7 @@ def workloads(
         f"w{i}": _resized(path, args, _workload(path, args, selection, n_procs), sizing)
         for i, path in enumerate(args.workload)
     }
+    ids.check(found)
     check_fields(found.values())
     if not args.allow_empty and not any(workload.jobs for workload in found.values()):
         what = "; ".join(f"{path}: {one.why_empty}" for path, one in zip(args.workload, found.values(), strict=True))
@@ -96,8 +97,18 @@ def how_read(args: argparse.Namespace) -> dict[str, Any]:
     told: dict[str, Any] = {"walltimes": args.walltimes}
     told |= {} if unit == swf.DEFAULT_MEMORY_UNIT else {"memory_unit": unit}
     told |= {"selection": _selection(args)} if _selection(args) else {}
-    told |= {"units": args.units} if args.units else {}
+    unit_of_sizes = args.units or _unit_of_logs(args)
+    told |= {"units": unit_of_sizes} if unit_of_sizes else {}
     return told | ({"lenient": True} if args.lenient else {})
+
+
+def _unit_of_logs(args: argparse.Namespace) -> str:
+    """Give what sizes of logs are made without --units, by the platform's name; nothing if they stay in cores."""
+    formats = [files.format_of(path) for path in args.workload]
+    unit = units.unit_by_name(args.platform)
+    if unit is None or set(formats) <= {"Batsim JSON"}:
+        return ""
+    return f"{unit} (of logs)" if "Batsim JSON" in formats else unit
 
 
 def are_as_files_say(args: argparse.Namespace) -> bool:

@@ -7,13 +7,14 @@ import sys
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Reply
+from pybatsched.core.instants import seconds_text
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol import Message
 
 
 def narrate(message: Message[e.Event], reply: Reply) -> None:
     """Tell one exchange to people, a line per event and decision."""
-    lines = [f"t={message.now:g}"]
+    lines = [f"t={seconds_text(message.now)}"]
     lines += [f"  <- {_told(event)}" for event in message.items]
     for decision in reply.decisions:
         why = d.reason_text(decision.reason)

@@ -10,11 +10,12 @@ from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments, wholeness
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES, STRETCHES, check_measure
+from pybatsched.metrics.confidence import LEVEL_TOLD
 from pybatsched.metrics.runs import read_what_is_there
 from pybatsched.report import facets, samples
 from pybatsched.report.figures import KINDS, Asked, draw
 
-EPILOG: Final = """\
+EPILOG: Final = f"""\
 figures:
   gantt          which job ran when and where, of one run
   utilisation    processors in use over time, a panel for each run
@@ -25,7 +26,7 @@ figures:
 figures of a campaign, by its directory, as on its page:
   boxes          a figure of its table for each value of the options, by family of workloads
   ratios         the same over a baseline's, on the same workload, platform and seed
-  means          means of the same with their 95 % confidence intervals, by Student's t over weeks or seeds
+  means          means of the same with their {LEVEL_TOLD} confidence intervals, by Student's t over weeks or seeds
   mean-ratios    means of the ratios
 
 examples:

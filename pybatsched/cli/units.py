@@ -39,6 +39,12 @@ def add_units(parser: arguments.Group) -> None:
     parser.add_argument("--units", choices=UNITS, help=text)
 
 
+def unit_by_name(name: str | None) -> str | None:
+    """Tell what sizes in cores become on a platform of this name if the user says nothing; None if they stay."""
+    known = names.unit_of(name) if name is not None else None
+    return None if known is None or known[1] else known[0]
+
+
 def sizing(unit: str | None, platform: Platform, name: str | None) -> Sizing | None:
     """Say how sizes in cores become sizes in hosts of a platform of this name; None if they stay as they are.
 
@@ -46,7 +52,8 @@ def sizing(unit: str | None, platform: Platform, name: str | None) -> Sizing | N
     Raises InputError for a unit that the hosts are not.
     """
     known = names.unit_of(name) if name is not None else None
-    if unit == "core" or (unit is None and (known is None or known[1])):
+    by_name = unit_by_name(name)
+    if unit == "core" or (unit is None and by_name is None):
         return None
     if unit is not None and known is not None and known[0] != unit:
         raise InputError(f"--units {unit}: expected a platform whose hosts are a {unit} each, {name} has a {known[0]}")
@@ -56,4 +63,4 @@ def sizing(unit: str | None, platform: Platform, name: str | None) -> Sizing | N
             f"--units {unit}: expected a platform whose hosts tell their cores (property cores), found one core each "
             f"in {platform.source}"
         )
-    return Sizing(unit or (known or ("", False))[0], *size, asked=unit is not None)
+    return Sizing(unit or by_name or "", *size, asked=unit is not None)

@@ -26,6 +26,8 @@ _AMOUNTS: Final = {
 }
 
 DYNAMIC_WORKLOAD: Final = "dyn"
+#: What of a note says whose segment a job is.
+_PARENT: Final = "parent="
 
 
 class CannotDeriveError(Exception):
@@ -189,9 +191,21 @@ def id_from_note(text: str) -> str:
     return text.replace("%3B", ";").replace("%25", "%")
 
 
+def parent_in_note(note: str) -> str:
+    """Read from a note the id of the job that this one is a segment of; nothing if it is its own job. O(length).
+
+    >>> parent_in_note("parent=w0!a%3Bb;segment=1;kind=requeue"), parent_in_note("moves=2")
+    ('w0!a;b', '')
+    """
+    if _PARENT not in note:  # nearly all notes
+        return ""
+    found = next((part for part in note.split(";") if part.startswith(_PARENT)), "")
+    return id_from_note(found.removeprefix(_PARENT))
+
+
 def lineage(job: Job, segment: int, how: How) -> str:
     """Write the note by which ``_jobs.csv`` can be put together again (`pybatsched.metrics.outcomes` reads it)."""
-    note = f"parent={id_in_note(job.id)};segment={segment};kind={how.kind}"
+    note = f"{_PARENT}{id_in_note(job.id)};segment={segment};kind={how.kind}"
     if how.is_rest:
         note += ";work=rest"
     if how.by:

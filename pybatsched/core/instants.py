@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 TICK: Final = 1e-6
 HALF_TICK: Final = 5e-7
+#: From here on not even seconds are told apart.
+_NO_SECONDS: Final = 1e16
 
 
 def plainly_on_tick(at: float) -> float:
@@ -34,3 +36,12 @@ else:
 def instant(start_at: float, span_s: float) -> float:
     """Give the instant that lies a span after another one, on the tick."""
     return on_tick(start_at + span_s) if span_s != math.inf else math.inf
+
+
+def seconds_text(at: float) -> str:
+    """Write an instant, or a span, to the tick and without zeros behind the point: six digits tell nothing in 2001.
+
+    >>> seconds_text(1000000000.25), seconds_text(8.0), seconds_text(0.1234567), seconds_text(1e300)
+    ('1000000000.25', '8', '0.123457', '1e+300')
+    """
+    return f"{at:.6f}".rstrip("0").rstrip(".") if abs(at) < _NO_SECONDS else f"{at:g}"

@@ -15,10 +15,9 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import Tally, energy, jobs_csv
 from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.fields import evaluated_ids
-from pybatsched.metrics.runs import workloads_of
+from pybatsched.metrics.runs import HOW_READ, how_read_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
-from pybatsched.workload.swf import DEFAULT_MEMORY_UNIT
 
 #: What the counts of final states are called among the metrics: n_completed, n_walltime_reached, …
 _COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in STATE_WORDS.items()}
@@ -31,14 +30,6 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     "!=": operator.ne,
 }
 _HUGE: Final = 1e300
-#: How inputs were read, by the members of a summary: what an older one, which does not say, has meant.
-_HOW_READ: Final = {
-    "walltimes": None,
-    "memory_unit": DEFAULT_MEMORY_UNIT,
-    "selection": None,
-    "lenient": False,
-    "units": None,
-}
 _CONDITION: Final = re.compile(
     r"\s*(?P<metric>\w+)\s*(?P<operator>[<>]=?|[=!]=)\s*"
     r"(?P<sign>[+-]?)\s*(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<percent>%?)\s*"
@@ -135,7 +126,7 @@ def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) 
     figures = tally.figures(n_procs if isinstance(n_procs, int) else 1)
     if not isinstance(n_procs, int):
         figures = replace(figures, utilisation=None)
-    told = {name: about[name] for name in ("inputs", *_HOW_READ) if name in about}
+    told = {name: about[name] for name in ("inputs", *HOW_READ) if name in about}
     content = {"figures": figures.as_dict(), **told}
     return _run_summary(path, content, found.standing(prefix, figures.n_jobs + figures.n_left_out))
 
@@ -168,8 +159,8 @@ def _run_summary(path: str, content: Mapping[str, Any], standing: Standing) -> R
     for name, value in found.items():
         if value is not None and not _is_number(value):
             raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
-    how_read = {name: (str(content.get(name, usual)),) for name, usual in _HOW_READ.items()}
-    inputs = _digests(content.get("inputs")) | how_read
+    how_read = how_read_of(content)
+    inputs = _digests(content.get("inputs")) | {name: (str(how),) for name, how in how_read.items()}
     return RunSummary(path, found, inputs, standing)
 
 

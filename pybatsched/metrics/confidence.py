@@ -10,6 +10,8 @@ from typing import Final
 
 #: Of so many intervals in a hundred, the mean of all there could be is inside.
 LEVEL: Final = 0.95
+#: The same as people write it.
+LEVEL_TOLD: Final = f"{100 * LEVEL:g} %"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
@@ -25,6 +26,8 @@ COLUMNS: Final = (
 )
 
 
+#: No simulation goes beyond; sums of such times are numbers still.
+END_OF_TIME_S: Final = 1e30
 _AT_THE_END: Final = "unexpected end of data"  # what csv says of a quoted field that has no end
 
 # A field may hold all processors of a large machine, one by one.
@@ -83,13 +86,31 @@ def _outcome(values: tuple[str, ...], sets: dict[str, IntervalSet], path: str | 
         expected = ", ".join(FINAL_STATES)
         raise InputError(f"{path}, line {line}: job {job_id}: final_state {state!r:.40}; expected one of {expected}")
     try:
-        submitted_at = float(submission)
+        submitted_at = _seconds(submission, "submission_time")
         if state == REJECTED:
             return Outcome(job_id, state, submitted_at, 0.0, 0.0, 0, metadata)
-        started_at, runtime_s = float(start), float(runtime)
+        started_at, runtime_s = _seconds(start, "starting_time"), _seconds(runtime, "execution_time")
         procs = sets.get(allocation)
         if procs is None:
-            procs = sets[allocation] = IntervalSet.parse(allocation)
+            procs = sets[allocation] = _processors(allocation)
     except ValueError as error:
-        raise InputError(f"{path}, line {line}: job {job_id}: {error}") from None
+        raise InputError(f"{path}, line {line}: job {job_id}, {error}") from None
     return Outcome(job_id, state, submitted_at, started_at, runtime_s, len(procs), metadata, procs)
+
+
+def _processors(text: str) -> IntervalSet:
+    try:
+        return IntervalSet.parse(text)
+    except ValueError as error:
+        raise ValueError(f"field allocated_resources: {error}") from None
+
+
+def _seconds(text: str, name: str) -> float:
+    """Read a number of seconds. Raises ValueError for all that is none, also where Python would take it."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not -END_OF_TIME_S <= value <= END_OF_TIME_S or "_" in text:
+        raise ValueError(f"field {name}: expected seconds, found {text!r:.40}")
+    return value

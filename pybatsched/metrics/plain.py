@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final, overload
 
 from pybatsched.core.events import FINAL_STATES, REJECTED
-from pybatsched.metrics.jobs_csv import COLUMNS
+from pybatsched.metrics.jobs_csv import COLUMNS, END_OF_TIME_S
 from pybatsched.metrics.outcomes import JobRecord
 
 _RAN: Final = frozenset(FINAL_STATES) - {REJECTED}
+_TIMES: Final = re.compile(r"[0-9.eE+ -]*")  # neither nan nor 1_0, which Python takes
 _PROCS: Final = re.compile(r"[0-9 -]*")
 _LAST: Final = 2**31  # processors; what has more, or seems to, is for the careful way
 _ROWS: Final = 64  # read at once: measured, more are slower, as they do not fit into the processor's caches
@@ -111,7 +112,15 @@ def _columns(path: str | Path) -> list[list[Any]] | None:
                 return None
             columns = list(zip(*some, strict=True))
             for column, place, as_number in zip(found, places, is_number, strict=True):
-                column.extend(map(float, columns[place]) if as_number else columns[place])
+                column.extend(_seconds(columns[place]) if as_number else columns[place])
+    return found
+
+
+def _seconds(texts: Sequence[str]) -> list[float]:
+    """Read times. Raises ValueError unless all are plain numbers of seconds."""
+    found = list(map(float, texts))
+    if _TIMES.fullmatch(" ".join(texts)) is None or max(map(abs, found)) > END_OF_TIME_S:
+        raise ValueError("no plain numbers")
     return found
 
 

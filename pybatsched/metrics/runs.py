@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError
@@ -23,6 +23,15 @@ from pybatsched.metrics.series import Steps, procs_in_use, span_of
 from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, State, steadily
 from pybatsched.workload import Workload, load, swf
 from pybatsched.workload.selection import Selection
+
+#: How inputs were read, by the members of a summary: what one that does not say has meant.
+HOW_READ: Final = {
+    "walltimes": None,
+    "memory_unit": swf.DEFAULT_MEMORY_UNIT,
+    "selection": None,
+    "lenient": False,
+    "units": None,
+}
 
 
 @dataclass(frozen=True)
@@ -186,6 +195,11 @@ def _size(found: Found, summary: Mapping[str, Any]) -> int:
     """Give the processors that the machine has by its files, 0 if none says."""
     n_told = summary.get("n_procs")
     return n_told if isinstance(n_told, int) else _machines(found.path("_schedule.csv"))
+
+
+def how_read_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell how a run has read its workloads, by the names of `HOW_READ`: the same files may be read otherwise."""
+    return {name: summary.get(name, usual) for name, usual in HOW_READ.items()}
 
 
 def workloads_of(prefix: str, summary: Mapping[str, Any], files: Sequence[str] = ()) -> dict[str, Workload]:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.report.means import Mean, mean_over
-from pybatsched.report.samples import Origin, figure_title
+from pybatsched.report.samples import Origin, name_and_unit
 
 
 class Dot(NamedTuple):
@@ -77,7 +77,7 @@ class Chart:
     @property
     def measure_title(self) -> str:
         """The figure for people; of a ratio without its unit."""
-        title, unit, _ = figure_title(self.figure).partition(" (s)")
+        title, unit = name_and_unit(self.figure)
         return f"{title}{f' of each {self.each}' if self.each else ''}{'' if self.is_ratio else unit}"
 
     @property

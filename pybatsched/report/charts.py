@@ -29,6 +29,7 @@ from bokeh.plotting import figure
 
 from pybatsched.metrics.classes import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.report import durations
 from pybatsched.report.sheet import Sheet
 from pybatsched.report.stairs import Numbers, Stairs, at_least
 
@@ -38,24 +39,9 @@ WIDTH: Final = 1080
 _FRAME_WIDTH: Final = 984
 _LEFT: Final = 64
 _MAX_POINTS: Final = 4_000
-_DAY_S: Final = 86_400
-#: Means are over one of these spans (more: powers of two of the last), so that there are some 150 of them.
-_SPANS_S: Final = (60, 300, 600, 1800, 3600, 10_800, 21_600, 43_200, _DAY_S, 2 * _DAY_S, 7 * _DAY_S)
+#: Means over time are so many at most.
 _N_MEANS: Final = 150
 _DASHES: Final = ("solid", "dashed", "dotted", "dotdash", "dashdot")
-#: What people call lengths of time, for an axis by powers of ten.
-_LENGTHS: Final[Mapping[float | str, str]] = {
-    1: "1 s",
-    10: "10 s",
-    60: "1 min",
-    600: "10 min",
-    3600: "1 h",
-    6 * 3600: "6 h",
-    _DAY_S: "1 d",
-    7 * _DAY_S: "7 d",
-    28 * _DAY_S: "28 d",
-    365 * _DAY_S: "365 d",
-}
 #: What the script of the page (board.js) finds by their names: the time that is shown, and the ticks.
 TIME: Final = "time"
 TICKS: Final = "ticks"
@@ -139,13 +125,9 @@ def mean_span_s(begin: float, end: float) -> float:
     """Give the span of time that means over a run of this length are over.
 
     >>> mean_span_s(0, 86400), mean_span_s(0, 400 * 86400), mean_span_s(0, 30)
-    (600, 604800, 60)
+    (600.0, 432000.0, 60.0)
     """
-    wanted = (end - begin) / _N_MEANS
-    span_s: float = next((span for span in _SPANS_S if span >= wanted), _SPANS_S[-1])
-    while span_s < wanted:
-        span_s *= 2
-    return span_s
+    return durations.span_for(end - begin, _N_MEANS)
 
 
 def _edges(steps: Stairs) -> Numbers:
@@ -201,9 +183,8 @@ def cumulated(runs: Sequence[Sheet], measure: str, tau_s: float = DEFAULT_TAU_S)
     plot.toolbar.autohide = True
     plot.yaxis.formatter = NumeralTickFormatter(format="0%")
     if is_time:
-        plot.xaxis.ticker = FixedTicker(ticks=[float(length) for length in _LENGTHS])
-        plot.xgrid.ticker = FixedTicker(ticks=[float(length) for length in _LENGTHS])
-        plot.xaxis.major_label_overrides = dict(_LENGTHS)
+        plot.xaxis.ticker = plot.xgrid.ticker = FixedTicker(ticks=[at for at, _ in durations.MARKS])
+        plot.xaxis.major_label_overrides = dict(durations.MARKS)
     items: list[LegendItem] = []
     for number, (run, values) in enumerate(zip(runs, columns, strict=True)):
         stride = max(len(values) // _MAX_POINTS, 1)

@@ -23,24 +23,38 @@ _UNITS: Final = (
     Unit("s", 1.0, (1, 2, 5, 10, 15, 30)),
 )
 _ROUND: Final = tuple(float(f"{digit}e{power}") for power in range(-6, 7) for digit in (1, 2, 5))
-#: What an axis of durations by powers of ten has ticks at, and where just a few of them are on it.
-_MARKS: Final = (
-    *((n, f"{n:g} s") for n in (1.0, 10.0)),
-    *((n * MINUTE_S, f"{n} min") for n in (1, 10)),
-    (HOUR_S, "1 h"),
-    *((n * DAY_S, f"{n:,} d") for n in (1, 10, 100, 1000)),
-)
-_FINE_MARKS: Final = (
-    *((n, f"{n:g} s") for n in (1.0, 2.0, 5.0, 10.0, 20.0, 30.0)),
-    *((n * MINUTE_S, f"{n} min") for n in (1, 2, 5, 10, 20, 30)),
-    *((n * HOUR_S, f"{n} h") for n in (1, 2, 4, 8)),
-    *((n * DAY_S, f"{n:,} d") for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
-)
 #: Spans of time that people like, for means over them.
-_SPANS: Final = (
-    *((n * MINUTE_S, f"{n} min") for n in (1, 5, 10, 15, 30)),
-    *((n * HOUR_S, f"{n} h") for n in (1, 2, 3, 6, 12)),
-    *((n * DAY_S, f"{n} d") for n in (1, 2, 5, 7, 14, 28)),
+_SPANS_S: Final = (
+    *(n * MINUTE_S for n in (1, 5, 10, 15, 30)),
+    *(n * HOUR_S for n in (1, 2, 3, 6, 12)),
+    *(n * DAY_S for n in (1, 2, 5, 7, 14, 28)),
+)
+
+
+def told(span_s: float) -> str:
+    """Write a length of time in three digits, or whole days.
+
+    >>> told(604800), told(9010.5), told(90), told(86400000)
+    ('7 d', '2.5 h', '1.5 min', '1,000 d')
+    """
+    for unit_s, name in ((DAY_S, "d"), (HOUR_S, "h"), (MINUTE_S, "min")):
+        if span_s >= unit_s:
+            amount = span_s / unit_s
+            return f"{amount:,.0f} {name}" if amount >= 100 else f"{amount:.3g} {name}"
+    return f"{span_s:.3g} s"
+
+
+def _marked(*spans_s: float) -> tuple[tuple[float, str], ...]:
+    return tuple((span_s, told(span_s)) for span_s in spans_s)
+
+
+#: What an axis of durations by powers of ten has ticks at, and where just a few of them are on it.
+MARKS: Final = _marked(1.0, 10.0, MINUTE_S, 10 * MINUTE_S, HOUR_S, *(n * DAY_S for n in (1, 10, 100, 1000)))
+_FINE_MARKS: Final = _marked(
+    *(1.0, 2.0, 5.0, 10.0, 20.0, 30.0),
+    *(n * MINUTE_S for n in (1, 2, 5, 10, 20, 30)),
+    *(n * HOUR_S for n in (1, 2, 4, 8)),
+    *(n * DAY_S for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
 )
 
 
@@ -79,7 +93,7 @@ def marks(low_s: float, high_s: float) -> list[tuple[float, str]]:
     >>> marks(1000, 20_000)
     [(1200.0, '20 min'), (1800.0, '30 min'), (3600.0, '1 h'), (7200.0, '2 h'), (14400.0, '4 h')]
     """
-    coarse = [mark for mark in _MARKS if low_s <= mark[0] <= high_s]
+    coarse = [mark for mark in MARKS if low_s <= mark[0] <= high_s]
     return coarse if len(coarse) > 2 else [mark for mark in _FINE_MARKS if low_s <= mark[0] <= high_s]
 
 
@@ -89,15 +103,14 @@ def labelled(begin_s: float, end_s: float) -> tuple[list[tuple[float, str]], str
     return [(at, f"{at / unit.seconds:,.10g}") for at in ticks(begin_s, end_s)], unit.name
 
 
-def span_for(total_s: float, n_most: int) -> tuple[float, str]:
-    """Give the shortest span of time that people like of which there are at most so many in all, with its name.
+def span_for(total_s: float, n_most: int) -> float:
+    """Give the shortest span of time that people like of which there are at most so many in all.
 
-    >>> span_for(730 * 86400, 400), span_for(3600, 400), span_for(1e10, 400)
-    ((172800.0, '2 d'), (60.0, '1 min'), (26611200.0, '308 d'))
+    >>> [told(span_for(total_s, 400)) for total_s in (730 * 86400, 3600, 1e10)], span_for(math.inf, 400)
+    (['2 d', '1 min', '308 d'], inf)
     """
-    for span_s, name in _SPANS:
-        if span_s * n_most >= total_s:
-            return span_s, name
-    longest = _SPANS[-1][0]
-    n = math.ceil(total_s / n_most / longest)
-    return n * longest, f"{n * longest / DAY_S:,.0f} d"
+    wanted_s = total_s / n_most
+    longest = _SPANS_S[-1]
+    if wanted_s > longest:
+        return math.ceil(wanted_s / longest) * longest if math.isfinite(wanted_s) else wanted_s
+    return next(span_s for span_s in _SPANS_S if span_s * n_most >= total_s)

@@ -177,7 +177,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
     """Draw a panel for each run, one below the other: lines of several that go up and down would hide each other."""
     found = [procs_in_use(run.records) for run in runs]
     begin, end = _span_of(runs)
-    span_s, span = durations.span_for(end - begin, _MAX_SPANS)
+    span_s = durations.span_for(end - begin, _MAX_SPANS)
     is_binned = any(len(steps.times) > _MAX_SPANS for steps in found)
     panels = figure.subplots(len(runs), 1, squeeze=False, sharex=True, sharey=True)[:, 0]
     for number, (panel, run, steps) in enumerate(zip(panels, runs, found, strict=True)):
@@ -198,7 +198,7 @@ def _draw_utilisation(figure: Any, runs: Sequence[Run], _asked: Asked) -> Drawn:
         panel.set_xlabel("")
     figure.supylabel("processors in use", fontsize=9)
     if is_binned:
-        panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {span}")
+        panels[-1].set_xlabel(f"{panels[-1].get_xlabel()}; means of each {durations.told(span_s)}")
     return Drawn("processors in use over time")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.runs import Run, how_read_of
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report.bands import rows_of
 from pybatsched.report.bars import color_of, legend_of_looks
@@ -40,6 +40,8 @@ _BUTTONS: Final = (
     ("→", "later"),
     ("all", "all of it"),
 )
+#: Ways to read a workload that make its jobs others (metrics.runs.HOW_READ).
+_CHANGES_JOBS: Final = ("selection", "units")
 Stories = Mapping[str, Sequence[tuple[float, str]]]
 
 
@@ -118,23 +120,29 @@ def _cut(story: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 def _hues(jobs: Jobs) -> Counts:
     """Give the place of each job's own colour in the palette. O(n log n).
 
-    It goes by the order of submissions, so that a job has the same in all runs of its workload, if as many jobs ran.
+    It goes by the order of submissions, of jobs that never ran as well, so that a job has the same in all runs of its
+    workload.
     """
-    order = np.lexsort((np.array(jobs.ids, np.str_), jobs.submitted_at))
+    ids = [*jobs.ids, *(record.id for record in jobs.others)]
+    submitted_at = np.concatenate((jobs.submitted_at, [record.submitted_at for record in jobs.others]))
+    order = np.lexsort((np.array(ids, np.str_), submitted_at))
     hues = np.empty(len(order), np.int64)
     hues[order] = np.arange(len(order)) % len(_COLORS)
-    return hues
+    return hues[: len(jobs.ids)]
 
 
 def kin_of(run: Run) -> str:
     """Give what tells the workloads of a run from others: in runs of the same ones, jobs of one id are the same job.
 
-    Where nobody has told them, runs are taken to be of the same.
+    The same files are other workloads where times were moved or jobs resized. Where nobody has told them, runs are
+    taken to be of the same.
     """
     inputs = run.summary.get("inputs")
     files = inputs.get("workloads") if isinstance(inputs, dict) else None
     told = [str(file.get("sha256", ""))[:16] for file in files or () if isinstance(file, dict)]
-    return " ".join(told)
+    how = how_read_of(run.summary)
+    changed = {name: how[name] for name in _CHANGES_JOBS if how[name] not in (None, "core")}
+    return " ".join([*told, json.dumps(changed, sort_keys=True)] if changed else told)
 
 
 def _packed(column: npt.ArrayLike, kind: str) -> str:

@@ -13,7 +13,7 @@ def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
     """Give a label for each run: those `given`, or the fewest parts of the paths in which they differ.
 
     The last part comes first. Runs that no part tells apart get numbers. Raises InputError if labels were given, but
-    not one for each. O(runs · 2^k) where paths differ in k of their parts.
+    not a different one for each. O(runs · 2^k) where paths differ in k of their parts.
 
     >>> labels_of(["out/fcfs", "out/easy"]), labels_of(["seed1/out/easy", "seed2/out/easy"])
     (['fcfs', 'easy'], ['seed1', 'seed2'])
@@ -23,6 +23,12 @@ def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
     if given:
         if len(given) != len(prefixes):
             raise InputError(f"--label: {len(given)} labels for {len(prefixes)} runs; expected one for each, or none")
+        for k, label in enumerate(given):
+            if not label.strip():
+                raise InputError(f"--label: found an empty one for {prefixes[k]}; expected a name")
+            if label in given[:k]:
+                first = prefixes[given.index(label)]
+                raise InputError(f"--label {label}: found for {first} and for {prefixes[k]}; expected different names")
         return list(given)
     if len(prefixes) == 1:
         return [_name(prefixes[0])]

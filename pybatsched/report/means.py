@@ -68,11 +68,15 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Means by family, platform and setting. `heads` are those of the names of rows, `figures` those of their means."""
+    """Means by family, platform and setting. `heads` are those of the names of rows, `figures` those of their means.
+
+    If they `are_ratios`, they are of ratios of such figures, which have no unit.
+    """
 
     heads: tuple[str, ...]
     figures: tuple[str, ...]
     rows: tuple[Row, ...]
+    are_ratios: bool = False
 
 
 def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = "") -> Table:
@@ -103,6 +107,7 @@ def means_of(points: Sequence[Point], figures: Sequence[str], baseline: str = ""
         (*(titles[name] for name in several), "policy"),
         tuple(figures[k] for k in kept),
         tuple(row._replace(means=tuple(row.means[k] for k in kept)) for row in rows),
+        are_ratios=bool(baseline),
     )
 
 

@@ -7,7 +7,7 @@ import math
 
 from pybatsched.report import tables
 from pybatsched.report.means import Mean, Row, Table
-from pybatsched.report.samples import figure_title
+from pybatsched.report.samples import figure_title, name_and_unit
 
 
 def written(told: Table, name: str, around: float | None = None) -> str:
@@ -24,7 +24,8 @@ def written(told: Table, name: str, around: float | None = None) -> str:
     heads = [f'<th class="text">{html.escape(head)}</th>' for head in told.heads]
     heads += ["<th>runs</th>", "<th>n</th>"] if with_runs else ["<th>n</th>"]
     for figure, wide in zip(told.figures, is_wide, strict=True):
-        heads.append(f"<th{' colspan=2' if wide else ''}>{html.escape(figure_title(figure))}</th>")
+        title = name_and_unit(figure)[0] if told.are_ratios else figure_title(figure)
+        heads.append(f"<th{' colspan=2' if wide else ''}>{html.escape(title)}</th>")
     body = []
     for row in told.rows:
         n, words = _largest_n(row)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pybatsched.metrics.runs import Run
+from pybatsched.metrics.runs import HOW_READ, Run, how_read_of
 
 _NOT_TOLD: Final = "-"
 #: What the simulator that was used is called, by the member of a summary's versions.
@@ -41,7 +41,7 @@ def _of_run(run: Run, tau_s: float) -> dict[str, str]:
         "platform": "\n".join(filter(None, (platform, ", ".join(filter(None, (size, clusters)))))) or _NOT_TOLD,
         "workload": "\n".join(_files(inputs.get("workloads"))) or _NOT_TOLD,
         "jobs in it": f"{n:,}" if isinstance(n := summary.get("n_jobs_in_workloads"), int) else _NOT_TOLD,
-        "walltimes": str(summary.get("walltimes") or _NOT_TOLD),
+        **_how_read(summary),
         "external events": "\n".join(_files(inputs.get("events"))) or _NOT_TOLD,
         "τ of bounded slowdowns": f"{tau_s:g} s",
         "options of Batsim": _switches(_mapping(summary.get("batsim_options"))) or _NOT_TOLD,
@@ -49,6 +49,21 @@ def _of_run(run: Run, tau_s: float) -> dict[str, str]:
         "versions": ", ".join(f"{name} {versions[name]}" for name in ("pybatsched", "python") if name in versions)
         or _NOT_TOLD,
         "command": str(summary.get("command") or _NOT_TOLD),
+    }
+
+
+def _how_read(summary: Mapping[str, Any]) -> dict[str, str]:
+    """Tell how workloads were read, of what is not as usual."""
+    how = how_read_of(summary)
+    chosen = how["selection"]
+    units = how["units"]
+    memory = how["memory_unit"]
+    return {
+        "jobs chosen": _pairs(chosen) if isinstance(chosen, dict) and chosen else _NOT_TOLD,
+        "walltimes": str(how["walltimes"] or _NOT_TOLD),
+        "sizes in": f"{units}s" if units else _NOT_TOLD,
+        "lines that are wrong": "left out (--lenient)" if how["lenient"] is True else _NOT_TOLD,
+        "memory in": str(memory) if memory != HOW_READ["memory_unit"] else _NOT_TOLD,
     }
 
 

@@ -18,7 +18,7 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report import charts, gantt, moves, provenance, samples, shades
+from pybatsched.report import charts, durations, gantt, moves, provenance, samples, shades
 from pybatsched.report.embedding import embedded
 from pybatsched.report.sheet import Sheet
 from pybatsched.report.stairs import Numbers
@@ -214,19 +214,7 @@ def _over_time(
 
 def _spans_told(spans_s: Sequence[float]) -> str:
     """Say how long spans of time are: one length, or from the shortest to the longest."""
-    return " to ".join(dict.fromkeys(_length(span_s) for span_s in (min(spans_s), max(spans_s))))
-
-
-def _length(span_s: float) -> str:
-    """Write a length of time in three digits.
-
-    >>> _length(604800), _length(9010.5), _length(90)
-    ('7 d', '2.5 h', '1.5 min')
-    """
-    for unit_s, name in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if span_s >= unit_s:
-            return f"{span_s / unit_s:.3g} {name}"
-    return f"{span_s:.3g} s"
+    return " to ".join(dict.fromkeys(durations.told(span_s) for span_s in (min(spans_s), max(spans_s))))
 
 
 def _heading(run: Sheet, runs: Sequence[Sheet]) -> str:
@@ -301,7 +289,7 @@ def _moved(runs: Sequence[Sheet]) -> list[str]:
 def _pairs(runs: Sequence[Run], tau_s: float) -> list[str]:
     """Compare runs with the first one job by job, and say where it is only the ids of jobs that make them the same."""
     strangers = [run.label for run in runs[1:] if gantt.kin_of(run) != gantt.kin_of(runs[0])]
-    note = f"Of other workload files: {', '.join(strangers)}. There, jobs of the same id are taken to be the same."
+    note = f"Of other workloads: {', '.join(strangers)}. There, jobs of the same id are taken to be the same."
     sections = [f'<p class="note">{html.escape(note)}</p>'] if strangers else []
     rows = []
     for run in runs[1:]:

@@ -141,12 +141,22 @@ def figure_title(figure: str) -> str:
     kind, _, rest = figure.partition("_")
     if kind in KINDS and rest:
         counts = {"n_jobs": f"{kind} jobs", "n_late": f"late {kind} jobs"}
-        name, unit, _ = figure_title(rest).partition(" (s)")
+        name, unit = name_and_unit(rest)
         return counts.get(rest, f"{name} of {kind} jobs{unit}")
     measure, _, statistic = figure.rpartition("_")
     if measure and statistic == "n":
         return f"jobs with {title_of(measure).removesuffix(' (s)')}"
     return f"{statistic} {title_of(measure)}" if measure and statistic in _STATISTICS else title_of(figure)
+
+
+def name_and_unit(figure: str) -> tuple[str, str]:
+    """Give the name of a figure for people without its unit, and the unit as it stands behind it: ratios have none.
+
+    >>> name_and_unit("wait_s_mean"), name_and_unit("utilisation")
+    (('mean wait', ' (s)'), ('utilisation', ''))
+    """
+    name, unit, _ = figure_title(figure).partition(" (s)")
+    return name, unit
 
 
 def baseline_of(points: Sequence[Point], name: str = "") -> str:

@@ -22,6 +22,7 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
+from pybatsched.metrics.confidence import LEVEL_TOLD
 from pybatsched.report.boxes import Box, Chart, dodge
 from pybatsched.report.charts import WIDTH
 from pybatsched.report.scales import Scale, log_ticks
@@ -126,7 +127,7 @@ def _paint_means(plot: figure, chart: Chart, scale: Scale, boxes: Sequence[Box])
         view = CDSView(filter=BooleanFilter(booleans=which))
         plot.scatter("at", key, marker=marker, size=10, color="fill", line_width=1.5, source=source, view=view)
     dots = plot.scatter("at", "mean", size=9, color="fill", source=source, name="means")
-    told = [("", "@setting"), ("mean", f"@mean{_NUMBER}"), ("95 % interval", "@interval"), ("n", "@n")]
+    told = [("", "@setting"), ("mean", f"@mean{_NUMBER}"), (f"{LEVEL_TOLD} interval", "@interval"), ("n", "@n")]
     plot.add_tools(HoverTool(renderers=[dots], tooltips=told))
 
 

@@ -14,7 +14,7 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.confidence import LEVEL
+from pybatsched.metrics.confidence import LEVEL_TOLD
 from pybatsched.report import means_table, samples, spreads, tables
 from pybatsched.report.boxes import Chart
 from pybatsched.report.embedding import embedded
@@ -22,7 +22,7 @@ from pybatsched.report.layout import charts_of, named_charts
 from pybatsched.report.means import means_of
 from pybatsched.report.scales import scales_of
 
-_METHOD: Final = f"""<p class="note">Means with their {100 * LEVEL:g} % confidence intervals: mean ± t·s/√n, by
+_METHOD: Final = f"""<p class="note">Means with their {LEVEL_TOLD} confidence intervals: mean ± t·s/√n, by
 Student's t with n - 1 degrees of freedom, s being the standard deviation. n counts the weeks of a log (each with the
 mean over its seeds), or else the seeds. With n = 1 there is no interval; with few, an interval is wide, and may reach
 below what is possible. An arrow at the end of one says that it goes on beyond the axis.</p>"""

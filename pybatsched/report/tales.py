@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import Run
 from pybatsched.report.run_page import Told
@@ -75,8 +76,14 @@ def _told(run: Run, path: str) -> Told:
             why = str(error)
     if why:
         found = stories(reader)
+    own = [*jobs.ids, *(record.id for record in jobs.others)]
+    if own and found.keys().isdisjoint(own):
+        raise InputError(f"--journal {path}: it tells of no job of {run.prefix} ({reader.note})")
     _check_starts(found, jobs, path, run)
-    return Told(found, f"Why jobs waited is not told: {why}." if why else "")
+    notes = [f"Why jobs waited is not told: {why}."] if why else []
+    if not reader.is_whole:
+        notes.append(f"The journal {path} is not whole, and stories end with it: {reader.note}.")
+    return Told(found, " ".join(notes))
 
 
 def _check_policy(reader: JournalReader, run: Run) -> None:
@@ -98,6 +105,6 @@ def _check_starts(found: Stories, jobs: Jobs, path: str, run: Run) -> None:
         told = next((at for at, what in found.get(job_id, ()) if what.startswith("started on ")), None)
         if told is not None and abs(started_at - told) > _LATE_S:
             raise InputError(
-                f"--journal {path}: job {job_id} started at {told:g}, but in {run.prefix} at {started_at:g}; "
-                "expected the journal of this run"
+                f"--journal {path}: job {job_id} started at {seconds_text(told)}, but in {run.prefix} at "
+                f"{seconds_text(started_at)}; expected the journal of this run"
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
-from pybatsched.core.derive import id_from_note
+from pybatsched.core.derive import parent_in_note
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import v4
@@ -28,11 +28,16 @@ class Holder:
     """
 
     job_id: str
-    n_procs: int
+    procs: IntervalSet
     started_at: float
     how: str
     submitted_at: float
     ended_at: float = math.inf
+
+    @property
+    def n_procs(self) -> int:
+        """How many processors it held."""
+        return len(self.procs)
 
 
 @dataclass(slots=True)
@@ -79,6 +84,8 @@ class _Machine:
     job_id: str
     n_procs: int = 0
     away: IntervalSet = EMPTY
+    busy: IntervalSet = EMPTY
+    is_shared: bool = False
     submitted: dict[str, float] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     own_ids: dict[str, str] = field(default_factory=dict)
@@ -92,7 +99,7 @@ class _Machine:
         return self.job_id in self.submitted
 
     def event(self, event: e.Event) -> None:
-        """Take in an event. O(1)."""
+        """Take in an event. O(1), or O(running) where jobs have shared a processor."""
         match event:
             case e.SimulationBegins(n_compute=n, n_resources=n_all):
                 self.n_procs = n if n is not None else n_all or 0
@@ -105,6 +112,9 @@ class _Machine:
                 holder = self.running.pop(job_id, None)
                 if holder is not None:
                     holder.ended_at = at
+                    self.busy -= holder.procs
+                    for other in self.running.values() if self.is_shared else ():
+                        self.busy |= other.procs
                     if self.is_waiting and at > self.submitted[self.job_id]:
                         self.over.append(holder)
             case e.Notify(kind=e.MACHINES_UNAVAILABLE, procs=procs) if procs is not None:
@@ -116,11 +126,8 @@ class _Machine:
 
     def note(self, decision: d.Decision) -> None:
         """Take from a note which job a new one is a part of."""
-        match decision:
-            case d.SetJobMetadata(job_id=wire_id, metadata=text) if text.startswith("parent="):
-                self.own_ids[wire_id] = id_from_note(text.partition(";")[0].removeprefix("parent="))
-            case _:
-                pass
+        if isinstance(decision, d.SetJobMetadata) and (parent := parent_in_note(decision.metadata)):
+            self.own_ids[decision.job_id] = parent
 
     def decision(self, decision: d.Decision, at: float, why: str) -> tuple[float, str, str] | None:
         """Take in a decision. Tells when, how and why the wait ended, if it did so by this one."""
@@ -129,7 +136,9 @@ class _Machine:
                 own = self.own_ids.get(wire_id, wire_id)
                 if own == self.job_id:
                     return at, f"started on {procs}", why
-                self.running[wire_id] = Holder(own, len(procs), at, why, self.submitted.get(own, 0.0))
+                self.running[wire_id] = Holder(own, procs, at, why, self.submitted.get(own, 0.0))
+                self.is_shared = self.is_shared or not self.busy.isdisjoint(procs)
+                self.busy |= procs
             case d.RejectJob(job_id=wire_id) if wire_id == self.job_id and wire_id not in self.own_ids.values():
                 return at, "rejected", why
             case _:
@@ -137,8 +146,8 @@ class _Machine:
         return None
 
     def count(self, at: float) -> None:
-        """Note how many processors are free from now on. O(running)."""
-        n_free = max(self.n_procs - len(self.away) - sum(holder.n_procs for holder in self.running.values()), 0)
+        """Note how many processors are free from now on: a job may run on one that is away. O(intervals)."""
+        n_free = self.n_procs - len(self.away | self.busy)
         if self.free and self.free[-1][0] == at:
             self.free[-1] = (at, n_free)
         elif not self.free or self.free[-1][1] != n_free:
@@ -148,7 +157,7 @@ class _Machine:
 def why_not_earlier(reader: JournalReader, job_id: str) -> Wait:
     """Tell who held the processors from a job's submission to its first start. Raises InputError for an unknown job.
 
-    O(journal), and O(running) for each message in between.
+    O(journal), and O(intervals of processors) for each message in between.
     """
     machine = _Machine(job_id)
     now, ending = 0.0, None

@@ -1,4 +1,4 @@
-"""The story of a job, from a journal: submitted, passed over why, started by which rule, requeued, ended.
+"""The stories of jobs, from a journal: submitted, passed over why, started by which rule, requeued, ended.
 
 What happened is read from the recording. Why a job was *not* started is asked of the policy itself, which is run again
 beside it; should today's policy answer otherwise than the recorded one, the story says so and goes on without that.
@@ -6,135 +6,162 @@ beside it; should today's policy answer otherwise than the recorded one, the sto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
-from pybatsched.core.derive import id_from_note, id_in_note
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
-from pybatsched.core.terms import Shape
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
 from pybatsched.protocol import v4
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
+from pybatsched.session.story import (
+    Story,
+    ids_in_decision,
+    ids_in_event,
+    parent_of_segment,
+    said_plainly,
+    with_reason,
+)
 
 #: So many ids are offered to who has named none.
 _N_OFFERED: Final = 5
 
 
-@dataclass(slots=True)
-class _PassedOver:
-    """A run of exchanges in which the job was looked at and not started."""
+class _Said(NamedTuple):
+    """An exchange, decoded: its time, its events, and its decisions, each with its time and reason.
 
-    template: object
-    first_at: float
-    first: str
-    last_at: float
-    last: str
-    n: int = 1
+    None stands for what cannot be read, or is not there.
+    """
 
-    def lines(self) -> Iterator[tuple[float, str]]:
-        yield self.first_at, f"not started: {self.first}"
-        if self.n > 2:
-            yield self.last_at, f"... passed over {self.n - 1} more times"
-        if self.n > 1 and self.last != self.first:
-            yield self.last_at, f"not started: {self.last}"
+    now: float | None
+    events: Sequence[e.Event] | None
+    decisions: Sequence[tuple[d.Decision, float, str]] | None
 
 
-@dataclass(slots=True)
-class Story:
-    """Collects what concerns one job."""
-
-    job_id: str
-    lines: list[tuple[float, str]] = field(default_factory=list)
-    wire_ids: set[str] = field(default_factory=set)
-    passed_over: _PassedOver | None = None
-    held_from: float | None = None
-    shape: Shape | None = None
-    #: Ids of others that have the same name in a workload: whoever says 23 may mean w0!23.
-    namesakes: dict[str, None] = field(default_factory=dict)
-
-    def tell(self, at: float, text: str) -> None:
-        """Add a line."""
-        self.settle()
-        self.lines.append((at, text))
-
-    def settle(self) -> None:
-        """Write down the run of refusals so far."""
-        if self.passed_over is not None:
-            passed, self.passed_over = self.passed_over, None
-            self.lines.extend(passed.lines())
-
-    def not_started(self, at: float, reason: d.Reason) -> None:
-        """Note one more time that the job was not started."""
-        text = d.reason_text(reason)
-        template = d.reason_template(reason)
-        run = self.passed_over
-        if run is not None and run.template == template:
-            run.last_at, run.last, run.n = at, text, run.n + 1
-        else:
-            self.settle()
-            self.passed_over = _PassedOver(template, at, text, at, text)
-
-    def events(self, exchange: Exchange) -> float:
-        """Take from a message what concerns the job. Gives the message's time."""
+def _said(exchange: Exchange) -> _Said:
+    """Decode an exchange, which takes long: once, for all jobs. O(its size)."""
+    try:
         message = v4.decode_events(exchange.request)
-        name = self.job_id.rpartition("!")[2]
-        for event in message.items:
-            if isinstance(event, e.JobSubmitted) and event.job_id.rpartition("!")[2] == name:
-                self.namesakes[event.job_id] = None
-            if isinstance(event, e.JobSubmitted) and event.job_id in self.wire_ids:
-                if event.job_id == self.job_id:
-                    job = event.job or {}
-                    wish = f"{job.get('res')} processors, walltime {job.get('walltime', 'none')}"
-                    self.tell(event.timestamp, f"submitted: {wish}")
-                else:
-                    self.tell(event.timestamp, f"registration of {event.job_id} acknowledged")
-            elif isinstance(event, e.JobCompleted) and event.job_id in self.wire_ids:
-                self.tell(event.timestamp, f"ended: {event.final_state}, return code {event.return_code}")
-            elif isinstance(event, e.JobKilled):
-                for wire_id in self.wire_ids.intersection(event.job_ids):
-                    stopped = wire_id in (event.job_progress or {})
-                    self.tell(event.timestamp, "kill took effect" if stopped else "kill came too late: it had ended")
-        return message.now
+        now, events = message.now, message.items
+    except RemoteProtocolError:
+        now, events = None, None
+    return _Said(now, events, _decided(exchange))
 
-    def decisions(self, exchange: Exchange) -> None:
-        """Take from a reply what concerns the job."""
-        if exchange.reply is None:
-            return
-        message = v4.decode_decisions(exchange.reply)
-        for index, decision in enumerate(message.items):
-            why = exchange.reasons[index] if index < len(exchange.reasons) else ""
-            text = self._decision(decision)
-            if text is not None:
-                self.tell(decision.timestamp or message.now, f"{text}: {why}" if why else text)
 
-    def _is_next(self, wire_id: str, metadata: str) -> bool:
-        """Tell whether a note makes an id the job's next segment; later ones only say more of it."""
-        return f"parent={id_in_note(self.job_id)};" in metadata and wire_id not in self.wire_ids
+def _decided(exchange: Exchange) -> Sequence[tuple[d.Decision, float, str]] | None:
+    if exchange.reply is None:
+        return None
+    try:
+        reply = v4.decode_decisions(exchange.reply)
+    except RemoteProtocolError:
+        return None
+    reasons = [*exchange.reasons, *[""] * (len(reply.items) - len(exchange.reasons))]
+    return [(one, one.timestamp or reply.now, why) for one, why in zip(reply.items, reasons, strict=False)]
 
-    def _decision(self, decision: d.Decision) -> str | None:
-        match decision:
-            case d.RegisterJob(job_id=wire_id, job=job) if wire_id == self.job_id:
-                return f"registered by the policy: {job.get('res')} processors"
-            case d.SetJobMetadata(job_id=wire_id, metadata=text) if self._is_next(wire_id, text):
-                self.wire_ids.add(wire_id)
-                kind = "requeued" if "kind=requeue" in text else "replaced"
-                extra_s = dict(part.partition("=")[::2] for part in text.split(";")).get("extra_s")
-                return f"{kind}, goes on as {wire_id}" + (f" with {extra_s} s that are no work" if extra_s else "")
-            case d.ExecuteJob(job_id=wire_id, procs=procs) if wire_id in self.wire_ids:
-                return f"started on {procs}"
-            case d.RejectJob(job_id=wire_id) if wire_id in self.wire_ids:
-                return "rejected"
-            case d.KillJob(job_ids=wire_ids) if self.wire_ids.intersection(wire_ids):
-                return "kill asked for"
-            case _:
-                return None
+
+@dataclass(slots=True)
+class _Witness:
+    """The policy, run again beside the recording: it is asked why jobs wait as long as it answers as recorded."""
+
+    session: Session | None
+    #: Who can be asked, after what was heard last; nobody where nothing was decided, or it is not known what.
+    engine: Engine | None = None
+
+    def hear(self, exchange: Exchange) -> str:
+        """Play an exchange again. Says why the policy cannot be asked any more, if that is so from here on."""
+        self.engine = None
+        if self.session is None or not exchange.is_answered:
+            return ""
+        parting = _parting(self.session, exchange)
+        if parting:
+            self.session = None
+        elif exchange.reply is not None:
+            self.engine = self.session.engine
+        return parting
+
+
+@dataclass(slots=True)
+class _Book:
+    """The stories of some jobs, or of all that are heard of if it `is_open`. Its pages are written by `read`."""
+
+    stories: dict[str, Story] = field(default_factory=dict)
+    is_open: bool = False
+    #: Whose segments jobs are.
+    owners: dict[str, str] = field(default_factory=dict)
+    #: Those that may wait: all but the running ones and those that are over.
+    waiting: dict[str, Story] = field(default_factory=dict)
+    #: What is to be said of jobs that are not heard of yet.
+    preface: str = ""
+
+    def read(self, exchange: Exchange, said: _Said, witness: _Witness, now: float) -> None:
+        """Write down what an exchange tells. O(its size + waiting jobs)."""
+        for decision, _, _ in said.decisions or ():
+            if parent := parent_of_segment(decision):
+                self.owners |= dict.fromkeys(ids_in_decision(decision), parent)
+        if said.events is None:
+            self.tell_all(now, f"(message {exchange.n} could not be read)")
+        self._take_events(said, now)
+        parting = witness.hear(exchange)
+        engine = witness.engine
+        if engine is not None:
+            for story in self.waiting.values():
+                story.tell_shape(engine, now)
+        if exchange.reply is not None and said.decisions is None:
+            self.tell_all(now, f"(the reply to message {exchange.n} could not be read)")
+        self._take_decisions(said, now)
+        if exchange.error is not None:
+            self.tell_all(now, f"the run failed: {exchange.error[0]}: {exchange.error[1].splitlines()[0]}")
+        if parting:
+            self.preface = f"({parting})"
+            self.tell_all(now, self.preface)
+        if engine is not None:
+            self._ask(engine, now)
+
+    def _take_events(self, said: _Said, now: float) -> None:
+        for event in said.events or ():
+            for wire_id in ids_in_event(event):
+                if (story := self._concerned(wire_id, now)) is not None:
+                    story.event(wire_id, event)
+
+    def _take_decisions(self, said: _Said, now: float) -> None:
+        for decision, at, why in said.decisions or ():
+            for wire_id in ids_in_decision(decision):
+                if (story := self._concerned(wire_id, now)) is not None:
+                    story.decision(wire_id, decision, at, why)
+
+    def tell_all(self, at: float, text: str) -> None:
+        """Add a line to all stories."""
+        for story in self.stories.values():
+            story.tell(at, text)
+
+    def lines(self) -> dict[str, list[tuple[float, str]]]:
+        """Give the stories as they are now."""
+        for story in self.stories.values():
+            story.settle()
+        return {job_id: story.lines for job_id, story in self.stories.items()}
+
+    def _concerned(self, wire_id: str, now: float) -> Story | None:
+        own_id = self.owners.get(wire_id, wire_id)
+        story = self.stories.get(own_id)
+        if story is None and self.is_open:
+            story = self.stories[own_id] = Story(own_id)
+            if self.preface:
+                story.tell(now, self.preface)
+        if story is not None:
+            self.waiting[own_id] = story
+        return story
+
+    def _ask(self, engine: Engine, now: float) -> None:
+        """Ask about those that wait. One that runs waits again only after a message that concerns it."""
+        for job_id, story in list(self.waiting.items()):
+            job = story.ask(engine, now)
+            if job is None or job.state is JobState.RUNNING:
+                del self.waiting[job_id]
 
 
 def explain(
@@ -144,40 +171,32 @@ def explain(
 
     The policy that is asked is the recorded one, where that is installed; `policy` and `given` are as in `replay`.
     """
-    story = Story(job_id, wire_ids={job_id})
-    session: Session | None = None
+    book = _Book({job_id: Story(job_id)})
+    witness = _Witness(None)
     try:
-        session = session_for(reader, policy, given)
+        witness.session = session_for(reader, policy, given)
     except InputError as error:
         if policy is not None or given:
             raise
-        story.tell(0.0, f"(why it waited is not known: {error})")
+        book.tell_all(0.0, f"(why it waited is not known: {error})")
+    namesakes: dict[str, None] = {}
     now = 0.0
     for exchange in reader.exchanges():
-        try:
-            now = story.events(exchange)
-        except RemoteProtocolError:
-            story.tell(now, f"(message {exchange.n} could not be read)")
-        parting = "" if session is None else _parting(session, exchange)
-        if session is not None and not parting:
-            _tell_shape(story, session.engine, now)
-        try:
-            story.decisions(exchange)
-        except RemoteProtocolError:
-            story.tell(now, f"(the reply to message {exchange.n} could not be read)")
-        if exchange.error is not None:
-            story.tell(now, f"the run failed: {exchange.error[0]}: {exchange.error[1].splitlines()[0]}")
-        if parting:
-            story.tell(now, f"({parting})")
-            session = None
-        elif session is not None:
-            _ask_why(story, session.engine, now)
-    story.settle()
-    if not any(text for _, text in story.lines if not text.startswith("(")):
-        raise no_such_job(reader, job_id, story.namesakes)
+        said = _said(exchange)
+        now = now if said.now is None else said.now
+        book.read(exchange, said, witness, now)
+        submitted = (event.job_id for event in said.events or () if isinstance(event, e.JobSubmitted))
+        namesakes |= dict.fromkeys(other for other in submitted if _name(other) == _name(job_id))
+    if not any(text for _, text in book.lines()[job_id] if not text.startswith("(")):
+        raise no_such_job(reader, job_id, namesakes)
     if reader.note:
-        story.tell(now, f"({reader.note})")
-    return story.lines
+        book.tell_all(now, f"({reader.note})")
+    return book.lines()[job_id]
+
+
+def _name(job_id: str) -> str:
+    """Give what a job is called in its workload: whoever says 23 may mean w0!23."""
+    return job_id.rpartition("!")[2]
 
 
 def no_such_job(reader: JournalReader, job_id: str, namesakes: Iterable[str]) -> InputError:
@@ -190,22 +209,15 @@ def no_such_job(reader: JournalReader, job_id: str, namesakes: Iterable[str]) ->
 def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
     """Give the stories of all jobs at once: what was decided about each, and why; not why it waited. O(journal)."""
     found: dict[str, list[tuple[float, str]]] = {}
-    own_ids: dict[str, str] = {}
+    owners: dict[str, str] = {}
     for exchange in reader.exchanges():
-        if exchange.reply is None:
-            continue
-        try:
-            message = v4.decode_decisions(exchange.reply)
-        except RemoteProtocolError:
-            continue
-        for index, decision in enumerate(message.items):
-            why = exchange.reasons[index] if index < len(exchange.reasons) else ""
-            for wire_id, what in _told(decision):
-                if what.startswith("parent="):
-                    own_ids[wire_id] = id_from_note(what.partition(";")[0].removeprefix("parent="))
-                    continue
-                lines = found.setdefault(own_ids.get(wire_id, wire_id), [])
-                lines.append((decision.timestamp or message.now, f"{what}: {why}" if why else what))
+        for decision, at, why in _decided(exchange) or ():
+            parent, what = parent_of_segment(decision), said_plainly(decision)
+            for wire_id in ids_in_decision(decision) if parent or what else ():
+                if parent:
+                    owners[wire_id] = parent
+                else:
+                    found.setdefault(owners.get(wire_id, wire_id), []).append((at, with_reason(what, why)))
     return found
 
 
@@ -215,81 +227,14 @@ def whole_stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
     The policy that is asked why jobs wait is the recorded one. Raises InputError, before anything is read, if it cannot
     be asked; if it answers otherwise than it did, all stories say so from there on.
     """
-    found: dict[str, Story] = {}
-    owners: dict[str, str] = {}
-    session: Session | None = session_for(reader)
-    unknown = ""
-    for exchange in reader.exchanges():
-        now, concerned = _concerned(exchange, owners)
-        new = [job_id for job_id in concerned if job_id not in found]
-        found |= {job_id: Story(job_id, wire_ids={job_id}) for job_id in new}
-        _tell_all([found[job_id] for job_id in new], now, unknown)
-        own = [found[job_id] for job_id in concerned]
-        _tell_each(Story.events, own, exchange)
-        parting = "" if session is None else _parting(session, exchange)
-        engine = None if session is None or parting else session.engine
-        alive = [] if engine is None else [found[job_id] for job_id in engine.jobs.alive if job_id in found]
-        for story in alive:
-            _tell_shape(story, cast("Engine", engine), now)
-        _tell_each(Story.decisions, own, exchange)
-        for story in alive:
-            _ask_why(story, cast("Engine", engine), now)
-        if parting:
-            session, unknown = None, f"({parting})"
-            _tell_all(found.values(), now, unknown)
-    for story in found.values():
-        story.settle()
-    return {job_id: story.lines for job_id, story in found.items()}
-
-
-def _tell_all(stories_told: Iterable[Story], at: float, text: str) -> None:
-    """Add a line to some stories, if there is one."""
-    for story in stories_told if text else ():
-        story.tell(at, text)
-
-
-def _tell_each(take: Callable[[Story, Exchange], object], stories_told: Iterable[Story], exchange: Exchange) -> None:
-    """Let stories take from an exchange what concerns them; what cannot be read concerns nobody."""
-    for story in stories_told:
-        with suppress(RemoteProtocolError):
-            take(story, exchange)
-
-
-def _concerned(exchange: Exchange, owners: dict[str, str]) -> tuple[float, list[str]]:
-    """Give the time of an exchange, and the jobs that it tells of. `owners` are those of segments, and are filled."""
-    ids: list[str] = []
+    book = _Book(is_open=True)
+    witness = _Witness(session_for(reader))
     now = 0.0
-    with suppress(RemoteProtocolError):
-        events = v4.decode_events(exchange.request)
-        now = events.now
-        for event in events.items:
-            if isinstance(event, e.JobSubmitted | e.JobCompleted):
-                ids.append(event.job_id)
-            elif isinstance(event, e.JobKilled):
-                ids += event.job_ids
-    if exchange.reply is not None:
-        with suppress(RemoteProtocolError):
-            for decision in v4.decode_decisions(exchange.reply).items:
-                for wire_id, what in _told(decision):
-                    if what.startswith("parent="):
-                        owners[wire_id] = id_from_note(what.partition(";")[0].removeprefix("parent="))
-                    ids.append(wire_id)
-    return now, list(dict.fromkeys(owners.get(wire_id, wire_id) for wire_id in ids))
-
-
-def _told(decision: d.Decision) -> list[tuple[str, str]]:
-    """Give what a decision says, by the ids of the jobs it is about."""
-    match decision:
-        case d.SetJobMetadata(job_id=wire_id, metadata=text) if text.startswith("parent="):
-            return [(wire_id, text)]
-        case d.ExecuteJob(job_id=wire_id, procs=procs):
-            return [(wire_id, f"started on {procs}")]
-        case d.RejectJob(job_id=wire_id):
-            return [(wire_id, "rejected")]
-        case d.KillJob(job_ids=wire_ids):
-            return [(wire_id, "kill asked for") for wire_id in wire_ids]
-        case _:
-            return []
+    for exchange in reader.exchanges():
+        said = _said(exchange)
+        now = now if said.now is None else said.now
+        book.read(exchange, said, witness, now)
+    return book.lines()
 
 
 def _parting(session: Session, exchange: Exchange) -> str:
@@ -301,33 +246,3 @@ def _parting(session: Session, exchange: Exchange) -> str:
         if isinstance(error, UntrustedFileError) and not same:
             return f"why it waited is not known: {error}"
     return "" if same else "from here on today's policy answers otherwise; why it waited is not known"
-
-
-def _tell_shape(story: Story, engine: Engine, now: float) -> None:
-    """Tell the last `Reshape`, which no message tells: if the job starts at once, it does so in this shape."""
-    job = engine.jobs.alive.get(story.job_id)
-    if job is not None and job.shape is not None and job.shape is not story.shape:
-        story.shape = job.shape
-        why = d.reason_text(job.shape.reason)
-        story.tell(
-            now, f"reshaped to {job.shape.n} processors, times x {job.shape.scale:.12g}" + (f": {why}" if why else "")
-        )
-
-
-def _ask_why(story: Story, engine: Engine, now: float) -> None:
-    job = engine.jobs.alive.get(story.job_id)
-    if job is not None and job.state is JobState.RUNNING:
-        story.held_from = None
-    elif job is not None and job.state is JobState.HELD and job.held_from != story.held_from:
-        story.held_from = job.held_from
-        why = d.reason_text(job.start_reason)
-        story.tell(now, f"held on {job.procs}, to start at {job.start_at}" + (f": {why}" if why else ""))
-    elif job is not None and job.state is JobState.WAITING:
-        if story.held_from is not None:
-            story.held_from = None
-            story.tell(now, "released: it waits again")
-        try:
-            reason = engine.policy.why_waiting(job, now)
-        except Exception as error:  # noqa: BLE001  a broken explanation must not hide the story
-            reason = f"(why_waiting raised {type(error).__name__}: {error})"
-        story.not_started(now, reason)

@@ -117,16 +117,23 @@ class Exchange:
     error: tuple[str, str] | None = None
     is_cut: bool = False
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is something to compare with: the request is whole, and what came of it is known."""
+        return not self.is_cut and (self.reply is not None or self.error is not None)
+
 
 class JournalReader:
     """Reads a journal record by record. `note` says afterwards if the file was cut or how the run ended.
 
+    It `is_whole` once its last record is read, in which the run says how it ended.
     `heard` is told the share of the file that has been read, from 0 to 1.
     """
 
     def __init__(self, path: str | os.PathLike[str], heard: Callable[[float], None] | None = None) -> None:
         self.path = os.fspath(path)
         self.note = ""
+        self.is_whole = False
         self._heard = heard
         self._records = self._read()
         try:
@@ -153,7 +160,6 @@ class JournalReader:
 
     def _exchanges(self) -> Iterator[Exchange]:
         pending: Exchange | None = None
-        has_end = False
         for record in self._records:
             kind = record.get("record")
             if kind == "request":
@@ -169,11 +175,11 @@ class JournalReader:
                 yield pending
                 pending = None
             elif kind == "end":
-                has_end = True
+                self.is_whole = True
                 self.note = f"the run {record['how']}"
         if pending is not None:
             yield pending
-        if not has_end and not self.note:
+        if not self.is_whole and not self.note:
             self.note = "the journal has no end: the run was killed, or goes on"
 
     def _read(self) -> Iterator[dict[str, Any]]:

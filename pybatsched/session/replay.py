@@ -76,7 +76,7 @@ def replay(
     difference = None
     exchanges = reader.exchanges()
     for exchange in exchanges:
-        if exchange.is_cut or (exchange.reply is None and exchange.error is None):
+        if not exchange.is_answered:
             continue  # nothing to compare with: too large to be kept, or the run died there
         difference = _compare(exchange, session)
         if difference is not None:

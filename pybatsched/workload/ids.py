@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pybatsched.errors import InputError
+from pybatsched.workload.checks import shown
+from pybatsched.workload.model import Workload
 
 #: Batsim aborts on these in an id, or its files could not be read again.
 FORBIDDEN_IN_IDS: Final = '!,"\\\r\n'
@@ -19,6 +22,25 @@ def full_id(workload: str, given: Any) -> str:
     ('w0!12', 'w0!12')
     """
     return f"{workload}!{name_in(workload, given)}"
+
+
+def check(workloads: Mapping[str, Workload]) -> None:
+    """Raise InputError that names file, job and field for the first id that Batsim does not take in a run. O(jobs)."""
+    for workload, content in workloads.items():
+        ids = [job["id"] for job in content.jobs]
+        text = " ".join([given for given in ids if isinstance(given, str)])
+        if workload not in text and _FORBIDDEN.search(text) is None:
+            continue  # nearly all files: nothing to look for, one by one
+        names: dict[str, int | str] = {}
+        for given in ids:
+            place = f"{content.source}: job {shown(given)}, field id"
+            try:
+                name = name_in(workload, given)
+            except InputError as error:
+                what = str(error).removeprefix(f"workload {workload}: ")
+                raise InputError(f"{place}: as the workload {workload} of a run, {what}") from None
+            if names.setdefault(name, given) != given:
+                raise InputError(f"{place}: it is another way to write {shown(names[name])} in the workload {workload}")
 
 
 def name_in(workload: str, given: Any) -> str:

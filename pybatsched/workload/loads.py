@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pybatsched.workload.logs import profile_of
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import parts_of
+from pybatsched.workload.prepare import users_of
 from pybatsched.workload.report import Report
 
 LOADED: Final = "a delay: now work that takes as long on processors of {:g} flop/s, and puts load on them"
@@ -24,7 +24,7 @@ def with_load(workload: Workload, speed_flops: float, report: Report | None = No
     """
     report = copy.deepcopy(report) if report else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
     profiles = {name: _loaded(profile, speed_flops) for name, profile in workload.profiles.items()}
-    delayed = _with_delays(workload.profiles)
+    delayed = users_of((name for name, one in workload.profiles.items() if one["type"] == "delay"), workload.profiles)
     jobs: list[int | str] = [job["id"] for job in workload.jobs if job["profile"] in delayed]
     report.count_all("changed", LOADED.format(speed_flops), jobs, "job")
     about = {**workload.about, "load": {"speed": speed_flops}, "report": report.as_json()}
@@ -36,18 +36,3 @@ def _loaded(profile: dict[str, Any], speed_flops: float) -> dict[str, Any]:
         return profile
     others = {key: value for key, value in profile.items() if key not in {"type", "delay"}}
     return {**profile_of(profile["delay"], "parallel", speed_flops), **others}
-
-
-def _with_delays(profiles: dict[str, dict[str, Any]]) -> set[str]:
-    """Give the names of profiles that are delays, or have one in them. O(profiles)."""
-    users: dict[str, list[str]] = {}
-    for name, profile in profiles.items():
-        for part in parts_of(profile):
-            users.setdefault(part, []).append(name)
-    found = {name for name, profile in profiles.items() if profile["type"] == "delay"}
-    to_see = list(found)
-    while to_see:
-        new = set(users.get(to_see.pop(), ())) - found
-        found |= new
-        to_see += new
-    return found

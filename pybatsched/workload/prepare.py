@@ -101,13 +101,34 @@ def as_list(value: Any) -> list[Any]:
 
 def _used(jobs: Iterable[Mapping[str, Any]], profiles: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Give the profiles that jobs use, directly or as parts, in their old order."""
-    wanted = {job["profile"] for job in jobs}
-    to_see = list(wanted)
-    while to_see:
-        new = {name for name in parts_of(profiles[to_see.pop()]) if name in profiles} - wanted
-        wanted |= new
-        to_see += new
+    wanted = with_parts({job["profile"] for job in jobs}, profiles)
     return {name: profile for name, profile in profiles.items() if name in wanted}
+
+
+def with_parts(names: Iterable[str], profiles: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Give the names of profiles, and of all that they are made of. O(profiles)."""
+    found = set(names)
+    to_see = list(found)
+    while to_see:
+        new = {name for name in parts_of(profiles[to_see.pop()]) if name in profiles} - found
+        found |= new
+        to_see += new
+    return found
+
+
+def users_of(names: Iterable[str], profiles: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Give the names of profiles, and of all that have one of them in them. O(profiles)."""
+    users: dict[str, list[str]] = {}
+    for name, profile in profiles.items():
+        for part in parts_of(profile):
+            users.setdefault(part, []).append(name)
+    found = set(names)
+    to_see = list(found)
+    while to_see:
+        new = set(users.get(to_see.pop(), ())) - found
+        found |= new
+        to_see += new
+    return found
 
 
 def parts_of(profile: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError
 from pybatsched.workload.walltimes import tidy
 
@@ -51,7 +52,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.from_at is not None and self.to_at is not None and self.from_at >= self.to_at:
-            raise InputError(f"window: expected an end after {self.from_at:g} s, found {self.to_at:g} s")
+            raise InputError(
+                f"window: expected an end after {seconds_text(self.from_at)} s, found {seconds_text(self.to_at)} s"
+            )
         for name in ("min_size", "max_size", "max_jobs"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -119,6 +122,6 @@ class Selection:
     def nothing_left(self, source: str, times: Sequence[float]) -> InputError:
         """Make the error to raise when jobs submitted at these times were all left out."""
         return InputError(
-            f"{source}: no job is left: {len(times):,} jobs were submitted from {min(times):g} s to {max(times):g} s, "
-            f"and the selection is {self.as_json()}"
+            f"{source}: no job is left: {len(times):,} jobs were submitted from {seconds_text(min(times))} s to "
+            f"{seconds_text(max(times))} s, and the selection is {self.as_json()}"
         )

@@ -14,20 +14,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from support import preempted
-from support.browsing import NEEDS_BROWSER, gantt, load, opened, wheel
+from support.browsing import EVIL, NEEDS_BROWSER, browser_of_module, gantt, load, wheel
 from support.patience import wait_until
 from support.places import ROOT
 from support.process import run_cli
 
 pytestmark = NEEDS_BROWSER
 
-EVIL = "</script><img src=x onerror=document.title='broken'>"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    with opened(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
+browser = browser_of_module
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from support import campaigns, loaded, moved, preempted
-from support.browsing import NEEDS_BROWSER, gantt, load, opened, wheel
+from support.browsing import EVIL, NEEDS_BROWSER, browser_of_module, gantt, load, wheel
 from support.places import ROOT
 from support.process import run_cli
 
@@ -21,14 +20,7 @@ from pybatsched.campaign import table
 
 pytestmark = NEEDS_BROWSER
 
-#: Names that would do harm if they were taken for HTML or for a part of a script.
-EVIL = "</script><img src=x onerror=document.title='broken'>"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    with opened(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
+browser = browser_of_module
 
 
 @pytest.fixture(scope="module")

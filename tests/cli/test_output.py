@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from support.commands import all_commands
 from support.nursery import Forked
 from support.patience import PATIENCE_S
 from support.places import ROOT
-from support.process import run_cli
+from support.process import run_cli, run_with_little_room
 
 WORKLOAD = str(ROOT / "examples" / "workload.json")
 STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
@@ -174,14 +173,6 @@ def test_a_picture_that_cannot_be_written_whole_leaves_no_file(
     for path, content in earlier.items():
         path.parent.mkdir()
         path.write_bytes(content)
-    done = subprocess.run(
-        [sys.executable, "-m", "pybatsched", *args, str(output)],
-        capture_output=True,
-        text=True,
-        cwd=place,
-        timeout=PATIENCE_S,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)),
-    )
+    done = run_with_little_room(*args, str(output), cwd=place)
     assert (done.returncode, done.stderr) == (2, f"pybatsched: {output}: cannot be written: File too large\n")
     assert {path: path.read_bytes() for path in output.parent.iterdir()} == earlier

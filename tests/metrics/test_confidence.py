@@ -8,8 +8,9 @@ import statistics
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.places import ROOT
 
-from pybatsched.metrics.confidence import Estimate, estimate, student_t
+from pybatsched.metrics.confidence import LEVEL, LEVEL_TOLD, Estimate, estimate, student_t
 
 #: Both sides of 95 and of 99 per cent, as printed in tables, to four decimals.
 TABLE = {
@@ -88,3 +89,12 @@ def test_intervals_go_with_their_values(values: list[float], factor: float, shif
     assert wider.half is not None
     assert found.half is not None
     assert wider.half >= found.half
+
+
+def test_the_level_has_one_home() -> None:
+    """Whoever tells an interval tells this level: a text of its own would be wrong the day it changes."""
+    assert f"{100 * LEVEL:g} %" == LEVEL_TOLD
+    own = [path.name for path in (ROOT / "pybatsched").rglob("*.py") if f"{LEVEL_TOLD} " in path.read_text()]
+    assert own == []
+    for place in ("report/study.py", "report/spreads.py", "cli/plot.py"):
+        assert "{LEVEL_TOLD}" in (ROOT / "pybatsched" / place).read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.logs import line, log
-from support.places import RECORDED
+from support.places import RECORDED, ROOT
 from support.process import run_cli
 
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.metrics import energy
@@ -162,3 +164,26 @@ def test_work_takes_as_long_as_the_delay_did(delay_s: float, speed: float) -> No
     jobs = [{"id": 1, "subtime": 0, "res": 1, "profile": "a"}]
     made, _ = with_load(Workload(jobs, {"a": {"type": "delay", "delay": delay_s}}, 1), speed)
     assert made.profiles["a"]["cpu"] / speed == pytest.approx(delay_s, rel=1e-15 * 4, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("platform", "n_hosts", "watts"),
+    [
+        ("curie-core", 16, 358.0),
+        ("curie-node", 1, 117 + (358 - 117) / 16),
+        ("intrepid-pset", 1, 640 + (1920 - 640) / 256),
+    ],
+)
+def test_load_is_full_only_where_a_host_is_a_core(platform: str, n_hosts: int, watts: float, tmp_path: Path) -> None:
+    """As docs/platforms.md says: of a host of several cores, one is kept busy."""
+    log(tmp_path, line(1, 0, run=100, allocated=16), header="; MaxProcs: 64\n")
+    convert = ("workload", "convert", "log.swf", "w.json", "--load", "--platform", f"{platform}-energy")
+    assert run_cli(*convert, cwd=tmp_path).returncode == 0
+    simulate = ("simulate", "-p", f"{platform}-energy", "-w", "w.json", "--policy", "fcfs", "-E", "-q")
+    assert run_cli(*simulate, cwd=tmp_path).returncode == 0
+    (row,) = csv.DictReader((tmp_path / "out_jobs.csv").read_text().splitlines())
+    assert (len(IntervalSet.parse(row["allocated_resources"])), float(row["execution_time"])) == (n_hosts, 100)
+    assert float(row["consumed_energy"]) == pytest.approx(100 * watts)
+    page = (ROOT / "docs" / "platforms.md").read_text()
+    assert "1/16 of the watts between idle and full" in page
+    assert "(Curie: 132 of 117 to 358 W), of a pset of 256 cores 1/256" in page

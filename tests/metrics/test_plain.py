@@ -79,6 +79,11 @@ def test_columns_are_those_of_the_rows(rows: list[tuple[str, ...]]) -> None:
         FINE.replace("7,w0", "6,w0"),  # twice
         FINE.replace("1.5", "soon"),
         FINE.replace("2.25", ""),
+        FINE.replace("2.25", "2_2"),
+        FINE.replace("1.5", "nan"),
+        FINE.replace("1.5", "-inf"),
+        FINE.replace(",3,5", ",1e999,5"),
+        FINE.replace(",3,5", ",1e31,5"),
         FINE.replace("0-3 5", "5 0-3"),
         FINE.replace("0-3 5", "0-3 4"),  # one interval, not two
         FINE.replace("0-3 5", "0-3 2"),

@@ -362,6 +362,36 @@ def test_broken_tables_name_the_line(change: object, said: str, prefix: str, tmp
     assert said in str(error.value)
 
 
+FIELDS = ("submission_time", "starting_time", "execution_time")
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999", "1e31", "1_0", "soon", ""])
+@pytest.mark.parametrize("field", FIELDS)
+def test_times_that_are_none_are_refused(field: str, text: str, prefix: str, tmp_path: Path) -> None:
+    head, first, *rest = Path(f"{prefix}_jobs.csv").read_text().splitlines()
+    values = first.split(",")
+    values[head.split(",").index(field)] = text
+    (tmp_path / "x_jobs.csv").write_text("\n".join([head, *rest, ",".join(values), ""]))
+    with pytest.raises(InputError) as error:
+        list(jobs_csv.read(tmp_path / "x_jobs.csv"))
+    place = f"{tmp_path / 'x_jobs.csv'}, line {len(rest) + 2}: job w0!{values[0]}, field {field}"
+    assert str(error.value) == f"{place}: expected seconds, found {text!r}"
+
+
+@pytest.mark.parametrize("text", ["nan", "inf"])
+def test_commands_refuse_times_that_are_none(text: str, prefix: str, tmp_path: Path) -> None:
+    head, first, *rest = Path(f"{prefix}_jobs.csv").read_text().splitlines()
+    values = first.split(",")
+    values[head.split(",").index("execution_time")] = text
+    (tmp_path / "x_jobs.csv").write_text("\n".join([head, ",".join(values), *rest, ""]))
+    said = (
+        f"pybatsched: x_jobs.csv, line 2: job w0!{values[0]}, field execution_time: expected seconds, found '{text}'\n"
+    )
+    for command in (["metrics"], ["report", "--output", "x.html"], ["plot", "cdf", "--output", "x.svg"]):
+        done = run_cli(*command, "x", cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", said), command
+
+
 def test_the_command(prefix: str) -> None:
     done = run_cli("metrics", prefix)
     assert done.returncode == 0, done.stderr

@@ -45,9 +45,23 @@ def test_all_differ_and_none_is_empty(prefixes: list[str]) -> None:
 
 
 def test_those_given_must_be_one_for_each() -> None:
-    assert labels_of(["a", "b"], ["the first", "the first"]) == ["the first", "the first"]
+    assert labels_of(["a", "b"], ["the first", "other"]) == ["the first", "other"]
     with pytest.raises(InputError, match="--label: 1 labels for 2 runs; expected one for each, or none"):
         labels_of(["a", "b"], ["the first"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["x", "x"], "--label x: found for a and for b; expected different names"),
+        (["x", ""], "--label: found an empty one for b; expected a name"),
+        (["  ", "x"], "--label: found an empty one for a; expected a name"),
+    ],
+)
+def test_those_given_must_tell_runs_apart(labels: list[str], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        labels_of(["a", "b"], labels)
+    assert str(error.value) == said
 
 
 def test_the_page_calls_runs_so(tmp_path: Path) -> None:
@@ -64,3 +78,5 @@ def test_the_page_calls_runs_so(tmp_path: Path) -> None:
         assert text.count(f"<h3>{first}</h3>") == text.count(f"<h3>{second}</h3>") == 3  # a Gantt chart and two panels
     wrong = run_cli("report", "one/easy", "two/easy", "--label", "x", cwd=tmp_path)
     assert (wrong.returncode, "--label: 1 labels for 2 runs" in wrong.stderr) == (2, True)
+    empty = run_cli("report", "one/easy", "--label", "", cwd=tmp_path)
+    assert (empty.returncode, "--label: found an empty one for one/easy" in empty.stderr) == (2, True)

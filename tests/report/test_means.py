@@ -172,6 +172,8 @@ def test_the_page_has_means_with_intervals_first(tmp_path: Path) -> None:
     assert [line[3] for line in cells(text, "means")] == wait
     assert [line[4] for line in cells(text, "means")][1:] == ["± 2.48", "± 2.484"]
     assert cells(text, "mean-ratios")[1][:2] == ["&lt;fcfs&gt;", "3 seeds"]
+    titles = cells(text, "mean-ratios")[0]
+    assert ("mean wait" in titles, any("(s)" in title for title in titles)) == (True, False)  # ratios are no seconds
 
 
 def test_one_run_each_has_no_interval_and_the_page_says_why(tmp_path: Path) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import resource
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import campaigns
-from support.patience import PATIENCE_S
-from support.process import run_cli
+from support.process import run_cli, run_with_little_room
 
 from pybatsched.report import durations
 from pybatsched.report.scales import axis_for
@@ -142,15 +138,7 @@ def test_a_figure_that_cannot_be_written_whole_leaves_no_file(
 ) -> None:
     """Of any kind: where the disk is full in the middle of one, each kind has troubles of its own."""
     path = tmp_path / f"figure.{ending}"
-    done = subprocess.run(
-        [sys.executable, "-m", "pybatsched", *args, str(path)],
-        capture_output=True,
-        text=True,
-        cwd=place,
-        timeout=PATIENCE_S,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)),
-    )
+    done = run_with_little_room(*args, str(path), cwd=place)
     assert (done.returncode, done.stderr) == (2, f"pybatsched: {path}: cannot be written: File too large\n")
     assert list(tmp_path.iterdir()) == []
 
@@ -219,7 +207,7 @@ def test_axes_of_durations_always_have_marks(low: float, factor: float) -> None:
 
 
 def test_means_are_over_spans_of_time_that_people_like() -> None:
-    assert [durations.span_for(days * DAY_S, 400)[1] for days in (0.1, 7, 30, 365, 730, 4000)] == [
+    assert [durations.told(durations.span_for(days * DAY_S, 400)) for days in (0.1, 7, 30, 365, 730, 4000)] == [
         "1 min",
         "30 min",
         "2 h",

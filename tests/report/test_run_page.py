@@ -16,7 +16,7 @@ from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run, read_what_is_there
-from pybatsched.report import charts, page, tales
+from pybatsched.report import charts, durations, page, tales
 from pybatsched.report.gantt import data_of, kin_of
 from pybatsched.report.run_page import Told
 from pybatsched.report.sheet import Sheet
@@ -115,13 +115,13 @@ def test_a_class_that_one_run_has_not(tmp_path: Path) -> None:
         "2-3 processors": ["-", "1"],
         "16-31 processors": ["-", "1"],
     }
-    assert "Of other workload files: b. There, jobs of the same id are taken to be the same." in text
+    assert "Of other workloads: b. There, jobs of the same id are taken to be the same." in text
 
 
 def test_the_same_workload_makes_jobs_the_same(place: Path, tmp_path: Path) -> None:
     runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
     assert kin_of(runs[0]) == kin_of(runs[1]) == runs[0].summary["inputs"]["workloads"][0]["sha256"][:16]
-    assert "Of other workload files" not in page.of_runs(runs)
+    assert "Of other workloads: " not in page.of_runs(runs)
 
 
 def top_of(plot: Any) -> float:
@@ -154,6 +154,15 @@ def test_lines_differ_in_more_than_colour_and_names_are_beside(place: Path) -> N
     legend: Any = both.right[0]
     assert [item.label.value for item in legend.items] == ["fcfs", "easy"]
     assert alone.right == []
+
+
+def test_lengths_of_time_are_those_of_single_figures(place: Path) -> None:
+    """The marks of an axis, and the spans that means are over."""
+    plot: Any = charts.cumulated([Sheet(read_run(str(place / "out" / "easy")))], "wait_s")
+    assert plot.xaxis.major_label_overrides == dict(durations.MARKS)
+    assert plot.xaxis.ticker.ticks == [at for at, _ in durations.MARKS]
+    for days in (0.01, 1, 30, 400, 10_000):
+        assert charts.mean_span_s(5.0, 5.0 + days * 86_400) == durations.span_for(days * 86_400, 150)
 
 
 def test_nothing_is_drawn_where_nobody_waits(tmp_path: Path) -> None:
@@ -205,12 +214,28 @@ def test_a_job_has_one_colour_in_all_runs_of_its_workload(place: Path) -> None:
     assert [hues[0][record.id] for record in by_submission] == [k % 18 for k in range(30)]
 
 
+def test_a_job_that_one_run_rejected_takes_no_colour_from_others(tmp_path: Path) -> None:
+    jobs = [{"id": str(k), "subtime": k, "res": 4 if k == 1 else 1, "walltime": 9, "profile": "d"} for k in range(4)]
+    content = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 5}}}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    hues = []
+    for n_procs in ("4", "2"):
+        args = ("--procs", n_procs, "-w", "w.json", "--policy", "fcfs", "-e", f"on{n_procs}", "-q")
+        assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+        data = data_of(read_run(str(tmp_path / f"on{n_procs}")))
+        hues.append(dict(zip(data["jobs"], base64.b64decode(data["hues"]), strict=True)))
+    assert hues[0] == {"w0!0": 0, "w0!1": 1, "w0!2": 2, "w0!3": 3}
+    assert hues[1] == {"w0!0": 0, "w0!2": 2, "w0!3": 3}
+
+
 def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
     run = read_run(str(place / "out" / "easy"))
     lines = [(float(k), f"line {k}") for k in range(30)]
     data = data_of(run, {"w0!05": lines})
     kept = data["stories"][data["jobs"].index("w0!05")]
     assert kept == [*lines[:10], (10.0, "(… 10 lines more)"), *lines[-10:]]
+    page_of_docs = (ROOT / "docs" / "reports.md").read_text()
+    assert "Of more than 20 lines the first and the last 10 are told, and how many are" in page_of_docs
 
 
 def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,11 @@ from support.examples import examples
 from support.process import run_cli
 from support.pushy import Gentle
 
+from pybatsched.core import decisions as d
 from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.protocol import Message, v4
 from pybatsched.session.earlier import Holder, Wait, why_not_earlier
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
@@ -124,6 +127,19 @@ def test_who_held_the_processors_is_told(journal: Path) -> None:
     ]
 
 
+def test_instants_of_a_log_are_told_to_the_tick(tmp_path: Path) -> None:
+    """Logs count from 1970 on: six digits of that are a fortnight."""
+    at = 1e9 + 0.25
+    jobs = Workload().job("a", n=3, s=8.5, at=at, walltime=10).job("b", n=4, s=5, at=at + 1, walltime=6)
+    record(tmp_path / "run.pbj", jobs, 4)
+    lines = run_cli("explain", str(tmp_path / "run.pbj"), "w0!b", "--why-not-earlier").stdout.splitlines()
+    assert lines[:2] == [
+        "job w0!b: submitted at 1000000001.25 for 4 of 4 processors",
+        "started on 0-3 at 1000000008.75, 7.5 s later: head of the queue",
+    ]
+    assert lines[4].split()[:6] == ["w0!a", "3", "1000000000.25", "1000000008.75", "7.5", "s"]
+
+
 def test_processors_that_were_free_in_vain_are_told(journal: Path) -> None:
     """From 6 on there was one for d, but b had its reservation; d came at 3, when c had it."""
     done = run_cli("explain", str(journal), "w0!d", "--why-not-earlier")
@@ -169,15 +185,55 @@ def test_processors_that_are_away_are_not_free(tmp_path: Path) -> None:
     assert (wait.free, wait.ended_at) == ([(2, 1)], 9)
 
 
+def test_processors_that_are_away_under_a_job_are_not_free_once(tmp_path: Path) -> None:
+    """One of the two that a has goes away with another one: of four, one is free until a ends, and then two."""
+    jobs = Workload().job("a", n=2, s=20, walltime=20).job("b", n=3, s=5, at=2, walltime=5)
+    away = [(1, e.MACHINES_UNAVAILABLE, "1-2"), (25, e.MACHINES_AVAILABLE, "1-2")]
+    record(tmp_path / "run.pbj", jobs, 4, machine_events=away)
+    wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!b")
+    assert (wait.free, wait.ended_at) == ([(2, 1), (20, 2)], 25)
+
+
+def test_processors_that_jobs_share_are_held_until_the_last_one_ends(tmp_path: Path) -> None:
+    """a has 0-1 until 20, b 1-2 until 10: of four, one is free at first, and then two."""
+    journal = JournalWriter(tmp_path / "run.pbj")
+    journal.header(plan_for("fcfs"), None, {})
+
+    def came(at: float, job_id: str, n: int) -> e.JobSubmitted:
+        return e.JobSubmitted(job_id, {"id": job_id, "res": n, "profile": "d"}, timestamp=at)
+
+    def ends(at: float, job_id: str) -> e.JobCompleted:
+        return e.JobCompleted(job_id, "COMPLETED_SUCCESSFULLY", timestamp=at)
+
+    def starts(at: float, job_id: str, procs: str) -> d.ExecuteJob:
+        return d.ExecuteJob(job_id, IntervalSet.parse(procs), timestamp=at)
+
+    said: list[tuple[float, list[e.Event], list[d.Decision]]] = [
+        (0, [e.SimulationBegins(n_compute=4, timestamp=0)], []),
+        (1, [came(1, "w0!a", 2), came(1, "w0!b", 2)], [starts(1, "w0!a", "0-1"), starts(1, "w0!b", "1-2")]),
+        (2, [came(2, "w0!c", 4)], []),
+        (10, [ends(10, "w0!b")], []),
+        (20, [ends(20, "w0!a")], [starts(20, "w0!c", "0-3")]),
+    ]
+    for n, (now, events, decisions) in enumerate(said, 1):
+        journal.request(n, v4.encode_events(Message(now, tuple(events))), 2**20)
+        journal.reply(n, v4.encode_decisions(Message(now, tuple(decisions))), [""] * len(decisions))
+    journal.close()
+    wait = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!c")
+    assert (wait.free, wait.ended_at) == ([(2, 1), (10, 2)], 20)
+
+
 def test_a_requeued_job_waits_until_its_first_start_and_holds_under_its_own_name(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=2, s=10, walltime=20).job("b", n=2, s=5, at=4, walltime=6)
     jobs.job("c", n=2, s=5, at=5, walltime=6)
-    record(tmp_path / "run.pbj", jobs, 2, Gentle, config={"dynamic-jobs-enabled": True})
+    ran = record(tmp_path / "run.pbj", jobs, 2, Gentle, config={"dynamic-jobs-enabled": True}).jobs
+    assert (ran["dyn!w0.a.1"].started_at, ran["dyn!w0.a.1"].ended_at) == (5, 11.5)
     first = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!a")
     assert (first.submitted_at, first.ended_at, first.holders) == (0, 0, [])
     last = why_not_earlier(JournalReader(tmp_path / "run.pbj"), "w0!c")
-    assert {one.job_id for one in last.holders} <= {"w0!a", "w0!b"}
-    assert last.ended_at > 5
+    assert (last.submitted_at, last.ended_at) == (5, 11.5)
+    how = "head of the queue"
+    assert last.holders == [Holder("w0!a", IntervalSet.parse("0-1"), 5.0, how, submitted_at=0.0, ended_at=11.5)]
 
 
 def test_many_holders_are_summed_up(tmp_path: Path) -> None:

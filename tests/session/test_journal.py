@@ -7,6 +7,7 @@ from typing import Any
 
 import msgpack
 import pytest
+from support.journals import record_ends
 from support.places import PUSHY
 from support.process import run_cli
 from support.pushy import Gentle, Loader
@@ -88,12 +89,6 @@ def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journ
         left = size - ends[n_whole - 1]
         no_end = "the journal has no end: the run was killed, or goes on"
         assert reader.note == (f"the journal is cut: {left} bytes after its last whole record" if left else no_end)
-
-
-def record_ends(raw: bytes) -> list[int]:
-    unpacker = msgpack.Unpacker()
-    unpacker.feed(raw)
-    return [unpacker.tell() for _ in unpacker]
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_part_for_another_number_of_processors(tmp_path: Path) -> None:
 def test_two_ways_to_write_one_id(tmp_path: Path) -> None:
     done = simulate(tmp_path, {"p": DELAY}, {"id": "1"}, {"id": "w0!1"})
     assert done.returncode == 2
-    assert "there are two jobs w0!1" in done.stderr
+    assert 'w.json: job "w0!1", field id: it is another way to write "1" in the workload w0' in done.stderr
 
 
 def test_a_member_called_report_is_nobodys_business(tmp_path: Path) -> None:

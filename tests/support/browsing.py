@@ -23,6 +23,10 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 NEEDS_BROWSER = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH")
 
 
+#: A name that would do harm if it were taken for HTML or for a part of a script.
+EVIL = "</script><img src=x onerror=document.title='broken'>"
+
+
 @contextmanager
 def opened(profile: Path) -> Iterator[webdriver.Chrome]:
     """Open a browser that has nothing but its own profile, and asks nobody for anything."""
@@ -42,6 +46,13 @@ def opened(profile: Path) -> Iterator[webdriver.Chrome]:
         yield driver
     finally:
         driver.quit()
+
+
+@pytest.fixture(scope="module")
+def browser_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """A browser for all tests of a module, which calls it `browser`."""
+    with opened(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 def load(browser: webdriver.Chrome, path: Path) -> None:

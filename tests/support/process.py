@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -108,6 +109,18 @@ def run_process(*args: str, cwd: Path | None = None) -> subprocess.CompletedProc
     """Run a pybatsched command to its end in a process of its own, for claims about processes."""
     command = [sys.executable, "-m", "pybatsched", *args]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=False)
+
+
+def run_with_little_room(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own where no file can have more than 5,000 bytes, as on a full disk."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
+
+    command = [sys.executable, "-m", "pybatsched", *args]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=False, preexec_fn=limit
+    )
 
 
 _ONE_AFTER_ANOTHER = """

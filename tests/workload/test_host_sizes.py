@@ -23,6 +23,17 @@ from pybatsched.workload.model import Workload
 LOG = (line(1, 0, allocated=16), line(2, 1, allocated=17), line(3, 2, allocated=1), line(4, 3, allocated=4096))
 
 
+BOUND = {
+    "parallel": {"type": "parallel", "cpu": [1] * 32, "com": [0] * 1024},
+    "total": {"type": "parallel_homogeneous_total", "cpu": 1e9, "com": 0},
+    "smpi": {"type": "smpi", "trace": "a.txt"},
+    "easy": {"type": "delay", "delay": 5},
+    "twice": {"type": "composed", "repeat": 2, "seq": ["easy", "total"]},
+    "hears": {"type": "composed", "repeat": 1, "seq": ["recv"]},
+    "recv": {"type": "recv", "regex": ".*", "success": "parallel", "failure": "easy", "polltime": 1},
+}
+
+
 def workload(*sizes: int, profile: str = "delay", **fields: Any) -> Workload:
     profiles: dict[str, dict[str, Any]]
     profiles = {"delay": {"type": "delay", "delay": 5}, "parallel": {"type": "parallel", "cpu": [1], "com": [0]}}
@@ -46,11 +57,54 @@ def test_memory_of_a_processor_becomes_that_of_a_host() -> None:
 
 
 def test_what_cannot_be_divided() -> None:
-    with pytest.raises(InputError, match="^w.json: job 0: expected work that any number of processors can do"):
-        in_hosts(workload(1, profile="parallel"), "node", 16)
     once, _ = in_hosts(workload(16), "node", 16)
     with pytest.raises(InputError, match="expected sizes in cores, found what was made sizes in nodes before"):
         in_hosts(once, "node", 16)
+
+
+@pytest.mark.parametrize(
+    ("profile", "found"),
+    [
+        ("parallel", '"parallel", which is parallel: it has an amount for each processor'),
+        ("total", '"total", which is parallel_homogeneous_total: its amounts are shared among the processors'),
+        ("smpi", '"smpi", which is smpi: its ranks are written for a number of hosts'),
+        ("twice", '"total", which is parallel_homogeneous_total: its amounts are shared among the processors'),
+        ("hears", '"parallel", which is parallel: it has an amount for each processor'),
+    ],
+)
+def test_work_that_would_take_another_time_is_refused(profile: str, found: str, tmp_path: Path) -> None:
+    """Also where it is a part of the work; what nobody does is no reason."""
+    jobs = [{"id": "a", "subtime": 0, "res": 32, "profile": profile}, {"id": "b", "subtime": 0, "res": 1}]
+    content = {"nb_res": 64, "jobs": [jobs[0], jobs[1] | {"profile": "easy"}], "profiles": BOUND}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ("workload", "convert", "w.json", "v.json", "--platform", "curie-node", "--units", "node")
+    done = run_cli(*args, cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "v.json").exists()) == (2, False)
+    expected = "field profile: expected work that fewer processors do in the same time"
+    assert done.stderr.endswith(f'w.json: job "a", {expected}, found {found}\n')
+    (tmp_path / "w.json").write_text(json.dumps(content | {"jobs": [jobs[0] | {"profile": "easy"}]}))
+    assert run_cli(*args, cwd=tmp_path).returncode == 0
+
+
+def test_ranks_on_hosts_are_refused() -> None:
+    with pytest.raises(InputError, match="^w.json: job 0, field smpi_ranks_to_hosts_mapping: expected none, since"):
+        in_hosts(workload(1, smpi_ranks_to_hosts_mapping=[0]), "node", 16)
+
+
+@pytest.mark.parametrize("profile", ["easy", "all"])
+def test_work_takes_as_long_on_hosts(profile: str, tmp_path: Path) -> None:
+    profiles = {"easy": {"type": "parallel_homogeneous", "cpu": 2.16e11, "com": 0}, "d": {"type": "delay", "delay": 3}}
+    profiles |= {"all": {"type": "composed", "repeat": 2, "seq": ["easy", "d"]}}
+    content = {"nb_res": 64, "profiles": profiles}
+    content |= {"jobs": [{"id": "a", "subtime": 0, "res": 33, "profile": profile, "walltime": 100}]}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    spans = []
+    for args in (["-p", "curie-core@0.01"], ["-p", "curie-node@0.01", "--units", "node"]):
+        assert run_cli("simulate", "-w", "w.json", "--policy", "fcfs", *args, cwd=tmp_path).returncode == 0
+        (row,) = jobs_csv.read(tmp_path / "out_jobs.csv")
+        spans.append((row.n_procs, row.runtime_s))
+    assert [n for n, _ in spans] == [33, 3]
+    assert spans[0][1] == spans[1][1] > 0
 
 
 def test_convert_by_the_name_of_a_platform(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""How a workload was read is part of what was run, and of what makes jobs of several runs the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.logs import line, log
+from support.process import run_cli
+
+from pybatsched.metrics.runs import Run, read_run
+from pybatsched.report import page, provenance
+from pybatsched.report.gantt import kin_of
+
+LOG = tuple(line(k, 10 * k, allocated=16 * k) for k in range(1, 6))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    log(folder, *LOG, header="; MaxProcs: 128\n")
+    return folder
+
+
+def ran(folder: Path, name: str, *args: str) -> Run:
+    done = run_cli("simulate", "-w", "log.swf", "--policy", "fcfs", "-e", name, "-q", *args, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return read_run(str(folder / name))
+
+
+def told(*runs: Run) -> dict[str, list[str]]:
+    return dict(provenance.told(runs, 10.0))
+
+
+def test_nothing_is_said_of_a_workload_that_is_read_as_usual(place: Path) -> None:
+    rows = told(ran(place, "whole", "--procs", "128"))
+    assert rows["walltimes"] == ["requested"]
+    assert rows.keys().isdisjoint({"jobs chosen", "sizes in", "lines that are wrong", "memory in"})
+
+
+def test_how_a_workload_was_read_is_told(place: Path) -> None:
+    whole = ran(place, "plain", "--procs", "128")
+    part = ran(place, "part", "--procs", "128", "--from", "15", "--max-jobs", "2", "--lenient", "--memory-unit", "MB")
+    rows = told(whole, part)
+    assert rows["jobs chosen"] == ["-", "from=15\nmax_jobs=2"]
+    assert rows["lines that are wrong"] == ["-", "left out (--lenient)"]
+    assert rows["memory in"] == ["-", "MB"]
+    assert '<tr class="differs"><td>jobs chosen</td>' in page.of_runs([whole, part])
+
+
+@pytest.mark.parametrize("args", [(), ("--units", "node")])
+def test_the_unit_of_sizes_is_told_also_where_the_platforms_name_says_it(place: Path, args: tuple[str, ...]) -> None:
+    run = ran(place, "nodes", "-p", "curie-node@0.01", *args)
+    assert run.summary["units"] == "node"
+    assert told(run)["sizes in"] == ["nodes"]
+    cores = ran(place, "cores", "-p", "curie-node@0.01", "--units", "core")
+    assert told(cores)["sizes in"] == ["cores"]
+
+
+def test_jobs_that_were_moved_or_resized_are_not_the_same(place: Path) -> None:
+    whole, other = ran(place, "a", "--procs", "128"), ran(place, "b", "--procs", "100", "--walltimes", "exact")
+    moved = ran(place, "c", "--procs", "128", "--from", "15")
+    resized = ran(place, "d", "-p", "curie-node@0.01")
+    assert kin_of(whole) == kin_of(other)
+    assert len({kin_of(whole), kin_of(moved), kin_of(resized)}) == 3
+    assert "Of other workloads: c, d. There, jobs of the same id" in page.of_runs([whole, other, moved, resized])
+    cores = ran(place, "e", "-p", "curie-node@0.01", "--units", "core")
+    assert kin_of(cores) == kin_of(whole)
+
+
+@pytest.mark.parametrize("odd", [{"selection": 7, "units": ["x"]}, {"selection": [], "lenient": "yes"}])
+def test_a_summary_may_say_anything_of_it(odd: dict[str, Any], place: Path) -> None:
+    run = ran(place, "odd", "--procs", "128")
+    changed = replace(run, summary={**run.summary, **odd})
+    assert "jobs chosen" not in told(changed)
+    assert kin_of(changed) != kin_of(run)

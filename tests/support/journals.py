@@ -1,0 +1,20 @@
+"""Journals as they are after a crash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgpack
+
+
+def record_ends(raw: bytes) -> list[int]:
+    """Give the places where the records of a journal end."""
+    unpacker = msgpack.Unpacker()
+    unpacker.feed(raw)
+    return [unpacker.tell() for _ in unpacker]
+
+
+def cut_before_reply(path: Path, n: int) -> None:
+    """Leave of a journal the header, the first exchanges, and the request of exchange `n`, but not its reply."""
+    raw = path.read_bytes()
+    path.write_bytes(raw[: record_ends(raw)[2 * n - 1] + 7])

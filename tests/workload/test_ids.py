@@ -1,0 +1,63 @@
+"""Ids that Batsim does not take are told when a workload is loaded, with their place, before a file is touched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.process import run_cli
+
+from pybatsched.campaign.execute import run_cell
+from pybatsched.errors import InputError
+from pybatsched.workload import ids
+from pybatsched.workload.model import Workload
+
+NONE = "Batsim takes no '!', commas, quotes or line ends in ids"
+INSIDE = "contains the workload's name, so Batsim reads it as WORKLOAD!JOB"
+
+
+def workload(*names: int | str) -> Workload:
+    jobs = [{"id": name, "subtime": 0, "res": 1, "walltime": 9, "profile": "d"} for name in names]
+    return Workload(jobs, {"d": {"type": "delay", "delay": 5}}, 2, "w.json")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("a", "b!c"), f"""job "b!c", field id: as the workload w0 of a run, job id 'b!c': {NONE}"""),
+        (("a,b",), f"""job "a,b", field id: as the workload w0 of a run, job id 'a,b': {NONE}"""),
+        ((1, "w0"), f"""job "w0", field id: as the workload w0 of a run, job id 'w0' {INSIDE}"""),
+        (("a", "w0!a"), 'job "w0!a", field id: it is another way to write "a" in the workload w0'),
+        (("w0!a", "a"), 'job "a", field id: it is another way to write "w0!a" in the workload w0'),
+    ],
+)
+@pytest.mark.parametrize("command", [["simulate", "--procs", "2"], ["run", "-p", "curie", "--batsim", "true"]], ids=str)
+def test_an_id_that_batsim_does_not_take(
+    command: list[str], names: tuple[int | str, ...], said: str, tmp_path: Path
+) -> None:
+    one = workload(*names)
+    content = {"nb_res": 2, "jobs": one.jobs, "profiles": one.profiles}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    args = ("-w", "w.json", "--policy", "fcfs", "-e", "out", "--journal", "run.pbj")
+    done = run_cli(*command, *args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{tmp_path / 'w.json'}: {said}" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["w.json"]
+
+
+def test_an_id_that_batsim_does_not_take_in_a_campaign(tmp_path: Path) -> None:
+    one = workload("a,b")
+    content = {"nb_res": 2, "jobs": one.jobs, "profiles": one.profiles}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match='job "a,b", field id: as the workload w0 of a run'):
+        run_cell({"workload_file": str(tmp_path / "w.json")})
+
+
+def test_ids_that_are_fine() -> None:
+    ids.check({"w0": workload(1, "a", "w0!b", "x w1"), "w1": workload(1, "w1!a", "w0")})
+
+
+def test_the_name_of_a_workload_is_looked_for_in_its_own_ids() -> None:
+    with pytest.raises(InputError, match='^w.json: job "x w1", field id: as the workload w1'):
+        ids.check({"w0": workload("x w1"), "w1": workload("x w1")})
