@@ -10,7 +10,8 @@ ACCASIM := build/accasim
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit batsim wheel platforms bench bench-peers instructions fast compiled test-compiled clean
+.PHONY: demo test lint types unit batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
+  fast compiled test-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -34,6 +35,19 @@ unit: $(VENV)/ready $(FOREIGN)/ready
 # Beside a real Batsim, where one is on the PATH.
 batsim: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m batsim
+
+# The images, built and run by Docker Compose, where an engine answers: with the stand-in for Batsim, and with the image
+# BATSIM_IMAGE where there is one on this machine.
+docker:
+	@if docker info > /dev/null 2>&1 && docker compose version > /dev/null 2>&1; \
+	then $(MAKE) docker-checks; \
+	else echo 'make docker: skipped, no Docker engine with its compose plug-in answers'; fi
+
+docker-images: $(VENV)/ready
+	PYTHON=$(BIN)/python docker/images.sh
+
+docker-checks: docker-images
+	$(BIN)/python -m pytest -m docker tests/test_docker.py
 
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready
@@ -73,6 +87,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/exchanges.py
 	$(BIN)/python benchmarks/simulations.py
 	$(BIN)/python benchmarks/decisions.py
+	$(BIN)/python benchmarks/steps.py
 
 # Beside programs of others: those that are on the PATH, and those that are installed here. A quarter of an hour.
 bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
@@ -102,7 +117,7 @@ $(VENV)/ready: pyproject.toml constraints.txt | $(if $(filter demo,$(MAKECMDGOAL
 $(FOREIGN)/ready: constraints.txt tests/foreign/requirements.txt
 	test -x $(FOREIGN)/bin/python || $(PYTHON) -m venv $(FOREIGN)
 	$(FOREIGN_INSTALL) --requirement tests/foreign/requirements.txt
-	$(FOREIGN_INSTALL) --no-deps pybatsim
+	$(FOREIGN_INSTALL) --no-deps pybatsim batsim-py
 	touch $@
 
 # A simulator of others, which only the benchmark runs.

@@ -182,24 +182,6 @@ class EasyScheduler(LocalScheduler):
         """Give the next expected end of a running job; infinity if nothing runs. O(running)."""
         return min((max(end_at, now) for end_at, _, _ in self.partition.running), default=math.inf)
 
-    def shadow(self, head: Job, now: float) -> tuple[float, int]:
-        """Give the head's shadow time and the extra processors then. O(running).
-
-        The shadow time is infinite, and nothing is extra, if the head waits for a job without an estimate or
-        cannot start on the machines that are here now: who ends before that is anybody's guess.
-        """
-        n_then = self.partition.n_free
-        shadow_at = -math.inf
-        for end_at, _, job in self.partition.running:
-            if n_then >= head.n_procs and end_at > shadow_at:
-                break
-            n_then += self.partition.n_returned_by(job)
-            if n_then >= head.n_procs:
-                shadow_at = max(shadow_at, end_at, now)  # a job past its estimate is expected to end now
-        if n_then < head.n_procs or shadow_at == math.inf:
-            return math.inf, 0
-        return shadow_at, n_then - head.n_procs
-
     def _backfill(self, job: Job, now: float) -> Reason | None:
         """Say by which rule a job that fits may start before the head, or None."""
         span_s = self.span_s(job)

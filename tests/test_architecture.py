@@ -30,6 +30,7 @@ FLOORS: dict[str, str] = {
     "machines": "platform errors",
     "simulator": "platform live metrics results session workload protocol policies core errors",
     "testing": "simulator machines platform session workload protocol policies core errors",
+    "gym": "simulator machines platform metrics workload policies core errors",
     "campaign": "pybatsched simulator machines platform live metrics workload policies core errors",
     "report": "campaign session pybatsched metrics results core errors",
     "cli": (

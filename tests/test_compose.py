@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from support.compose import defaults, has_compose
 from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import Server, run_cli
@@ -20,12 +20,6 @@ from pybatsched.core.policy import Need
 from pybatsched.policies import registry
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?:(:?-)([^}]*))?\}")
-
-
-def defaults() -> dict[str, str]:
-    """Read .env as Compose does."""
-    lines = [line for line in (ROOT / ".env").read_text().splitlines() if line and not line.startswith("#")]
-    return dict(line.split("=", 1) for line in lines)
 
 
 def services(env: dict[str, str]) -> Any:
@@ -50,7 +44,7 @@ def run(tmp_path: Path, **changes: str) -> tuple[int, int, str]:
         endpoint = server.wait_ready()
         text = told["batsim"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")
         command = shlex.split(text.replace("tcp://scheduler:28000", endpoint))
-        batsim = run_cli("simulate", "--external", *command)
+        batsim = run_cli("batsim", *command)
         return server.finish(), batsim.returncode, server.errors
 
 
@@ -67,7 +61,9 @@ def test_the_defaults_in_the_file_and_in_env_are_the_same() -> None:
 @pytest.mark.parametrize("policy", registry.available())
 def test_every_policy_gets_what_it_needs_and_none_minds_what_others_need(policy: str, tmp_path: Path) -> None:
     platform = "platforms/rackham-128gb-core.xml" if policy == "locality" else "platforms/cluster32.xml"  # nodes
-    assert run(tmp_path, POLICY=policy, PREFIX=policy, PLATFORM=platform)[:2] == (0, 0)
+    options = ["-o", "agent=pybatsched.gym:in_queue_order"] if policy == "rl" else []
+    more = {"POLICY_OPTIONS": " ".join(options)} if options else {}
+    assert run(tmp_path, POLICY=policy, PREFIX=policy, PLATFORM=platform, **more)[:2] == (0, 0)
     alone = (
         "-p",
         platform,
@@ -77,6 +73,7 @@ def test_every_policy_gets_what_it_needs_and_none_minds_what_others_need(policy:
         policy,
         "-e",
         f"{tmp_path}/alone",
+        *options,
     )
     assert run_cli("simulate", *alone, cwd=ROOT).returncode == 0
     assert rows(tmp_path / f"{policy}_jobs.csv") == rows(tmp_path / "alone_jobs.csv")
@@ -111,6 +108,21 @@ def test_the_image_is_a_published_4_and_nothing_is_published_to_the_host() -> No
     assert "./out:/out" in told["batsim"]["volumes"]
 
 
+def test_the_stand_in_is_started_as_batsim_is_and_only_when_asked_for() -> None:
+    told = services({})
+    theirs = {name: value for name, value in told["batsim"].items() if name not in {"image", "profiles"}}
+    assert theirs.items() <= told["stand-in"].items()
+    assert {name: told[name].get("profiles") for name in told} == {
+        "scheduler": None,
+        "batsim": ["batsim"],
+        "stand-in": ["stand-in"],
+    }
+    assert defaults()["COMPOSE_PROFILES"] == "batsim"
+    targets = re.findall(r"^FROM .* AS (\S+)$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
+    assert {told[name]["build"]["target"] for name in ("scheduler", "stand-in")} <= set(targets)
+    assert targets[-1] == "scheduler", "what is built where no target is named"
+
+
 def test_no_batsim_ever_comes() -> None:
     with Server("--policy", "easy", "--first-timeout", "0.5") as server:
         server.wait_ready()
@@ -118,29 +130,13 @@ def test_no_batsim_ever_comes() -> None:
     assert "no Batsim has come within" in server.errors
 
 
-def test_the_image_runs_as_nobody_special_and_copies_what_it_needs() -> None:
+def test_the_image_runs_as_nobody_special_and_is_built_of_what_is_there() -> None:
     lines = (ROOT / "docker" / "Dockerfile").read_text().splitlines()
     assert "USER scheduler" in lines
-    [used] = [
-        found[1] for line in lines if (found := re.fullmatch(r"ARG PYTHON_IMAGE=(python:\d+\.\d+\.\d+-slim-\w+)", line))
-    ]
-    assert f"ARG BUILD_IMAGE={used.replace('-slim', '')}" in lines, "what is built must fit where it runs"
-    copied = [word for line in lines if line.startswith("COPY") and "--from" not in line for word in line.split()[1:-1]]
-    assert all((ROOT / path).exists() for path in copied)
-    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
-    assert sorted(kept) == sorted(copied)
-
-
-def has_compose() -> bool:
-    """Tell whether there is a docker with Compose: a plug-in, which many a docker lacks."""
-    if shutil.which("docker") is None:
-        return False
-    return (
-        subprocess.run(
-            ["docker", "compose", "version"], capture_output=True, timeout=PATIENCE_S, check=False
-        ).returncode
-        == 0
-    )
+    [used] = [found[1] for line in lines if (found := re.fullmatch(r"ARG BASE=(python:\d+\.\d+\.\d+-slim-\w+)", line))]
+    assert f"ARG BUILD_BASE={used.replace('-slim', '')}" in lines, "what is built must fit where it runs"
+    kept = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert all((ROOT / path).exists() for path in kept - {"build/wheels"})
 
 
 def test_compose_accepts_the_file() -> None:

@@ -200,3 +200,18 @@ def test_every_rule_is_documented() -> None:
         text = (ROOT / "pybatsched" / "core" / f"{module}.py").read_text()
         for rule in re.findall(r'(?:Violation\(\s*|rule=)"([a-z -]+)"', text):
             assert rule in told, rule
+
+
+def test_the_page_on_learning_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "learning.md").read_text()
+    loop, agent, model = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(compile(loop.replace("examples/", f"{ROOT}/examples/"), "docs/learning.md", "exec"), {})
+    compile(model, "docs/learning.md", "exec")
+    (tmp_path / "mine.py").write_text(agent)
+    content = json.loads((ROOT / "examples" / "workload.json").read_text())
+    jobs = Workload.from_json(content)
+    mine = testing.run_policy("rl", jobs, 32, agent=f"{tmp_path}/mine.py:shortest", window=128)
+    sjf = testing.run_policy("easy", jobs, 32, order="sjf")
+    assert {name: job.started_at for name, job in mine.jobs.items()} == {
+        name: job.started_at for name, job in sjf.jobs.items()
+    }

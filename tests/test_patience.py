@@ -26,6 +26,7 @@ NEVER_COMES = "what must end by it never ends by itself, so any time will do"
 OWN_CLOCK = "it is measured by a clock of the test's own"
 NOTHING_HAPPENS = "nothing must happen meanwhile; where it is too short it proves less and fails nobody"
 LOOKS = "the pause between two looks at what is waited for"
+DESCRIBED = "a time of the description that is carried out"
 
 #: File -> what may stand there though it looks like a guess at the machine's speed, with the reason.
 ALLOWED: dict[str, dict[str, str]] = {
@@ -41,6 +42,14 @@ ALLOWED: dict[str, dict[str, str]] = {
         "while n_running and time.monotonic() < until:": "it is at least PATIENCE_S",
         "time.sleep(0.02)": LOOKS,
     },
+    "foreign/robin.py": {
+        "_wait_for_one(left, min(until, time.monotonic() + patience))": DESCRIBED,
+        "if time.monotonic() > until:": DESCRIBED,
+        "until = time.monotonic() + description.simulation_s": DESCRIBED,
+        "until = time.monotonic() + ready_s": DESCRIBED,
+        "time.sleep(_LOOK_S)": LOOKS,
+    },
+    "foreign/test_robin.py": {"done = bench.robin(schedcmd=NEVER_ENDS, simulation_timeout=0.5)": NEVER_COMES},
     "live/test_process.py": {
         'arguments = (*policy, "--timeout", "1", "--journal", str(journal))': NEVER_COMES,
         'assert "(--timeout 1)" in server.errors': NEVER_COMES,

@@ -7,9 +7,11 @@ import itertools
 import json
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +23,10 @@ from pybatsched.campaign.spec import PlatformSpec, Spec
 from pybatsched.machines import names
 from pybatsched.machines.write import n_extra
 from pybatsched.policies import registry
+from pybatsched.policies.loading import names_file, split
 
+#: What tells agents apart, by their endings.
+_CODE_AND_WEIGHTS: Final = frozenset((".py", ".npy", ".npz"))
 #: A change of what is computed of a run makes other cells of the same spec.
 FIGURES_VERSION: Final = 1
 
@@ -74,6 +79,7 @@ def cells_of(
     two seeds that nothing depends on, share their address.
     """
     looked_in = places_of(beside)
+    digest = cache(_digest_of_folder)  # for as long as this takes: agents are trained again
     compared = spec.where if spec.baseline else None
     for seed, repeat in itertools.product(spec.seeds, range(spec.repeats)):
         effective = effective_seed(seed, repeat)
@@ -88,6 +94,7 @@ def cells_of(
                 for options in policy.settings():
                     given = dict(options)
                     _check_options(source, given)
+                    given, agents = _with_code(source, given, looked_in, digest)
                     if "seed" in source.option_fields:
                         given.setdefault("seed", effective)
                     content = {
@@ -95,7 +102,7 @@ def cells_of(
                         "code": code_digest(),
                         "workload": workload.digest,
                         "platform": machine_digest,
-                        "policy": [*_code_of(source), given],
+                        "policy": [*_code_of(source), given | agents],
                         "tau_s": spec.tau_s,
                         "keep": spec.keep,
                         "each": spec.each,
@@ -126,6 +133,46 @@ def cells_of(
 def _check_options(source: registry.PolicySource, given: Mapping[str, Any]) -> None:
     """Raise InputError for options that the policy does not have, before anything runs."""
     registry.PolicyPlan(source, given, given_by="the campaign", trusted=True).options_for(None)
+
+
+def _with_code(
+    source: registry.PolicySource,
+    given: dict[str, Any],
+    looked_in: Sequence[Path],
+    digest: Callable[[Path, str], str],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Give options with whole paths where they name code, and what their cells' addresses have instead of these.
+
+    That is the name without where it lies, and a digest of the code and the weights of its package, or of those that
+    lie beside its file.
+    """
+    whole, told = dict(given), {}
+    for option in source.cls.names_code:
+        name = given.get(option)
+        if not isinstance(name, str):
+            continue
+        if names_file(name):
+            whole[option] = policy_at(name, looked_in, option)
+            path, inner = split(whole[option])
+            told[option] = [path.name, inner, digest(path.parent, "*")]
+        else:
+            spec = _spec_of(name.partition(":")[0].partition(".")[0])
+            folders = [] if spec is None else spec.submodule_search_locations or []
+            told[option] = [name, *(digest(Path(folder), "**/*") for folder in folders)]
+            if spec is not None and not folders and spec.origin is not None:
+                told[option].append(digest(Path(spec.origin).parent, "*"))
+    return whole, told
+
+
+def _spec_of(module: str) -> ModuleSpec | None:
+    try:
+        return find_spec(module)
+    except (ImportError, ValueError):  # no name at all: told when the cell is run
+        return None
+
+
+def _digest_of_folder(folder: Path, pattern: str) -> str:
+    return digest_of_files(folder, (path for path in folder.glob(pattern) if path.suffix in _CODE_AND_WEIGHTS))
 
 
 def effective_seed(seed: int, repeat: int) -> int:

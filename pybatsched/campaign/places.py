@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pybatsched.errors import InputError
 from pybatsched.machines import names
-from pybatsched.policies.registry import names_file
+from pybatsched.policies.loading import names_file
 
 
 def places_of(beside: Path | None) -> list[Path]:
@@ -31,14 +31,17 @@ def platform_at(name: str, places: Sequence[Path]) -> str:
     return name
 
 
-def policy_at(name: str, places: Sequence[Path]) -> str:
-    """Give ``path/to/file.py:Class`` with the whole path; the name of an installed policy as it is."""
+def policy_at(name: str, places: Sequence[Path], who: str = "policy") -> str:
+    """Give ``path/to/file.py:Class`` with the whole path; the name of an installed policy as it is.
+
+    `who` is what is so named, for messages.
+    """
     if not names_file(name):
         return name
     stem, _, class_name = name.partition(".py:") if ".py:" in name else (name.removesuffix(".py"), "", "")
     found = _found(f"{stem}.py", places)
     if found is None:
-        raise InputError(f"policy {name:.200}: no such file in {_shown(f'{stem}.py', places)}")
+        raise InputError(f"{who} {name:.200}: no such file in {_shown(f'{stem}.py', places)}")
     return f"{found}:{class_name}" if class_name else str(found)
 
 

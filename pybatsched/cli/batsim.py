@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pybatsched.cli import simulate
+from pybatsched.cli import signals, simulate
 from pybatsched.cli.batsim_link import link
-from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError
+from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError, UnfinishedError
 from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
 from pybatsched.results.writing import InPlace
 from pybatsched.simulator import run as runs
@@ -65,7 +65,7 @@ def _run(given: Given) -> int:
     try:
         _refuse(given)
         _simulate(given, log)
-    except (NotSimulatedError, PeerLostError) as error:
+    except (NotSimulatedError, PeerLostError, UnfinishedError) as error:
         log.wrong(str(error))
         return error.exit_code
     except (InputError, RemoteProtocolError) as error:
@@ -97,7 +97,10 @@ class _Log:
             print(f"[0.000000] [batsim/INFO] {text}", file=sys.stderr, flush=True)
 
     def heard(self, now: float, is_sent: bool, raw: bytes) -> None:
-        """Tell a message as it is on the wire."""
+        """Tell a message as it is on the wire. With the last one, signals are over: what is left is to write."""
+        if is_sent and b'"SIMULATION_ENDS"' in raw:
+            # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
+            signals.ignore()
         if self._level:
             what = "Sending" if is_sent else "Received"
             who = f"{self._master}:Scheduler REQ-REP:(0) {now:.6f}"
@@ -186,9 +189,10 @@ def _simulate(given: Given, log: _Log) -> None:
     if given.has("--no-sched"):
         run_all_at_once(scenario, outputs)
         return
+    signals.raise_interrupted()  # the first process of a container would not even hear SIGTERM
     result = runs.run_external(scenario, given.one("--socket-endpoint"), outputs, hear=log.heard)
     if result.stopped:
-        log.wrong(result.stopped)
+        raise UnfinishedError(result.stopped)
     if not result.finished:
         log.wrong("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
         for stuck in result.stuck:

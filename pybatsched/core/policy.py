@@ -56,6 +56,8 @@ class Options(BaseModel):
 class TrustedFiles:
     """The Python files (``file.py:Class``) that a policy may run: those that the owner's own options name.
 
+    So are names of other code (``module:object``) in those options of a policy that may have them (`names_code`).
+
     The owner is who starts the process: the command line, a configuration file, a campaign. `others` are files that
     somebody else's options name, with a word on which option and whose; they are never run.
     """
@@ -76,6 +78,8 @@ class Policy:
     JobFields: ClassVar[type[JobFields]] = JobFields
     #: Its options that name other policies, by whose rules it schedules: what these read of jobs is checked as well.
     borrows: ClassVar[tuple[str, ...]] = ()
+    #: Its options that name Python code to be run, as ``module:object``: only the owner's word counts there.
+    names_code: ClassVar[tuple[str, ...]] = ()
     #: Set it if every job has a time reserved for it, so that those without walltime and estimate are rejected, unless
     #: the option `assume_walltime` says what to plan with.
     reserves: ClassVar[bool] = False

@@ -141,7 +141,7 @@ refused, because the simulator has no network and runs no workflows: --enable-re
 
 exit codes: 0 all well, or all that was left could not go on (as Batsim: look at the outputs); 1 to 127 files that
 cannot be read (1 platform, 2 workload or events, 4 workflow); 255 usage; abort (134 in a shell) what Batsim does not
-survive; 2 also what only Batsim can do; 4 the scheduler is gone (Batsim would wait for ever).
+survive; 2 also what only Batsim can do; 4 the scheduler is gone, 5 it wants to be called for ever (Batsim goes on).
 """
 
 

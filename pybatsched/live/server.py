@@ -78,6 +78,7 @@ def _bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
 def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: Watch) -> None:
     heard_at = time.monotonic()
     peer: bytes | None = None
+    is_told = False
     try:
         while not session.finished:
             try:
@@ -95,13 +96,15 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             try:
                 reply = session.handle_parts(envelope[1:])
             except BaseException as error:
-                # The peer waits for an answer; without one it would wait for ever.
+                # The peer waits for an answer; without one it would wait for ever. With this one it leaves.
+                is_told = not watch.is_gone()
                 _reply(socket, peer, session.farewell(error))
                 raise
             _reply(socket, peer, reply)
             heard_at = time.monotonic()
     except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
-        if peer is not None and watch.is_gone() and isinstance(error, Interrupted) and error.signum == signal.SIGTERM:
+        has_left = peer is not None and not is_told and watch.is_gone()
+        if has_left and isinstance(error, Interrupted) and error.signum == signal.SIGTERM:
             # Docker Compose stops us because Batsim has ended; what it left behind is the news.
             raise PeerLostError(f"{_closed(session)}, and {error} stops us\n{diagnose(session.engine)}") from None
         if peer is not None and not watch.is_gone():

@@ -215,6 +215,25 @@ class LocalScheduler(ABC):
             profile.give(self.partition.n_returned_by(job), max(end_at, soon), math.inf)
         return profile
 
+    def shadow(self, head: Job, now: float) -> tuple[float, int]:
+        """Give a job's shadow time, and how many processors are free then beyond its need. O(running).
+
+        That is when enough are expected to be free for a job that does not fit now. It is infinite, and nothing is
+        extra, if the job waits for one without an estimate or cannot start on the machines that are here now: who ends
+        before that is anybody's guess.
+        """
+        n_then = self.partition.n_free
+        shadow_at = -math.inf
+        for end_at, _, job in self.partition.running:
+            if n_then >= head.n_procs and end_at > shadow_at:
+                break
+            n_then += self.partition.n_returned_by(job)
+            if n_then >= head.n_procs:
+                shadow_at = max(shadow_at, end_at, now)  # a job past its estimate is expected to end now
+        if n_then < head.n_procs or shadow_at == math.inf:
+            return math.inf, 0
+        return shadow_at, n_then - head.n_procs
+
     def pick(self, job: Job, now: float) -> IntervalSet | None:  # noqa: ARG002
         """Choose the processors that a job starts on now; there are enough free ones. The lowest, unless overridden.
 

@@ -34,3 +34,15 @@ class QueueOptions(Options):
         description="seconds to plan with for jobs that have neither walltime nor estimate "
         "(without it they plan as endless)",
     )
+
+
+class ChoiceOptions(QueueOptions):
+    """Options of a queue from which somebody chooses: how much of it he sees, and what a choice may be."""
+
+    window: int = Field(32, ge=1, le=100_000, description="how many jobs of the queue are shown, and can be chosen")
+    running: int = Field(16, ge=1, le=100_000, description="how many of the running jobs are shown, soonest end first")
+    reservations: bool = Field(
+        True,
+        description="whether a job that does not fit may be chosen: it is reserved for, and whoever is chosen after it "
+        "must not delay it",
+    )

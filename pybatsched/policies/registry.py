@@ -13,12 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -27,6 +24,7 @@ from pydantic import BaseModel, ValidationError
 from pybatsched.core.fields import JobFields, described
 from pybatsched.core.policy import Need, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, told
+from pybatsched.policies.loading import module_of, names_file, split
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
 
 if TYPE_CHECKING:
@@ -129,13 +127,14 @@ class PolicyPlan:
         """Give the Python files that the options name, the owner's apart from all others'.
 
         It goes by the text, wherever it is inside the options: what a policy makes of a text is its own matter, but
-        a file is run only if the owner wrote its very name, and nobody else did.
+        a file is run only if the owner wrote its very name, and nobody else did. In options that name code
+        (`Policy.names_code`) every text is such a name.
         """
         names: set[str] = set()
         others: dict[str, str] = {}
         for option, (value, layer) in self._merged(begins).items():
             for text in _texts(value):
-                if not names_file(text):
+                if not names_file(text) and option not in self.source.cls.names_code:
                     continue
                 if layer.trusted:
                     names.add(text)
@@ -238,11 +237,6 @@ def available() -> Mapping[str, metadata.EntryPoint]:
     return {entry.name: entry for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
-def names_file(name: str) -> bool:
-    """Tell whether a policy's name is that of a Python file: ``path/to/file.py:Class``, or without a class."""
-    return name.endswith(".py") or ".py:" in name
-
-
 def find(name: str, *, trusted: bool = False) -> PolicySource:
     """Load a policy by its entry point, or by ``file.py:Class`` if the owner has named it (`trusted`)."""
     if names_file(name):
@@ -315,24 +309,9 @@ def _is_set(option: str, value: Any) -> bool:
 
 
 def _from_file(name: str) -> PolicySource:
-    path_text, _, class_name = name.partition(".py:")
-    path = Path(path_text if path_text.endswith(".py") else path_text + ".py")
-    if not path.is_file():
-        raise InputError(f"policy {name!r}: there is no file {path}")
+    path, class_name = split(name)
     module_name = f"pybatsched_policy_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"policy {name!r}: {path} cannot be read as Python")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # pydantic looks up annotations there
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # so that it may import its neighbours
-    try:
-        spec.loader.exec_module(module)
-    except NOT_THE_PLUGINS:
-        raise
-    except BaseException as error:
-        raise InputError(f"policy {name!r} cannot be loaded: {told(error)}") from error
+    module = module_of(path, module_name, f"policy {name!r}")
     if class_name:
         found = getattr(module, class_name, None)
         if found is None:

@@ -12,6 +12,7 @@ import msgspec
 from pybatsched.core.engine import Engine
 from pybatsched.errors import InputError, PybatschedError, UntrustedFileError
 from pybatsched.policies import registry
+from pybatsched.policies.loading import names_file
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.session import Session
 
@@ -44,7 +45,7 @@ def session_for(reader: JournalReader, policy: str | None = None, given: Mapping
     """
     header = reader.header
     recorded = header["policy"]
-    if policy is None and registry.names_file(recorded):
+    if policy is None and names_file(recorded):
         raise UntrustedFileError(
             f"{reader.path!r} was recorded with the policy {recorded!r}; a Python file is not run because a journal "
             "names it: name it yourself, with --policy"

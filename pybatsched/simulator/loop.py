@@ -6,6 +6,8 @@ Rules
 * A process is a generator. It yields a float to sleep until that instant, None to sleep until somebody wakes it
   (`resume`), `SOON` to let all others of this instant go first, or a notice, which is posted, and goes on once the
   notice has been handled. An instant that is not in the future does not make it wait.
+* A process that has waited for nothing yet may yield `HALT`: the whole loop stands still, `run` returns, and the next
+  `run` goes on with this very process, as if nothing had been.
 * A notice is a pair: the function that handles it, and what that is called with. A process that has nothing left to do
   after its last one posts it (`post`) instead of yielding it: all the same, but nobody need be woken to find that out.
 
@@ -41,6 +43,13 @@ END_OF_TIME_S: Final = 1e30
 
 #: Yielded by a process that lets the others go first who wake or begin with it.
 SOON: Final = object()
+#: Yielded by a process that begins, to halt the loop until `run` is called again. An instant that never was, so that
+#: nobody else need be asked whether he wants to halt.
+HALT: Final = -math.inf
+
+
+class _Halted(Exception):  # noqa: N818  no error: what leads out of the loop, at no cost for those who stay in
+    """A process has halted the loop."""
 
 
 class Loop:
@@ -49,7 +58,7 @@ class Loop:
     What would happen after `ends_at` does not happen: then the clock stands there, and `is_cut` is True.
     """
 
-    __slots__ = ("_begin", "_look", "_mailbox", "_n_waits", "_waits", "ends_at", "is_cut", "now")
+    __slots__ = ("_begin", "_held_up", "_look", "_mailbox", "_n_waits", "_waits", "ends_at", "is_cut", "now")
 
     def __init__(self, look: Callable[[], None], ends_at: float = math.inf) -> None:
         self.now = 0.0
@@ -60,6 +69,7 @@ class Loop:
         self._waits: list[tuple[float, int, Process]] = []
         self._n_waits = 0
         self._begin: list[Process] = []
+        self._held_up: list[Process] = []  # by a halt: who asked for it, and those that were to begin after him
 
     def spawn(self, process: Process) -> None:
         """Start a process, once the sender of the notice that is being handled has gone on."""
@@ -82,7 +92,15 @@ class Loop:
         return self._n_waits
 
     def run(self) -> None:
-        """Run until nothing can happen any more, or time ends."""
+        """Run until nothing can happen any more, time ends, or a process halts it; called again, it goes on then."""
+        try:
+            if self._held_up:
+                self._let_begin(self._held_up)
+            self._run()
+        except _Halted:
+            return
+
+    def _run(self) -> None:
         mailbox, waits, begin = self._mailbox, self._waits, self._begin
         ends_at = self.ends_at + SAME_INSTANT_S
         look, go_on = self._look, self.resume
@@ -95,9 +113,9 @@ class Loop:
                 if sender is not None:
                     go_on(sender)
                 if begin:
-                    self._let_begin()
+                    self._let_begin(begin)
             if begin:
-                self._let_begin()
+                self._let_begin(begin)
                 continue
             if not waits:
                 return
@@ -124,14 +142,18 @@ class Loop:
         for _, process in woken:
             self.resume(process)
         if self._begin:
-            self._let_begin()
+            self._let_begin(self._begin)
 
-    def _let_begin(self) -> None:
-        """Start the new processes, and those that these start."""
-        processes = self._begin[:]
-        self._begin.clear()
-        for process in processes:
-            self.resume(process)
+    def _let_begin(self, processes: list[Process]) -> None:
+        """Start new processes, in this order; those that these start are for the next time. The list is emptied."""
+        beginning = processes[:]
+        processes.clear()
+        try:
+            for process in beginning:
+                self.resume(process)
+        except _Halted:
+            self._held_up += beginning[beginning.index(process) :]
+            raise
 
     def resume(self, process: Process) -> None:
         """Let a process run until it waits for something. One that was closed meanwhile does nothing."""
@@ -143,6 +165,8 @@ class Loop:
                     self._n_waits += 1
                     heappush(self._waits, (wanted, self._n_waits, process))
                     return
+                if wanted == HALT:
+                    raise _Halted
             elif wanted is None:
                 return
             elif wanted is SOON:

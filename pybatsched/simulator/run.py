@@ -103,12 +103,13 @@ def run_external(
 ) -> Result:
     """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it is left alone, as Batsim does.
 
-    With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever. `hear` hears all messages.
+    With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever; so it is in any case when we end
+    a run that Batsim would go on with. `hear` hears all messages.
     """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     with ExternalScheduler(endpoint, timeout_s, hear) as scheduler:
         result = _run(scenario, scheduler, outputs, progress, None)
-        if farewell and not result.finished:
+        if (farewell or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # it was only a courtesy
                 scheduler.farewell(result.ended_at)
     return result

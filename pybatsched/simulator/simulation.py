@@ -7,7 +7,7 @@ The order of things at one instant is the loop's matter (`pybatsched.simulator.l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import ClassVar, TypeAlias
 
@@ -19,7 +19,7 @@ from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.lives import Lives
-from pybatsched.simulator.loop import Loop, Process
+from pybatsched.simulator.loop import HALT, Loop, Process
 from pybatsched.simulator.machines import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.orders import Orders
@@ -28,8 +28,11 @@ from pybatsched.simulator.refusal import Refusal
 from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.world import World
 
-#: Answers a message: (now, events) -> (ready again at, decisions).
-Scheduler: TypeAlias = Callable[[float, Sequence[e.Event]], tuple[float, Sequence[d.Decision]]]
+#: What the scheduler is told, now and events, and what it answers: when it is ready again, and decisions.
+Told: TypeAlias = tuple[float, Sequence[e.Event]]
+Answer: TypeAlias = tuple[float, Sequence[d.Decision]]
+#: Answers a message.
+Scheduler: TypeAlias = Callable[[float, Sequence[e.Event]], Answer]
 
 
 class _CalledForEver(Exception):  # noqa: N818  no error of ours: what ends the loop
@@ -42,20 +45,22 @@ class Simulation:
     After `run`, `finished` tells whether it came to its end; else `unfinished` are the jobs that are left over. It is
     stopped at `scenario.ends_at` (`is_cut`), and when all jobs are over and the scheduler does nothing but ask for
     another call, again and again (`called_since`: since when).
+
+    Without a scheduler it is played by `exchanges`, which stands still at each message until it is answered.
     """
 
     #: So many messages in a row may be nothing but calls when all jobs are over. A policy of ours is stopped one later.
     MAX_CALLS_AT_REST: ClassVar[int] = 1_000
 
-    def __init__(self, scenario: Scenario, scheduler: Scheduler, outputs: Outputs | None = None) -> None:
+    def __init__(self, scenario: Scenario, scheduler: Scheduler | None, outputs: Outputs | None = None) -> None:
         self.world = World(scenario, Loop(self._look, scenario.ends_at), outputs or Outputs(None))
         self.finished = False
-        self.ended_at = (
-            0.0  # when the scheduler was last ready: the clock goes on to the alarms of jobs that were killed
-        )
+        self.ended_at = 0.0  # when the scheduler was last ready; the clock goes on to alarms of jobs that were killed
         self.called_since: float | None = None
         self.n_messages = 0
         self._scheduler = scheduler
+        self._told: Told | None = None  # a message that waits for its answer, and this
+        self._answer: Answer = (0.0, ())
         self._ready = False
         self._ending = False
         self._n_submitters = len(scenario.workloads)
@@ -82,12 +87,29 @@ class Simulation:
 
     def run(self) -> bool:
         """Play the whole simulation. Tells whether it came to its end; what was written until then is kept."""
-        n_jobs = sum(len(workload.jobs) for workload in self.world.scenario.workloads.values())
-        with self.world.outputs.opened(n_jobs, self.world.scenario.platform.n_procs):
-            self._play()
+        for _ in self.exchanges():
+            raise AssertionError("a simulation that runs by itself was given no scheduler")
         return self.finished
 
-    def _play(self) -> None:
+    def exchanges(self) -> Generator[Told, Answer, None]:
+        """Play the simulation for somebody who answers when he likes: gives each message, and is sent its answer.
+
+        In between everything stands still, and nothing but this generator need be kept; who leaves it before its end
+        closes it, so that files are closed. With a scheduler there is no message to be seen.
+        """
+        n_jobs = sum(len(workload.jobs) for workload in self.world.scenario.workloads.values())
+        with self.world.outputs.opened(n_jobs, self.world.scenario.platform.n_procs):
+            self._begin()
+            self._go_on()
+            while self._told is not None:
+                self._answer = yield self._told
+                self._told = None
+                self._go_on()
+            if self.is_cut or self.called_since is not None:
+                self.ended_at = self.world.now
+            self._execution.note_schedule(self.ended_at)
+
+    def _begin(self) -> None:
         for name in self.world.scenario.workloads:
             take_jobs = partial(self.world.take_jobs, name)
             self.world.loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_bye))
@@ -95,17 +117,17 @@ class Simulation:
             self.world.loop.spawn(occur(events, self._on_occurred, self._on_events_bye))
         self._execution.note_pstates()
         self.world.loop.spawn(self._exchange([self._begins()]))
+
+    def _go_on(self) -> None:
         try:
             self.world.loop.run()
         except _CalledForEver:
             self.called_since = self._at_rest_since
-        if self.is_cut or self.called_since is not None:
-            self.ended_at = self.world.now
-        self._execution.note_schedule(self.ended_at)
 
     def watch_exchanges(self, progress: Callable[[float, int], None]) -> None:
         """Let somebody hear of each message: the clock, and how many jobs are over."""
         answer = self._scheduler
+        assert answer is not None
 
         def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
             progress(now, self.world.n_over)
@@ -143,7 +165,12 @@ class Simulation:
     def _exchange(self, events: list[e.Event]) -> Process:
         """Tell the scheduler, and carry out its decisions in order, each not before its time."""
         self.n_messages += 1
-        reply_now, decisions = self._scheduler(self.world.stamp(), events)
+        if self._scheduler is not None:
+            reply_now, decisions = self._scheduler(self.world.stamp(), events)
+        else:
+            self._told = (self.world.stamp(), events)
+            yield HALT
+            reply_now, decisions = self._answer
         orders, loop = self._orders, self.world.loop
         for index, decision in enumerate(decisions):
             stamp = decision.timestamp

@@ -4,63 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zmq
-from support.patience import PATIENCE_MS, PATIENCE_OF_WORK_S
+from support.patience import PATIENCE_OF_WORK_S
 from support.process import run_cli, run_process
-from support.recordings import Recording, recording
+from support.recordings import recording
+from support.replying import DROP_IN, Scheduler, run_beside
 from support.simulated import FILES
 
 ABORTED = -6  # by SIGABRT; 134 in a shell
-LOOPBACK = "tcp://127.0.0.1"
-
-
-class Scheduler:
-    """A scheduler that gives recorded replies, whatever it is asked, and vanishes when it has no more."""
-
-    def __init__(self, replies: Sequence[bytes]) -> None:
-        self._replies = replies
-        self.requests: list[bytes] = []
-
-    @contextmanager
-    def listening(self) -> Iterator[str]:
-        context = zmq.Context()
-        self._socket = context.socket(zmq.REP)
-        self._socket.setsockopt(zmq.LINGER, 0)
-        port = self._socket.bind_to_random_port(LOOPBACK)
-        try:
-            yield f"{LOOPBACK}:{port}"
-        finally:
-            self._socket.close()
-            context.term()
-
-    def answer(self) -> None:
-        for reply in self._replies:
-            if not self._socket.poll(PATIENCE_MS):
-                return
-            self.requests.append(self._socket.recv())
-            self._socket.send(reply)
-
-
-def run_beside(
-    source: Recording, prefix: Path, *more: str, program: Sequence[str] = (sys.executable, "-m", "pybatsched", "batsim")
-) -> tuple[subprocess.CompletedProcess[str], Scheduler]:
-    """Run a program with Batsim's command line beside the recorded scheduler."""
-    scheduler = Scheduler(source.replies)
-    with scheduler.listening() as endpoint:
-        command = [*program, *source.args, "-s", endpoint, "-e", str(prefix), *more]
-        process = subprocess.Popen(
-            command, cwd=source.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        scheduler.answer()
-        said, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
-    return subprocess.CompletedProcess(command, process.returncode, said, errors), scheduler
 
 
 def test_a_whole_run_writes_batsims_files_and_no_others(tmp_path: Path) -> None:
@@ -131,7 +88,7 @@ def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
     """Batsim would wait for ever."""
     source = recording("plain")
     scheduler = Scheduler(source.replies[:1])
-    command = [sys.executable, "-m", "pybatsched", "batsim", *source.args, "-e", str(tmp_path / "out"), "-q"]
+    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
         scheduler.answer()
@@ -140,13 +97,16 @@ def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
     assert "closed its connection" in errors
 
 
-def refused(*words: str, cwd: Path | None = None) -> tuple[int, str]:
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A copy of the inputs of a recording: what is not refused would write there."""
+    return Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
+
+
+def refused(*words: str, cwd: Path) -> tuple[int, str]:
     done = run_cli("batsim", *words, cwd=cwd)
     assert done.stdout == ""
     return done.returncode, done.stderr
-
-
-PLAIN = recording("plain").directory
 
 
 @pytest.mark.parametrize(
@@ -169,8 +129,8 @@ PLAIN = recording("plain").directory
         ("-w workload.json", 255, "-p FILE is missing"),
     ],
 )
-def test_how_it_refuses(words: str, code: int, told: str) -> None:
-    found, errors = refused(*words.split(), cwd=PLAIN)
+def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
+    found, errors = refused(*words.split(), cwd=plain)
     assert (found, told in errors) == (code, True), errors
 
 
@@ -190,10 +150,9 @@ def test_jobs_that_need_a_network_are_refused_by_name(tmp_path: Path) -> None:
         lambda _text: "[]",
     ],
 )
-def test_a_workload_that_is_none_aborts(break_it: object, tmp_path: Path) -> None:
-    assert callable(break_it)
-    (tmp_path / "w.json").write_text(break_it((PLAIN / "workload.json").read_text()))
-    done = run_process("batsim", "-p", str(PLAIN / "platform.xml"), "-w", "w.json", cwd=tmp_path)
+def test_a_workload_that_is_none_aborts(break_it: Callable[[str], str], plain: Path) -> None:
+    (plain / "w.json").write_text(break_it((plain / "workload.json").read_text()))
+    done = run_process("batsim", "-p", "platform.xml", "-w", "w.json", cwd=plain)
     assert done.returncode == ABORTED
     assert "w.json" in done.stderr
     assert "Traceback" not in done.stderr
@@ -277,3 +236,57 @@ def test_link_never_takes_the_place_of_another(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"{real} is there already, and it is not ours" in done.stderr
     assert real.read_text() == "#!/bin/sh\necho real\n"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_while_it_waits(signum: signal.Signals, tmp_path: Path) -> None:
+    source = recording("plain")
+    scheduler = Scheduler(source.replies[:1])
+    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
+        scheduler.answer()
+        process.send_signal(signum)
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 128 + signum
+    assert errors == f"pybatsched: interrupted by signal {signum}\n"
+
+
+def test_no_signal_takes_the_files_of_a_run_that_is_over(tmp_path: Path) -> None:
+    """The scheduler may be through, and everything told to stop, before they are written."""
+    source = recording("plain")
+    scheduler = Scheduler(source.replies[:-1])
+    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory)
+        scheduler.answer()
+        last = scheduler.hear()
+        assert b"SIMULATION_ENDS" in last
+        process.send_signal(signal.SIGTERM)
+        scheduler.say(source.replies[-1])
+        assert process.wait(PATIENCE_OF_WORK_S) == 0
+    assert (tmp_path / "out_jobs.csv").read_text() == (source.directory / "out_jobs.csv").read_text()
+
+
+def test_a_scheduler_that_wants_to_be_called_for_ever_is_told_of_the_end(tmp_path: Path) -> None:
+    """Batsim would go on. It has no job left, and the answer to each call asks for the next one."""
+    place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
+    (place / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
+    scheduler = Scheduler([])
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen(
+            [*DROP_IN, "-p", "platform.xml", "-w", "w.json", "-s", endpoint, "-q"],
+            cwd=place,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        heard = b""
+        while b"SIMULATION_ENDS" not in heard:
+            heard = scheduler.hear()
+            now = json.loads(heard)["now"]
+            call = {"timestamp": now, "type": "CALL_ME_LATER", "data": {"timestamp": now + 1}}
+            over = b"SIMULATION_ENDS" in heard
+            scheduler.say(json.dumps({"now": now, "events": [] if over else [call]}).encode())
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 5
+    assert "asks to be called for ever" in errors

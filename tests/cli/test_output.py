@@ -37,6 +37,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
         "--batsim",
         "./batsim",
     ),
+    "batsim": ("--version",),
     "workload lint": (WORKLOAD,),
     "workload convert": (WORKLOAD, "converted.json"),
     "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),

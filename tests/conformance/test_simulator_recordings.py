@@ -59,6 +59,16 @@ def test_messages_and_files_are_batsims(recording: Recording, tmp_path: Path) ->
         assert energy_rows(tmp_path / theirs.name) == energy_rows(theirs)
 
 
+@pytest.mark.parametrize("recording", [r for r in ALL if r.name not in NETWORK], ids=lambda r: r.name)
+def test_one_that_stands_still_at_each_message_says_the_same(recording: Recording, tmp_path: Path) -> None:
+    by_itself = play(recording, tmp_path / "out")
+    (tmp_path / "halting").mkdir()
+    assert play(recording, tmp_path / "halting" / "out", halting=True) == by_itself
+    for name in FILES:
+        if (tmp_path / name).exists():
+            assert (tmp_path / "halting" / name).read_text() == (tmp_path / name).read_text(), name
+
+
 def energy_rows(path: Path) -> list[str]:
     """Give the rows of ``_consumed_energy.csv``, without the mean power where Batsim's hops at time 0 show."""
     lines = path.read_text().splitlines()

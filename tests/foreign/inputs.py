@@ -31,9 +31,11 @@ _PLATFORM = """\
 """
 
 # Three states that compute, then the sleep of pybatsim's fcfsSchedSleep (3), the way down (5 s) and up (20 s).
+# batsim-py reads Batsim 3's name of the wattages, and two of them.
 _SPEEDS = "1Gf,0.5Gf,0.25Gf,1f,0.2f,0.05f"
 _ENERGY = """
     <prop id="wattage_per_state" value="50:60:150,40:45:90,30:35:60,5:5:5,80:80:80,120:120:120"/>
+    <prop id="watt_per_state" value="50:150,40:90,30:60,5:5,80:80,120:120"/>
     <prop id="wattage_off" value="4"/>
     <prop id="sleep_pstates" value="3:4:5"/>
   """

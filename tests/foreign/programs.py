@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 import pytest
 from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 from support.places import ROOT
+from support.process import run_cli
 
 ENVIRONMENT = ROOT / "build" / "foreign"
 PYTHON = ENVIRONMENT / "bin" / "python"
@@ -91,6 +94,15 @@ def our_simulator(args: list[str], port: int, prefix: Path) -> list[str]:
     return [*command, "--timeout", f"{PATIENCE_S:g}", "-s", f"tcp://127.0.0.1:{port}", "-e", str(prefix)]
 
 
+def with_drop_in(directory: Path) -> dict[str, str]:
+    """Give settings under which every program that starts a `batsim` starts ours, by its link in a new directory."""
+    place = directory / "drop-in"
+    place.mkdir()
+    done = run_cli("batsim", "--link", str(place))
+    assert done.returncode == 0, done.stderr
+    return {"PATH": os.pathsep.join([str(place), str(ENVIRONMENT / "bin"), os.environ["PATH"]])}
+
+
 def real_batsim(args: list[str], port: int, prefix: Path) -> list[str]:
     return ["batsim", *args, "-v", "quiet", "-s", f"tcp://127.0.0.1:{port}", "-e", str(prefix)]
 
@@ -108,9 +120,27 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def run_script(name: str, *args: str, settings: dict[str, str]) -> str:
     """Run a script of this directory in the foreign environment. Gives what it printed."""
-    command = [str(PYTHON), str(Path(__file__).with_name(name)), *args]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE_OF_WORK_S, check=False, env=os.environ | settings
+    return run_foreign(str(Path(__file__).with_name(name)), *args, settings=settings)
+
+
+def run_foreign(*args: str, settings: dict[str, str], cwd: Path | None = None) -> str:
+    """Run the Python of the foreign environment. Gives what it printed.
+
+    What goes wrong there may leave a program waiting for ever: then it is killed with all that it has started.
+    """
+    process = subprocess.Popen(
+        [str(PYTHON), *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=os.environ | settings,
+        start_new_session=True,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    try:
+        output, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 0, output + errors
+    return output

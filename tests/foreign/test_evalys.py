@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.process import run_cli
 
 from foreign.inputs import N_JOBS, N_PROCS, write_input
-from foreign.programs import ENVIRONMENT, needs_environment, rows, run_script
+from foreign.programs import ENVIRONMENT, free_port, needs_environment, pybatsim, rows, run_pair, run_script
+from pybatsched.core.intervals import IntervalSet
 
 pytestmark = needs_environment
 
@@ -21,16 +24,45 @@ def test_its_figures_are_ours(tmp_path: Path) -> None:
     prefix = tmp_path / "out"
     done = run_cli("simulate", *write_input(tmp_path).args, "--policy", "easy", "-q", "-e", str(prefix))
     assert done.returncode == 0, done.stderr
-    theirs = json.loads(run_script("read_with_evalys.py", str(prefix), str(N_PROCS), settings=QUIET))
     summary = json.loads((tmp_path / "out_summary.json").read_text())
-    ours = summary["figures"]
+    check_figures(prefix, summary["figures"])
+
+
+def test_its_figures_of_the_drop_in(tmp_path: Path) -> None:
+    """The files of `pybatsched batsim`, told by evalys and, for its own scheduler, by the one row of _schedule.csv."""
+    port = free_port()
+    prefix = tmp_path / "out"
+    endpoint = f"tcp://127.0.0.1:{port}"
+    simulator = [sys.executable, "-m", "pybatsched", "batsim", *write_input(tmp_path).args, "-q", "-s", endpoint]
+    outcome = run_pair(pybatsim("schedFcfs", port), [*simulator, "-e", str(prefix)], tmp_path)
+    assert outcome.codes == (0, 0), outcome.said
+    (told,) = rows(tmp_path / "out_schedule.csv")
+    busy = sum(
+        float(row["execution_time"]) * len(IntervalSet.parse(row["allocated_resources"])) for row in jobs(prefix)
+    )
+    figures = {
+        "n_jobs": int(told["nb_jobs"]),
+        "mean_wait_s": float(told["mean_waiting_time"]),
+        "max_wait_s": float(told["max_waiting_time"]),
+        "makespan_s": float(told["makespan"]),
+    }
+    first = min(float(row["starting_time"]) for row in jobs(prefix))
+    check_figures(prefix, figures | {"utilisation": busy / N_PROCS / (figures["makespan_s"] - first)})
+
+
+def jobs(prefix: Path) -> list[dict[str, str]]:
+    return rows(prefix.with_name(f"{prefix.name}_jobs.csv"))
+
+
+def check_figures(prefix: Path, ours: dict[str, Any]) -> None:
+    theirs = json.loads(run_script("read_with_evalys.py", str(prefix), str(N_PROCS), settings=QUIET))
     assert (theirs["n_jobs"], theirs["n_success"], theirs["n_procs"]) == (N_JOBS, N_JOBS, N_PROCS)
     assert ours["n_jobs"] == N_JOBS
     assert theirs["n_machines"] == [N_PROCS]
     for name in ("mean_wait_s", "max_wait_s", "makespan_s"):
         assert theirs[name] == pytest.approx(ours[name], abs=1e-6)
     # evalys counts from the first start, we from the first submission; here the first job starts at once.
-    table = rows(tmp_path / "out_jobs.csv")
+    table = jobs(prefix)
     first = min(float(row["starting_time"]) for row in table)
     assert first == min(float(row["submission_time"]) for row in table)
     assert theirs["mean_load"] / N_PROCS == pytest.approx(ours["utilisation"], abs=1e-9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,18 @@ from support.patience import PATIENCE_S
 from support.process import run_cli
 
 from foreign.inputs import N_JOBS, N_PROCS, RETURNS, Input, write_input
-from foreign.programs import free_port, needs_environment, our_simulator, pybatsim, real_batsim, rows, run_pair
+from foreign.programs import (
+    PYBATSIM,
+    free_port,
+    needs_environment,
+    our_simulator,
+    pybatsim,
+    real_batsim,
+    rows,
+    run_foreign,
+    run_pair,
+    with_drop_in,
+)
 from pybatsched.core.intervals import IntervalSet
 
 pytestmark = needs_environment
@@ -119,6 +131,53 @@ def test_the_same_run_with_batsim_and_energy(tmp_path: Path) -> None:
     assert ours == theirs
     for file in ("jobs.csv", "machine_states.csv", "pstate_changes.csv", "consumed_energy.csv"):
         assert (tmp_path / f"ours_{file}").read_bytes() == (tmp_path / f"batsim_{file}").read_bytes()
+
+
+def run_experiment(made: Input, out: Path, settings: dict[str, str]) -> None:
+    """Run `pybatsim-experiment`, which starts the batsim and the pybatsim on the PATH."""
+    port, other = free_port(), free_port()
+    sockets = {"socket-endpoint": f"tcp://127.0.0.1:{port}", "event-socket-endpoint": f"tcp://127.0.0.1:{other}"}
+    experiment = {
+        "output-dir": str(out),
+        "export": "run",
+        "event-socket-connect": f"tcp://127.0.0.1:{other}",
+        "batsim": {
+            "platform": str(made.platform),
+            "workload": str(made.workload),
+            "socket-endpoint": sockets["socket-endpoint"],
+            "enable-profile-reuse": False,
+        },
+        "scheduler": {"name": "schedFcfs", **sockets, "timeout": str(round(PATIENCE_S * 1000))},
+    }
+    out.mkdir()
+    path = out / "experiment.json"
+    path.write_text(json.dumps(experiment))
+    said = run_foreign(str(PYBATSIM.with_name("pybatsim-experiment")), str(path), settings=settings, cwd=out)
+    assert "Scheduler return code: 0\nBatsim return code: 0" in said
+
+
+def test_an_experiment(tmp_path: Path) -> None:
+    """It finds our simulator by its link, and the files of a run are all there."""
+    made = write_input(tmp_path)
+    run_experiment(made, tmp_path / "out", with_drop_in(tmp_path))
+    check_schedule(made, rows(tmp_path / "out" / "run_jobs.csv"))
+    names = {path.name for path in (tmp_path / "out").glob("run_*")}
+    batsims = {"run_jobs.csv", "run_schedule.csv", "run_machine_states.csv", "run_schedule.trace"}
+    assert names == {*batsims, "run_events.csv"}  # the last is pybatsim's
+
+
+@pytest.mark.batsim
+def test_the_same_experiment_with_batsim(tmp_path: Path) -> None:
+    made = write_input(tmp_path)
+    run_experiment(made, tmp_path / "ours", with_drop_in(tmp_path))
+    run_experiment(made, tmp_path / "batsim", {"PATH": f"{PYBATSIM.parent}:{os.environ['PATH']}"})
+    for name in ("run_jobs.csv", "run_machine_states.csv", "run_events.csv"):
+        assert (tmp_path / "ours" / name).read_bytes() == (tmp_path / "batsim" / name).read_bytes(), name
+    # Batsim draws the colours of jobs anew each time.
+    ours, theirs = ((tmp_path / name / "run_schedule.trace").read_text() for name in ("ours", "batsim"))
+    colour = re.compile(r'(?<=")[\d.]+ [\d.]+ [\d.]+(?="\n)')
+    assert len(colour.findall(theirs)) > N_JOBS
+    assert colour.sub("", ours) == colour.sub("", theirs)
 
 
 def test_a_scheduler_that_breaks_a_rule_is_refused(tmp_path: Path) -> None:

@@ -208,7 +208,14 @@ def files(place: Path) -> dict[str, bytes]:
 def test_a_finished_run_leaves_nothing_aside(place: Path) -> None:
     assert run(place).returncode == 0
     before = files(place)
-    results = {"r_jobs.csv", "r_schedule.csv", "r_machine_states.csv", "r_summary.json", "r_batsim.log"}
+    results = {
+        "r_jobs.csv",
+        "r_schedule.csv",
+        "r_schedule.trace",
+        "r_machine_states.csv",
+        "r_summary.json",
+        "r_batsim.log",
+    }
     assert {path.name for path in (place / "out").iterdir()} == results | {"r_state.json"}
     told = json.loads((place / "out" / "r_summary.json").read_text())["batsim_args"]
     assert told[told.index("-e") + 1] == "out/r"

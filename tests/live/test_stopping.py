@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 import zmq
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_S, wait_until
 from support.process import SIGNALS, Peer
 from support.recordings import recording, structure_error
 
@@ -76,6 +76,30 @@ def test_stopped_because_batsim_has_left_is_told_as_that(monkeypatch: pytest.Mon
     assert error.exit_code == 4
     assert "after message 2, without SIMULATION_ENDS, and signal 15 stops us" in str(error)
     assert "known causes" in str(error)
+
+
+def test_a_batsim_that_leaves_because_it_was_told_of_the_signal_has_not_left_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Compose stops both at once, while the policy thinks: Batsim hears of it in the reply, and may be quick to go."""
+    reply = server._reply
+
+    def reply_and_see_it_leave(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:
+        reply(socket, peer, text)
+        if structure_error(text.decode()):
+            wait_until(served.watch.is_gone)
+
+    def stop(_parts: list[bytes]) -> NoReturn:
+        raise Interrupted(signal.SIGTERM)
+
+    monkeypatch.setattr(server, "_reply", reply_and_see_it_leave)
+    served = Served(monkeypatch, lambda: None)
+    monkeypatch.setattr(served.session, "handle_parts", stop)
+    with Peer(served.start()) as peer:
+        assert structure_error(peer.ask(recording("plain").requests[0]).decode())
+    error = served.finish()
+    assert isinstance(error, Interrupted)
+    assert error.signum == signal.SIGTERM
 
 
 @pytest.mark.parametrize("signum", SIGNALS)

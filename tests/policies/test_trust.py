@@ -332,7 +332,8 @@ def test_the_owners_files_may_name_files(file: File, place: Path) -> None:
 def test_workloads_and_summaries_run_nothing(file: File, place: Path) -> None:
     for policy in registry.available():
         if policy != "locality":  # which needs a platform with nodes
-            assert simulate(place, "-e", policy, policy=policy).returncode == 0
+            agent = ("-o", "agent=pybatsched.gym:in_queue_order") if policy == "rl" else ()
+            assert simulate(place, "-e", policy, *agent, policy=policy).returncode == 0
     summary = json.loads((place / "easy_summary.json").read_text())
     summary["policy"] = {"name": file.name, "origin": file.name, "options": {"principal": file.name}}
     (place / "easy_summary.json").write_text(json.dumps(summary))

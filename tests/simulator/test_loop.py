@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pybatsched.simulator.loop import SAME_INSTANT_S, Loop, Process
+from pybatsched.simulator.loop import HALT, SAME_INSTANT_S, Loop, Process
 
 
 class Stage:
@@ -117,3 +117,27 @@ def test_a_closed_process_does_nothing_any_more() -> None:
 
     assert stage.run(victim, killer()) == ["killed"]
     assert stage.loop.now == 3.0
+
+
+def test_a_process_may_halt_the_loop_and_go_on_as_if_nothing_had_been() -> None:
+    def halts(stage: Stage, *words: Any) -> Process:
+        yield HALT
+        yield from stage.says(*words)
+
+    def all_of(stage: Stage, is_halting: bool) -> list[Process]:
+        late = halts(stage, "late") if is_halting else stage.says("late")
+        middle = halts(stage, "b1", "b2") if is_halting else stage.says("b1", "b2")
+        return [stage.says("a1", lambda: stage.loop.spawn(late), 3.0, "a2"), middle, stage.says("c1", 2.0, "c2")]
+
+    plain, halting = Stage(), Stage()
+    plain.run(*all_of(plain, is_halting=False))
+    halting.run(*all_of(halting, is_halting=True))
+    words = [word for _, word in halting.heard]
+    assert words == []  # b halted it, and c has not begun before b has gone on
+    halting.loop.run()
+    assert [word for _, word in halting.heard if isinstance(word, str)] == ["a1", "b1", "c1"]
+    halting.loop.run()
+    told = [(at, word) for at, word in halting.heard if isinstance(word, str)]
+    assert told == [(at, word) for at, word in plain.heard if isinstance(word, str)]
+    assert [word for _, word in told] == ["a1", "b1", "c1", "b2", "late", "c2", "a2"]
+    assert [look for look in halting.looks if isinstance(look, str)] == [w for w in plain.looks if isinstance(w, str)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -51,8 +52,11 @@ def scenario_of(recording: Recording) -> Scenario:
     return scenario
 
 
-def play(recording: Recording, prefix: Path, *, traced: bool = False) -> Played:
-    """Answer the simulator with what the scheduler once said to Batsim. With `traced`, the schedule is traced, too."""
+def play(recording: Recording, prefix: Path, *, traced: bool = False, halting: bool = False) -> Played:
+    """Answer the simulator with what the scheduler once said to Batsim; `halting`, from outside, message by message.
+
+    With `traced`, the schedule is traced, too.
+    """
     played = Played()
     replies = iter(recording.replies)
 
@@ -67,9 +71,17 @@ def play(recording: Recording, prefix: Path, *, traced: bool = False) -> Played:
     scenario = scenario_of(recording)
     trace = ScheduleTrace([host.name for host in scenario.platform.hosts]) if traced else None
     outputs = Outputs(str(prefix), energy=scenario.options.energy, trace=trace)
-    simulation = Simulation(scenario, scheduler, outputs)
+    simulation = Simulation(scenario, None if halting else scheduler, outputs)
     try:
-        played.finished = simulation.run()
+        if halting:
+            exchanges = simulation.exchanges()
+            with contextlib.closing(exchanges), contextlib.suppress(StopIteration):
+                told = next(exchanges)
+                while True:
+                    told = exchanges.send(scheduler(*told))
+            played.finished = simulation.finished
+        else:
+            played.finished = simulation.run()
     except PybatschedError as error:
         played.refusal = str(error)
     return played

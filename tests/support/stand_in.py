@@ -76,25 +76,21 @@ def main(args: list[str]) -> int:
         return 139
     from pybatsched import cli
 
-    code = cli.main(["simulate", "--external", "--timeout", "0", "--allow-empty", *args])  # Batsim takes any workload
+    code = cli.main(["batsim", *args])
     if how == "crash-late":
         return 139
-    prefix = args[args.index("-e") + 1]
+    jobs = Path(f"{args[args.index('-e') + 1]}_jobs.csv")
     if how == "lose-a-job":
-        path = Path(f"{prefix}_jobs.csv")
-        path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    if code == 5:  # Batsim exits with 0 after a deadlock; with older SimGrids it aborts
-        if how == "deadlock-abort":
-            path = Path(f"{prefix}_jobs.csv")
-            path.write_text(path.read_text()[:-1] + "7,w0,d,0.0000")
-            print("[ker/CRITICAL] Oops! Deadlock or code not perfectly clean.")
-            print("\n".join(f"Actor {number} waits" for number in range(40)))
-            return 134
-        if how == "slow-end":
-            from pybatsched.live.connection import GRACE_S
+        jobs.write_text("".join(jobs.read_text().splitlines(keepends=True)[:-1]))
+    elif how == "deadlock-abort":
+        jobs.write_text(jobs.read_text()[:-1] + "7,w0,d,0.0000")
+        print("[ker/CRITICAL] Oops! Deadlock or code not perfectly clean.")
+        print("\n".join(f"Actor {number} waits" for number in range(40)))
+        return 134
+    elif how == "slow-end":
+        from pybatsched.live.connection import GRACE_S
 
-            time.sleep(2 * GRACE_S)
-        return 0
+        time.sleep(2 * GRACE_S)
     return code
 
 

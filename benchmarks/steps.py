@@ -1,0 +1,171 @@
+"""Steps per second of the learning environment, beside batsim-py on whatever simulators are there, in one run.
+
+    python benchmarks/steps.py [--quick] [--python PYTHON]
+
+A step is one choice of one rule, "the first of the queue that fits, else nothing", so that all find the same schedule,
+which the mean wait shows. The environment makes observations and masks for each step; batsim-py makes none. It is run
+by PYTHON (build/foreign/bin/python unless another is named), on a real Batsim where one is on the PATH, and on
+`pybatsched batsim`; what is not there is told and left out. CPU time is that of all processes, batsim-py's start-up
+included and Python's imports not. The table says how much faster the environment is, by the job; steps are counted
+more generously for batsim-py, whose every event is one. Prints a table, never a verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pybatsched.gym import SchedulingEnv
+from pybatsched.platform.model import uniform
+from pybatsched.policies import registry
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.run import run_policy
+from pybatsched.workload import Workload, batsim_json
+from pybatsched.workload.generate import Recipe, generate
+
+ROOT = Path(__file__).parents[1]
+N_PROCS = 64
+PATIENCE_S = 1800.0
+
+_POWER = '<prop id="{name}_per_state" value="{watts}"/><prop id="{name}_off" value="5"/>'
+_PLATFORM = """\
+<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+ <zone id="site" routing="Full">
+  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" bw="1e300Bps" lat="0">{power}</cluster>
+  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
+    <prop id="role" value="master"/>{power}
+  </cluster>
+  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
+  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
+    <link_ctn id="trunk"/>
+  </zoneRoute>
+ </zone>
+</platform>
+"""
+
+
+def platform_xml() -> str:
+    """Give a machine that any Batsim takes with energy, which batsim-py always asks for, under both of its names."""
+    power = "".join(_POWER.format(name=name, watts="50:60:100") for name in ("watt", "wattage"))
+    return _PLATFORM.format(last=N_PROCS - 1, power=power)
+
+
+def drawn(n_jobs: int) -> Workload:
+    """Draw jobs of whole seconds, with walltimes that none of them reaches."""
+    workload = generate(Recipe("poisson", N_PROCS, seed=1, n_jobs=n_jobs, load=0.8))
+    profiles = {}
+    for job in workload.jobs:
+        run_s = max(1, round(workload.profiles[job["profile"]]["delay"]))
+        job |= {"subtime": round(job["subtime"]), "profile": str(run_s), "walltime": 2 * run_s, "estimate": 2 * run_s}
+        profiles[str(run_s)] = {"type": "delay", "delay": run_s}
+    return Workload(workload.jobs, profiles, N_PROCS, workload.source)
+
+
+def environment(workload: Workload) -> dict[str, Any]:
+    """Play the workload as one episode."""
+    env = SchedulingEnv(workload, N_PROCS, window=64, reservations=False, reward="wait")
+    cpu, wall = time.process_time(), time.perf_counter()
+    _, info = env.reset()
+    n_steps, is_over = 0, False
+    while not is_over:
+        _, _, is_over, _, info = env.step(int(np.argmax(info["action_mask"])))
+        n_steps += 1
+    figures = info["figures"]
+    row = {"n_steps": n_steps, "n_jobs": figures["n_jobs"], "wait_s": figures["mean_wait_s"]}
+    return row | {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
+
+
+def policy(workload: Workload) -> dict[str, Any]:
+    """Run the same rule as a policy: what is left when nobody is asked."""
+    given = {"agent": "pybatsched.gym:in_queue_order", "window": 64, "reservations": False}
+    plan = registry.PolicyPlan(registry.find("rl"), given, trusted=True)
+    cpu, wall = time.process_time(), time.perf_counter()
+    result = run_policy(Scenario(uniform(N_PROCS), {"w0": workload}), plan, Outputs(None))
+    counts = {"n_steps": int(result.policy_figures["n_choices"]), "n_jobs": result.figures.n_jobs}
+    row: dict[str, Any] = {**counts, "wait_s": result.figures.mean_wait_s or 0.0}
+    return row | {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
+
+
+def batsim_py(python: str, folder: Path, batsim: str) -> dict[str, Any]:
+    """Run batsim-py with the `batsim` of a directory in front of all others. Gives why not, if it cannot be."""
+    place = dict(os.environ, PATH=f"{batsim}{os.pathsep}{os.environ['PATH']}", TMPDIR=str(folder))
+    command = [python, str(Path(__file__).with_name("run_batsim_py.py")), "platform.xml", "workload.json"]
+    done = subprocess.run(
+        command, cwd=folder, env=place, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    if done.returncode:
+        return {"why_not": (done.stderr.strip() or "it failed").splitlines()[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def drop_in(folder: Path) -> str | None:
+    """Make an executable `batsim` of `pybatsched batsim`, in a directory of its own; None where there is no such."""
+    place = folder / "drop-in"
+    place.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "pybatsched", "batsim", "--link", str(place)], capture_output=True, check=False
+    )
+    return str(place) if done.returncode == 0 and (place / "batsim").exists() else None
+
+
+def show(name: str, row: dict[str, Any], first: dict[str, Any]) -> None:
+    if "why_not" in row:
+        print(f"{name:<36}{row['why_not']}", flush=True)
+        return
+    ratio = row["cpu_s"] / row["n_jobs"] * first["n_jobs"] / first["cpu_s"]
+    print(
+        f"{name:<36}{row['n_jobs']:>7,}{row['n_steps']:>9,}{row['cpu_s']:>9.2f} s{row['wall_s']:>9.2f} s"
+        f"{row['n_steps'] / row['cpu_s']:>10,.0f}/s{row['n_jobs'] / row['cpu_s']:>10,.0f}/s{ratio:>8.1f}x"
+        f"{row['wait_s']:>12,.2f} s",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the jobs")
+    parser.add_argument("--python", default=str(ROOT / "build" / "foreign" / "bin" / "python"))
+    args = parser.parse_args()
+    workload = drawn(300 if args.quick else 3000)
+    print(
+        f"{'':<36}{'jobs':>7}{'steps':>9}{'CPU':>11}{'wall':>11}{'steps':>12}{'jobs':>12}{'a job':>9}{'mean wait':>14}"
+    )
+    environment(drawn(50))  # imports, and what Python learns of its code
+    first = environment(workload)
+    show("pybatsched.gym", first, first)
+    show("policy rl, embedded simulator", policy(workload), first)
+    has_batsim_py = (
+        shutil.which(args.python)
+        and not subprocess.run([args.python, "-c", "import batsim_py"], capture_output=True, check=False).returncode
+    )
+    if not has_batsim_py:
+        print(f"batsim-py: left out, {args.python} has none")
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        (folder / "platform.xml").write_text(platform_xml())
+        batsim_json.write(workload, folder / "workload.json")
+        real = shutil.which("batsim")
+        found = batsim_py(args.python, folder, str(Path(real).parent)) if real else {"why_not": "left out, no batsim"}
+        show("batsim-py, batsim", found, first)
+        linked = drop_in(folder)
+        found = batsim_py(args.python, folder, linked) if linked else {"why_not": "left out, no such command"}
+        show("batsim-py, pybatsched batsim", found, first)
+
+
+if __name__ == "__main__":
+    main()

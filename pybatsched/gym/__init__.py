@@ -1,0 +1,46 @@
+"""An environment for learning policies, as Gymnasium has them, on the embedded simulator. See docs/learning.md.
+
+>>> env = SchedulingEnv("examples/workload.json", 32)
+>>> observation, info = env.reset(seed=1)
+>>> observation["queue"].shape, int(info["action_mask"].sum())
+((32, 6), 1)
+
+What it needs is the extra ``rl``; nothing else of pybatsched imports this package.
+"""
+
+from __future__ import annotations
+
+try:
+    import gymnasium
+    import numpy as np  # noqa: F401  what the modules below need: told here, in one place
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"pybatsched.gym needs {error.name}; pip install 'pybatsched[rl]'", name=error.name
+    ) from None
+
+from pybatsched.gym.agents import Agent, in_queue_order
+from pybatsched.gym.env import SchedulingEnv
+from pybatsched.gym.rewards import REWARDS, Since
+from pybatsched.policies.choices import QUEUE, scaled, seconds
+from pybatsched.policies.observations import MACHINE, RUNNING, TIME, Observation
+
+__all__ = [
+    "MACHINE",
+    "QUEUE",
+    "REWARDS",
+    "RUNNING",
+    "TIME",
+    "Agent",
+    "Observation",
+    "SchedulingEnv",
+    "Since",
+    "in_queue_order",
+    "scaled",
+    "seconds",
+]
+
+#: The environment's name for `gymnasium.make`; ``pybatsched.gym:`` in front of it imports this package first.
+ENV_ID = "pybatsched/Scheduling-v0"
+
+if ENV_ID not in gymnasium.registry:
+    gymnasium.register(ENV_ID, entry_point="pybatsched.gym.env:SchedulingEnv")

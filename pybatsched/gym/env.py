@@ -1,0 +1,134 @@
+"""The environment: one step is one choice. See docs/learning.md for what is seen, can be chosen, and is earned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from pybatsched.core.jobs import Job
+from pybatsched.errors import InputError
+from pybatsched.gym.episodes import Episodes, platform_of, workload_of
+from pybatsched.gym.play import Play
+from pybatsched.gym.rewards import Reward, reward_of
+from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.platform.model import Platform
+from pybatsched.policies.choices import Mask
+from pybatsched.policies.observations import Observation, observe, shapes
+from pybatsched.policies.options import ChoiceOptions
+from pybatsched.simulator.options import Scenario
+from pybatsched.workload import Workload
+
+
+class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
+    """Scheduling as a game: who starts next, or is reserved for, or nobody for now.
+
+    `workload` is a file of any format that pybatsched reads, or a `Workload`; `platform` a platform file, the name of a
+    machine, or so many processors (None: as many as the workload was made for). An episode is `n_jobs` jobs in a row,
+    or those of `span_s` seconds, from a job that is drawn by the seed; or the whole workload.
+
+    `window`, `running`, `reservations`, `order` and `assume_walltime` are the options of the policy ``rl`` by these
+    names; an agent is to be run with the same. `reward` is one of `pybatsched.gym.REWARDS` by name, or a function of a
+    `Since`; `tau_s` is the bound of the bounded slowdown. `walltimes` is a rule of ``workload convert``.
+
+    Reset: ``options={"start": k}`` begins with the k-th job instead of a drawn one. The information of each step has
+    `action_mask` (as `Discrete.sample` takes it) and `now`; that of the last step also the `figures` of the episode.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  as Gymnasium declares it
+
+    def __init__(
+        self,
+        workload: str | Path | Workload,
+        platform: str | Path | int | Platform | None = None,
+        *,
+        n_jobs: int | None = None,
+        span_s: float | None = None,
+        reward: str | Reward = "bounded_slowdown",
+        tau_s: float = DEFAULT_TAU_S,
+        walltimes: str = "requested",
+        **options: Any,
+    ) -> None:
+        self._options = _checked(options)
+        self._reward = reward_of(reward)
+        self._tau_s = tau_s
+        whole = workload_of(workload, walltimes)
+        self._platform = platform_of(platform, whole)
+        self._episodes = Episodes(whole, self._platform.n_procs, n_jobs=n_jobs, span_s=span_s)
+        self._play: Play | None = None
+        #: The workload of the episode, for those who want to run it elsewhere.
+        self.workload: Workload | None = None
+        self.action_space = spaces.Discrete(self._options.window + 1)
+        seen = shapes(self._options.window, self._options.running)
+        space: Any = spaces.Dict({name: spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in seen.items()})
+        self.observation_space = space
+
+    @property
+    def n_starts(self) -> int:
+        """With how many jobs an episode can begin."""
+        return self._episodes.n_starts
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode: play to its first choice."""
+        super().reset(seed=seed)
+        given = dict(options or {})
+        start = given.pop("start", None)
+        if given:
+            raise InputError(f"reset: there is no option {next(iter(given))!r:.60}; expected start")
+        if start is None:
+            start = int(self.np_random.integers(self._episodes.n_starts))
+        self.workload = self._episodes.at(start)
+        self._play = Play(Scenario(self._platform, {"w0": self.workload}), self._options, self._tau_s)
+        return self._seen(self._play), self._told(self._play)
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take a choice and play to the next one, or to the end of the episode."""
+        play = self._current()
+        if play.is_over:
+            raise gymnasium.error.ResetNeeded("the episode is over: call reset")
+        since = play.choose(action)
+        info = self._told(play)
+        if since.figures is not None:
+            info["figures"] = since.figures.as_dict()
+        return self._seen(play), float(self._reward(since)), play.is_over, False, info
+
+    def action_masks(self) -> Mask:
+        """Give which choices there are: the places of the window, and "nothing now" last."""
+        return self._current().queue.mask
+
+    def waiting(self) -> list[Job]:
+        """Give the jobs of the window, in order."""
+        queue = self._current().queue
+        return [entry.job for entry in queue.queue[: queue.window]]
+
+    def _current(self) -> Play:
+        if self._play is None:
+            raise gymnasium.error.ResetNeeded("no episode has begun: call reset")
+        return self._play
+
+    def _seen(self, play: Play) -> Observation:
+        return observe(play.queue, self._options.running)
+
+    def _told(self, play: Play) -> dict[str, Any]:
+        mask: NDArray[np.int8] = play.queue.mask.view(np.int8)
+        return {"action_mask": mask, "now": play.now}
+
+
+def _checked(options: dict[str, Any]) -> ChoiceOptions:
+    unknown = [name for name in options if name not in ChoiceOptions.model_fields]
+    if unknown:
+        raise InputError(f"there is no option {unknown[0]!r:.60}; expected {', '.join(ChoiceOptions.model_fields)}")
+    try:
+        return ChoiceOptions.model_validate(options)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InputError(
+            f"option {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r:.60}"
+        ) from None

@@ -1,0 +1,78 @@
+"""Workloads cut into episodes: some jobs in a row, or those of a span of time, from a place that is drawn."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from pathlib import Path
+
+from pybatsched.errors import InputError
+from pybatsched.machines import names
+from pybatsched.metrics.fields import check_fields
+from pybatsched.platform.model import Platform, uniform
+from pybatsched.workload import Workload, load
+
+
+class Episodes:
+    """The episodes of a workload, by the number of the job that they begin with, in order of submission.
+
+    `n_jobs` in a row make one, or those of `span_s` seconds; with neither, all jobs do. Jobs keep their times, so that
+    a day in an episode is one of the log. Jobs that are too large for the machine are left out.
+    """
+
+    def __init__(self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None) -> None:
+        if n_jobs is not None and span_s is not None:
+            raise InputError("episodes: expected n_jobs or span_s, found both")
+        if (n_jobs is not None and n_jobs < 1) or (span_s is not None and not span_s > 0):
+            raise InputError(
+                f"episodes: expected n_jobs from 1, or span_s above 0, found {span_s if n_jobs is None else n_jobs}"
+            )
+        self._workload = workload
+        fitting = [job for job in workload.jobs if 0 < job["res"] <= n_procs]
+        self._jobs = sorted(fitting, key=lambda job: float(job["subtime"]))
+        self._times = [float(job["subtime"]) for job in self._jobs]
+        self._n_jobs = n_jobs
+        self._span_s = span_s
+        source = workload.source or "the workload"
+        if not self._jobs:
+            raise InputError(f"{source}: no job fits a machine of {n_procs:,} processors")
+        if n_jobs is not None and n_jobs > len(self._jobs):
+            raise InputError(f"{source}: episodes of {n_jobs:,} jobs, and only {len(self._jobs):,} fit the machine")
+
+    @property
+    def n_starts(self) -> int:
+        """How many episodes there are: with how many jobs one can begin and be whole."""
+        if self._n_jobs is not None:
+            return len(self._jobs) - self._n_jobs + 1
+        if self._span_s is not None:
+            return max(bisect_left(self._times, self._times[-1] - self._span_s), 1)
+        return 1
+
+    def at(self, start: int) -> Workload:
+        """Give the episode that begins with a job. O(its jobs). Raises InputError if there is none."""
+        if not 0 <= start < self.n_starts:
+            raise InputError(f"start: expected a whole number from 0 to {self.n_starts - 1}, found {start}")
+        stop = len(self._jobs)
+        if self._n_jobs is not None:
+            stop = start + self._n_jobs
+        elif self._span_s is not None:
+            stop = bisect_left(self._times, self._times[start] + self._span_s)
+        jobs = self._jobs[start:stop]
+        used = dict.fromkeys(job["profile"] for job in jobs)
+        whole = self._workload
+        return Workload(jobs, {name: whole.profiles[name] for name in used}, whole.n_procs, whole.source)
+
+
+def workload_of(workload: str | Path | Workload, walltimes: str) -> Workload:
+    """Read a workload of any format, unless it is one already. Raises InputError."""
+    found = workload if isinstance(workload, Workload) else load(workload, walltimes=walltimes)
+    check_fields([found])
+    return found
+
+
+def platform_of(platform: str | Path | int | Platform | None, workload: Workload) -> Platform:
+    """Find a platform: a file, the name of a machine, so many processors, or as many as the workload was made for."""
+    if platform is None:
+        return uniform(workload.n_procs)
+    if isinstance(platform, int):
+        return uniform(platform)
+    return platform if isinstance(platform, Platform) else names.find(str(platform)).read()

@@ -1,0 +1,133 @@
+"""One simulation that stands still at each choice.
+
+The simulator halts at each message (`Simulation.exchanges`). The engine is told the message, and then once more without
+events for each job that is chosen, all at the same instant; what it answers goes back as one reply. So there is no
+thread, no socket, and no copy of the state: what the engine checks and what Batsim would do is as it is everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import SupportsIndex
+
+from pybatsched.core import decisions as d
+from pybatsched.core.cluster import Partition
+from pybatsched.core.engine import Engine
+from pybatsched.core.events import REJECTED, Event, SimulationBegins
+from pybatsched.core.instants import on_tick
+from pybatsched.gym.rewards import Since
+from pybatsched.metrics import Outcome, Tally
+from pybatsched.metrics.fields import evaluated_ids
+from pybatsched.policies.choices import ChoiceScheduler
+from pybatsched.policies.local import LocalPolicy
+from pybatsched.policies.options import ChoiceOptions
+from pybatsched.simulator.jobs import SimJob
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.simulation import Simulation
+
+
+class _Queue(ChoiceScheduler):
+    """The queue; what was chosen from it outside of a plan is handed in for the next one."""
+
+    def __init__(self, partition: Partition, options: ChoiceOptions) -> None:
+        super().__init__(partition, options)
+        self.chosen: tuple[d.Decision, ...] = ()
+
+    def plan(self, now: float) -> Iterable[d.Decision]:  # noqa: ARG002
+        """Give what was chosen."""
+        chosen, self.chosen = self.chosen, ()
+        return chosen
+
+    def _plan(self, now: float) -> Iterator[d.Decision]:  # noqa: ARG002
+        return iter(())
+
+
+class _Chosen(LocalPolicy):
+    """Does what was chosen."""
+
+    Options = ChoiceOptions
+    scheduler = _Queue
+    local: _Queue
+
+
+class _Record(Outputs):
+    """Counts the jobs that are over and keeps those that count until somebody asks; nothing is written."""
+
+    def __init__(self, tally: Tally, evaluated: AbstractSet[str] | None) -> None:
+        super().__init__(None)
+        self.tally = tally
+        self.over: list[Outcome] = []
+        self._evaluated = evaluated
+
+    def job(self, job: SimJob) -> None:
+        """Take in a job that is over. O(1)."""
+        times = (on_tick(job.subtime), on_tick(job.started_at), on_tick(job.runtime_s))
+        outcome = Outcome(job.id, job.state, *times, len(job.alloc), job.metadata)
+        self.tally.add(outcome)
+        if job.state != REJECTED and (self._evaluated is None or job.id in self._evaluated):
+            self.over.append(outcome)
+
+
+class Play:
+    """An episode under way. `queue` is what is chosen from; nothing is to be chosen once it `is_over`.
+
+    `n_jobs` are those that count.
+    """
+
+    queue: ChoiceScheduler
+
+    def __init__(self, scenario: Scenario, options: ChoiceOptions, tau_s: float) -> None:
+        self.now = 0.0
+        self.is_over = False
+        self._evaluated = evaluated_ids(scenario.workloads)
+        n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
+        self.n_jobs = n_jobs if self._evaluated is None else len(self._evaluated)
+        self._n_procs = scenario.platform.n_procs
+        self._tau_s = tau_s
+        self._record = _Record(Tally(tau_s, self._evaluated), self._evaluated)
+        self._policy = _Chosen(options)
+        self._engine = Engine(self._made, "the environment")
+        self._exchanges = Simulation(scenario, None, self._record).exchanges()
+        self._decisions: list[d.Decision] = []
+        self._hear(*next(self._exchanges))
+        self.queue = self._queue = self._policy.local
+        self._go_on()
+
+    def choose(self, action: SupportsIndex) -> Since:
+        """Take a choice, and play on to the next one, or to the end. Tells what has happened until then."""
+        from_at, started = self.now, []
+        start = self._queue.choose(action)
+        if start is not None:
+            if self._evaluated is None or start.job_id in self._evaluated:
+                started.append(self._engine.cluster.jobs[start.job_id])
+            self._queue.chosen = (start,)
+            self._decisions += self._engine.step(self.now, ()).decisions
+        if not self._queue.goes_on():
+            self._go_on()
+        ended, self._record.over = self._record.over, []
+        figures = self._record.tally.figures(self._n_procs) if self.is_over else None
+        n_jobs = max(self.n_jobs, 1)
+        return Since(from_at, self.now, started, ended, n_jobs, self._n_procs, self._tau_s, figures)
+
+    def _go_on(self) -> None:
+        """Answer messages until there is something to choose, or all is over."""
+        is_asked = False
+        while not is_asked:
+            answer, self._decisions = (self.now, self._decisions), []
+            try:
+                told = self._exchanges.send(answer)
+            except StopIteration:
+                self.is_over = True
+                return
+            is_asked = self._hear(*told)
+
+    def _hear(self, now: float, events: Sequence[Event]) -> bool:
+        """Tell the engine a message. Gives whether there is something to choose."""
+        self.now = now
+        self._decisions += self._engine.step(now, events).decisions
+        return self._policy.local.begin(now)
+
+    def _made(self, _begins: SimulationBegins) -> LocalPolicy:
+        return self._policy

@@ -1,0 +1,238 @@
+"""A queue from which somebody else chooses, one job after the other: a learning agent, say.
+
+The chooser sees a *window*, the first places of the queue, and says a place in it, or `window` for "nothing now". A job
+that fits starts. One that does not fit is *reserved* for: its shadow time is that of EASY's head, and whoever is chosen
+after it must fit and not delay it. A reservation holds until the choices of this message are over; at the next message
+all is open again. `mask` tells which choices there are:
+
+* before a reservation every job of the window (without `reservations`: every job that fits);
+* after it the jobs that fit and end by its shadow time or need no more than the extra processors, by EASY's rule;
+* "nothing now", unless no job runs: who then starts nobody may wait for ever.
+
+Nobody is asked where no job of the window may start, nor twice about the same state of queue and machine. So "always
+the first that is not masked" is EASY, as long as its queue is not longer than the window.
+
+This needs numpy (extra ``rl``): import it where it is used. `pybatsched.gym` and the policy ``rl`` both choose here.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from abc import abstractmethod
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any, Final, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pybatsched.core.cluster import Partition
+from pybatsched.core.decisions import Decision, ExecuteJob, Reason
+from pybatsched.core.instants import HALF_TICK
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job
+from pybatsched.policies.local import Entry, LocalScheduler
+from pybatsched.policies.options import ChoiceOptions
+
+Mask: TypeAlias = NDArray[np.bool_]
+Numbers: TypeAlias = NDArray[np.float64]
+Shown: TypeAlias = NDArray[np.float32]
+
+#: The rows of the table that a queue is kept in, one column a job.
+SIZE, SPAN_S, SUBMITTED_AT, N_ROWS = range(4)
+#: What a chooser is shown of each job: whether one is there, its processors, the time to plan for, how long it has
+#: waited, whether it would start if it were chosen now, whether it is the one reserved for.
+QUEUE: Final = ("is_there", "processors", "time", "wait", "may_start", "is_reserved")
+_ROOM: Final = 64
+
+YEAR_S: Final = 365 * 86_400.0
+_SPANS: Final = math.log1p(YEAR_S)
+_PER_SPAN: Final = 1 / _SPANS
+
+
+def scaled(span_s: float) -> float:
+    """Put a span of time on a scale of logarithms: 0 for no time, 1 for a year, for more, and for what has no end.
+
+    >>> [round(scaled(span_s), 3) for span_s in (0.0, 60.0, 3600.0, 86_400.0, math.inf)]
+    [0.0, 0.238, 0.474, 0.658, 1.0]
+    """
+    return math.log1p(min(max(span_s, 0.0), YEAR_S)) * _PER_SPAN
+
+
+def seconds(value: NDArray[np.floating[Any]]) -> Numbers:
+    """Give the spans behind scaled values, as far as their digits have kept them.
+
+    >>> [round(float(span_s)) for span_s in seconds(np.array([0.0, 0.4743, 1.0]))]
+    [0, 3602, 31536000]
+    """
+    return np.expm1(np.asarray(value, dtype=np.float64) * _SPANS)
+
+
+def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
+    """Put spans on the scale, in their own array; none is below 0, and none above `longest_s`."""
+    if longest_s > YEAR_S:
+        np.minimum(spans_s, YEAR_S, out=spans_s)
+    np.log1p(spans_s, out=spans_s)
+    spans_s *= _PER_SPAN
+    return spans_s
+
+
+class ChoiceScheduler(LocalScheduler):
+    """A queue from which somebody chooses. What drives it calls `begin` once a message, then while that, and later
+    `goes_on`, is true, `choose`, and lets what this gives take effect before it goes on.
+
+    `table` has sizes, times to plan for and submissions in queue order, and `shown` what a chooser is shown of each job
+    and never changes; the first `n_shown` are the window. All is O(window + running) a choice, and O(queue) in memory
+    moved where jobs come and go.
+    """  # noqa: D205
+
+    def __init__(self, partition: Partition, options: ChoiceOptions) -> None:
+        super().__init__(partition, options)
+        self.window = options.window
+        self.now = 0.0
+        self.reserved: Job | None = None
+        self.shadow_at = 0.0
+        self.n_extra = 0
+        self.n_masked = 0
+        self.table: Numbers = np.empty((N_ROWS, _ROOM))
+        self.shown: Shown = np.zeros((_ROOM, len(QUEUE)), dtype=np.float32)
+        self._reservations = options.reservations
+        self._may_start: Mask = np.zeros(0, dtype=bool)
+        self._nobody = self._may_start
+        self._mask: Mask | None = None  # as far as it was asked for already
+        self._asks = False
+        self._settled_at = -1  # the version of the plan at which nobody more is to be started
+
+    # --- the queue, kept as columns as well -----------------------------------------------------------------------
+
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
+        """Put a job into the queue. O(queue) for the columns behind it."""
+        super().submit(job, now, front=front)
+        n = len(self.queue)
+        if n > self.table.shape[1]:
+            self.table = np.concatenate([self.table, np.empty_like(self.table)], axis=1)
+            self.shown = np.concatenate([self.shown, np.zeros_like(self.shown)])
+        place = bisect_left(self.queue, self._entries[job.id])
+        if place < n - 1:
+            self.table[:, place + 1 : n] = self.table[:, place : n - 1]
+            self.shown[place + 1 : n] = self.shown[place : n - 1]
+        span_s = self.span_s(job)
+        self.table[:, place] = (job.n_procs, span_s, min(job.submitted_at, now))
+        self.shown[place, :3] = (1.0, job.n_procs / self.partition.n_procs, scaled(span_s))
+
+    def withdraw(self, job: Job, now: float) -> None:
+        """Take a job out of the queue. O(queue) for the columns behind it."""
+        self._drop(bisect_left(self.queue, self._entries[job.id]))
+        super().withdraw(job, now)
+
+    def start(self, entry: Entry, reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
+        """Take a job out of the queue and start it. O(queue) for the columns behind it."""
+        self._drop(bisect_left(self.queue, entry))
+        return super().start(entry, reason, procs)
+
+    def _drop(self, place: int) -> None:
+        n = len(self.queue)
+        if place < n - 1:
+            self.table[:, place : n - 1] = self.table[:, place + 1 : n]
+            self.shown[place : n - 1] = self.shown[place + 1 : n]
+
+    # --- choices --------------------------------------------------------------------------------------------------
+
+    @property
+    def n_shown(self) -> int:
+        """How many jobs of the queue are in the window."""
+        return min(len(self.queue), self.window)
+
+    @property
+    def may_start(self) -> Mask:
+        """Which jobs of the window would start if they were chosen; none where nobody is asked."""
+        return self._may_start
+
+    @property
+    def mask(self) -> Mask:
+        """Which choices there are: the places of the window, and "nothing now" last; only that if nobody is asked."""
+        if self._mask is None:
+            self._mask = found = np.zeros(self.window + 1, dtype=bool)
+            if self._asks:
+                n = self.n_shown
+                found[:n] = self._may_start if self.reserved is not None or not self._reservations else True
+                found[-1] = bool(self.partition.running)
+            else:
+                found[-1] = True
+        return self._mask.copy()  # what others do with it is theirs
+
+    def begin(self, now: float) -> bool:
+        """Hear that a message has come. Tells whether there is something to choose."""
+        self.now = now
+        self.reserved = None
+        return self.goes_on()
+
+    def goes_on(self) -> bool:
+        """Look at queue and machine as they are now. Tells whether there is something to choose. O(window)."""
+        self._asks = self._is_something_to_choose()
+        self._mask = None
+        if not self._asks:
+            self._may_start = self._nobody
+            self._settled_at = self.plan_version(self.now)
+        return self._asks
+
+    def _is_something_to_choose(self) -> bool:
+        n, partition = self.n_shown, self.partition
+        if not n or not partition.n_free or partition.n_kills_pending:
+            return False
+        if self._settled_at == self.plan_version(self.now):
+            return False
+        sizes = self.table[SIZE, :n]
+        may_start: Mask = sizes <= partition.n_free
+        if self.reserved is not None:
+            spans_s = self.table[SPAN_S, :n]
+            in_time = (self.now + spans_s <= self.shadow_at + HALF_TICK) & np.isfinite(spans_s)
+            may_start &= in_time | (sizes <= self.n_extra)
+        self._may_start = may_start
+        return bool(np.count_nonzero(may_start))  # any() takes longer than all before it
+
+    def choose(self, action: SupportsIndex) -> ExecuteJob | None:
+        """Take a choice: gives the start of a job, or None for a reservation and for "nothing now".
+
+        What is masked counts as "nothing now", and where that is masked as the first choice that is not (`n_masked`
+        counts both). Raises ValueError for what is no choice at all.
+        """
+        place = _place(action, self.window)
+        mask = self._mask if self._mask is not None else self.mask
+        if not mask[place]:
+            self.n_masked += 1
+            place = self.window if mask[-1] else int(mask.argmax())
+        if place == self.window:
+            self._settled_at = self.plan_version(self.now)
+            return None
+        entry = self.queue[place]
+        if self._may_start[place]:
+            return self.start(entry, self._reason(entry.job, place))
+        self.reserved = entry.job
+        self.shadow_at, self.n_extra = self.shadow(entry.job, self.now)
+        return None
+
+    def _reason(self, job: Job, place: int) -> Reason:
+        """Say why a job starts, and take it off the extra processors if it needs these."""
+        if self.reserved is None:
+            return "chosen: place {} of {}", place, len(self.queue)
+        span_s = self.span_s(job)
+        if span_s != float("inf") and self.now + span_s <= self.shadow_at + HALF_TICK:
+            return "chosen: ends by the shadow time {} of {}", self.shadow_at, self.reserved.id
+        self.n_extra -= job.n_procs
+        return "chosen on {} extra processors beside {}", job.n_procs, self.reserved.id
+
+    @abstractmethod
+    def _plan(self, now: float) -> Iterator[Decision]:
+        """Start what may start now; the queue is not empty."""
+
+
+def _place(action: Any, window: int) -> int:
+    try:
+        place = operator.index(action)
+    except TypeError:
+        place = -1
+    if not 0 <= place <= window:
+        raise ValueError(f"the choice {action!r:.80}: expected a whole number from 0 to {window}")
+    return place

@@ -1,0 +1,92 @@
+"""Python code by name: ``path/to/file.py:Name``, or ``module:name``.
+
+To find it is to run it. So nothing here is called but on the word of the owner (see `pybatsched.policies.registry`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pybatsched.core.policy import TrustedFiles
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, told
+
+
+def names_file(name: str) -> bool:
+    """Tell whether a name is that of a Python file: ``path/to/file.py:Name``, or without what is in it."""
+    return name.endswith(".py") or ".py:" in name
+
+
+def split(name: str) -> tuple[Path, str]:
+    """Give the file that a name is of, and what is named in it, which may be nothing.
+
+    >>> split("mine/agent.py:Best")[1], split("agent.py")
+    ('Best', (PosixPath('agent.py'), ''))
+    """
+    path, _, inner = name.partition(".py:")
+    return Path(path if path.endswith(".py") else path + ".py"), inner
+
+
+def module_of(path: Path, module_name: str, who: str) -> ModuleType:
+    """Run a file as a module of this name. Raises InputError that begins with `who` for whatever goes wrong."""
+    if not path.is_file():
+        raise InputError(f"{who}: there is no file {path}")
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{who}: {path} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # pydantic looks up annotations there
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # so that it may import its neighbours
+    loader = spec.loader
+    _run(lambda: loader.exec_module(module), who)
+    return module
+
+
+def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
+    """Load an agent, ``module:object`` or ``file.py:object``, that the owner has named; of a class, one is made.
+
+    Raises InputError for what cannot be loaded or called.
+    """
+    if name in files.others:
+        raise UntrustedFileError(
+            f"{files.others[name]}: {name!r:.200} names Python code; what comes from there may not (give it with -o)"
+        )
+    who = f"agent {name!r:.200}"
+    if name not in files.names:
+        raise UntrustedFileError(f"{who} is Python code; who named it may not choose any")
+    if names_file(name):
+        path, inner = split(name)
+        module = module_of(path, f"pybatsched_agent_file_{path.stem}", who) if inner else None
+    else:
+        module_name, _, inner = name.partition(":")
+        is_name = all(part.isidentifier() for part in module_name.split("."))
+        module = _run(lambda: importlib.import_module(module_name), who) if inner and is_name else None
+    if module is None:
+        raise InputError(f"{who}: expected module:object or path/to/file.py:object")
+    found: Any = module
+    for part in inner.split("."):
+        if not hasattr(found, part):
+            raise InputError(f"{who}: there is no {inner} in it")
+        found = getattr(found, part)
+    if isinstance(found, type):
+        found = _run(found, who)
+    if not callable(found):
+        raise InputError(f"{who} is a {type(found).__name__}; expected a function of an observation and its mask")
+    agent: Callable[..., Any] = found
+    return agent
+
+
+def _run(code: Callable[[], Any], who: str) -> Any:
+    """Run code of somebody else's. What it raises is told as what cannot be loaded."""
+    try:
+        return code()
+    except NOT_THE_PLUGINS:
+        raise
+    except BaseException as error:
+        raise InputError(f"{who} cannot be loaded: {told(error)}") from error

@@ -1,0 +1,54 @@
+"""The command that runs Batsim's own tests with our simulator, here on two tests in their manner instead of 301."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
+from support.places import ROOT
+
+from foreign.inputs import write_input
+from foreign.programs import needs_environment
+
+_TESTS = """
+import subprocess
+
+import pytest
+
+
+@pytest.mark.parametrize("more", ["--no-sched", "--no-sched --enable-redis"])
+def test_it(more, tmp_path):
+    batcmd = "batsim -p {platform} -w {workload} -e " + f"{{tmp_path}}/out {{more}}"
+    times = "".join(f"{{name}}-timeout: {patience}\\n" for name in ("simulation", "ready", "success", "failure"))
+    (tmp_path / "x.yaml").write_text(f"output-dir: {{tmp_path}}\\nbatcmd: {{batcmd}}\\nschedcmd: ''\\n{{times}}")
+    assert subprocess.run(["robin", tmp_path / "x.yaml"]).returncode == 0
+"""
+
+
+@needs_environment
+def test_counts_and_reasons(tmp_path: Path) -> None:
+    made = write_input(tmp_path)
+    tests = tmp_path / "batsim" / "test"
+    tests.mkdir(parents=True)
+    (tests / "test_tiny.py").write_text(
+        _TESTS.format(platform=made.platform, workload=made.workload, patience=PATIENCE_S)
+    )
+    batsched = tmp_path / "batsched"
+    batsched.write_text("#!/bin/sh\n")
+    batsched.chmod(0o755)
+    command = [sys.executable, str(ROOT / "tests/foreign/batsim_suite.py"), str(tests.parent)]
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=PATIENCE_OF_WORK_S, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    told = done.stdout.splitlines()[-4:]
+    assert told[0].startswith("1 tests: robin: batsim: exit code 2: [0.000000] [batsim/ERROR] --enable-redis: ")
+    assert told[1:] == [
+        "    test_tiny::test_it[--no-sched --enable-redis]",
+        "test_tiny: 1 passed, 1 not",
+        "1 passed, 1 not",
+    ]

@@ -1,0 +1,105 @@
+"""The example that learns: what it does is the same each time, and what it writes runs as a policy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.packages import needed_for, without
+from support.patience import PATIENCE_OF_WORK_S
+from support.places import ROOT, TRACES
+from support.process import run_cli
+
+from pybatsched.workload.generate import Recipe, generate
+
+LEARN = ROOT / "examples" / "learn.py"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Five weeks of a small machine, as a log."""
+    jobs = generate(Recipe("lublin", 16, seed=5, days=50, load=0.9))
+    rows: list[str] = []
+    for job in jobs.jobs:
+        run_s = round(jobs.profiles[job["profile"]]["delay"]) or 1
+        asked = f"{job['res']} -1 -1 {job['res']} {3 * run_s} -1 1 1 1 -1 1 -1 -1 -1"
+        rows.append(f"{len(rows) + 1} {round(job['subtime'])} 0 {run_s} {asked}\n")
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 16\n" + "".join(rows))
+    return path
+
+
+def learn(*arguments: str, command: list[str] | None = None, cwd: Path) -> list[str]:
+    done = subprocess.run(
+        [*(command or [sys.executable, str(LEARN)]), *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_OF_WORK_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if not line.startswith("learnt in")]
+
+
+def test_the_same_seed_learns_the_same_and_the_agent_runs(log: Path, tmp_path: Path) -> None:
+    first = learn(str(log), "--quick", "--output", "one", cwd=tmp_path)
+    again = learn(str(log), "--quick", "--output", "two", cwd=tmp_path)
+    other = learn(str(log), "--quick", "--output", "three", "--seed", "2", cwd=tmp_path)
+    assert [line.replace("one/", "two/") for line in first] == again
+    agents = [(tmp_path / name / "agent.py").read_text() for name in ("one", "two", "three")]
+    assert agents[0] == agents[1]
+    assert agents[0] != agents[2]
+    assert first[1:] != other[1:]
+    assert (tmp_path / "one" / "weeks.png").read_bytes() == (tmp_path / "two" / "weeks.png").read_bytes()
+    assert first[0] == "log.swf: 2 busy weeks to learn from, and 2 after them for the test"
+    titles = next(line for line in first if line.startswith("mean bounded slowdown"))
+    assert titles.split()[4:] == ["fcfs", "easy", "easy,", "sjf", "learnt"]
+    arguments = (
+        "--procs",
+        "16",
+        "-w",
+        str(log),
+        "--policy",
+        "rl",
+        "-o",
+        "agent=one/agent.py:agent",
+        "-o",
+        "window=128",
+    )
+    assert run_cli("simulate", *arguments, cwd=tmp_path).returncode == 0
+
+
+def test_the_figure_is_all_that_needs_matplotlib(log: Path, tmp_path: Path) -> None:
+    lacking = needed_for("plot") - needed_for("rl")
+    assert "matplotlib" in lacking
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"import runpy, sys\nsys.argv = ['learn', {str(log)!r}, '--quick']\n"
+        f"runpy.run_path({str(LEARN)!r}, run_name='__main__')\n"
+    )
+    done = learn(command=without(lacking - needed_for("report"), program), cwd=tmp_path)
+    assert "no figure: that needs matplotlib, pip install 'pybatsched[plot]'" in done
+    assert (tmp_path / "out" / "learn" / "agent.py").exists()
+
+
+def test_without_a_log_it_says_what_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(LEARN), "gone.swf"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_OF_WORK_S,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("there is no log gone.swf: name one, or set PYBATSCHED_TRACES")
+
+
+@pytest.mark.skipif(not (TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz").exists(), reason="SDSC-SP2 is not at hand")
+def test_on_sdsc_sp2(tmp_path: Path) -> None:
+    log = str(TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz")
+    done = learn(log, "--quick", "--output", "out", cwd=tmp_path)
+    assert done[0] == "SDSC-SP2-1998-4.2-cln.swf.gz: 2 busy weeks to learn from, and 2 after them for the test"

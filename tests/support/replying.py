@@ -1,0 +1,69 @@
+"""Programs with Batsim's command line, run beside a scheduler that says what it once said to Batsim."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import zmq
+
+from support.patience import PATIENCE_MS, PATIENCE_OF_WORK_S
+from support.recordings import Recording
+
+#: The embedded simulator in Batsim's place.
+DROP_IN = (sys.executable, "-m", "pybatsched", "batsim")
+LOOPBACK = "tcp://127.0.0.1"
+
+
+class Scheduler:
+    """A scheduler that gives recorded replies, whatever it is asked, and vanishes when it has no more."""
+
+    def __init__(self, replies: Sequence[bytes]) -> None:
+        self._replies = replies
+        self.requests: list[bytes] = []
+
+    @contextmanager
+    def listening(self) -> Iterator[str]:
+        context = zmq.Context()
+        self._socket = context.socket(zmq.REP)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        port = self._socket.bind_to_random_port(LOOPBACK)
+        try:
+            yield f"{LOOPBACK}:{port}"
+        finally:
+            self._socket.close()
+            context.term()
+
+    def hear(self) -> bytes:
+        """Wait for a message, and answer nothing."""
+        assert self._socket.poll(PATIENCE_MS)
+        return bytes(self._socket.recv())
+
+    def say(self, reply: bytes) -> None:
+        """Answer what was heard."""
+        self._socket.send(reply)
+
+    def answer(self) -> None:
+        for reply in self._replies:
+            if not self._socket.poll(PATIENCE_MS):
+                return
+            self.requests.append(self._socket.recv())
+            self._socket.send(reply)
+
+
+def run_beside(
+    source: Recording, prefix: Path, *more: str, program: Sequence[str] = DROP_IN
+) -> tuple[subprocess.CompletedProcess[str], Scheduler]:
+    """Run a program with Batsim's command line beside the recorded scheduler."""
+    scheduler = Scheduler(source.replies)
+    with scheduler.listening() as endpoint:
+        command = [*program, *source.args, "-s", endpoint, "-e", str(prefix), *more]
+        process = subprocess.Popen(
+            command, cwd=source.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        scheduler.answer()
+        said, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    return subprocess.CompletedProcess(command, process.returncode, said, errors), scheduler
