@@ -201,7 +201,7 @@ class Rude(threading.Thread):
         ),
         (b'{"now":1e999,"events":[]}', "message 1"),
         (b'{"error":"no licence\\nleft"}', "message 1: the scheduler has given up: no licence\nleft\n"),
-        (b'{"error":7}', "message 1, now: "),
+        (b'{"error":7}', "message 1: the scheduler has given up: 7\n"),
         (b'{"error":"","now":"?"}', "message 1, now: "),
     ],
 )

@@ -42,7 +42,7 @@ def test_an_id_that_batsim_does_not_take(
     args = ("-w", "w.json", "--policy", "fcfs", "-e", "out", "--journal", "run.pbj")
     done = run_cli(*command, *args, cwd=tmp_path)
     assert done.returncode == 2
-    assert f"{tmp_path / 'w.json'}: {said}" in done.stderr
+    assert f"pybatsched: w.json: {said}" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["w.json"]
 
 

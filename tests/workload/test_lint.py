@@ -271,7 +271,7 @@ def test_who_refuses_a_field_is_told(tmp_path: Path) -> None:
         "field memory_gb: expected gigabytes per processor from 0": "kept; refused by ujfb",
         "field estimate: expected more than 0 seconds": "kept; refused by schedulers",
         "field urgent: expected true or false": (
-            "kept; refused by conservative, easy, fcfs, redirection, ujf, dbf, reallocation, ujfb"
+            "kept; refused by metrics, conservative, easy, fcfs, redirection, ujf, dbf, reallocation, ujfb"
         ),
         "field alone_s: expected more than 0 seconds": "kept; refused by metrics",
     }
