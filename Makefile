@@ -10,7 +10,7 @@ ACCASIM := build/accasim
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
+.PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
   fast compiled test-compiled clean
 
 demo: $(VENV)/demo
@@ -48,6 +48,10 @@ docker-images: $(VENV)/ready
 
 docker-checks: docker-images
 	$(BIN)/python -m pytest -m docker tests/test_docker.py
+
+# Whole logs, a minute each, that make test leaves out.
+long: $(VENV)/ready
+	$(BIN)/python -m pytest -n auto -m long
 
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready

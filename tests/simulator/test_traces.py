@@ -36,14 +36,18 @@ def simulate(workload: Workload, n_procs: int, policy: str | type[Policy], prefi
     return result.figures
 
 
-@pytest.mark.parametrize(("name", "n_procs", "walltimes"), [(SP2, 128, "requested"), (CTC, 338, "exact")])
+@pytest.mark.parametrize(
+    ("name", "n_procs", "walltimes"),
+    [(SP2, 128, "requested"), pytest.param(CTC, 338, "exact", marks=pytest.mark.long)],
+)
 def test_easy_and_its_slow_twin_agree_on_a_whole_log(name: str, n_procs: int, walltimes: str) -> None:
     workload = log(name, walltimes)
     assert simulate(workload, n_procs, "easy") == simulate(workload, n_procs, SlowEasy)
 
 
 @pytest.mark.parametrize(
-    ("name", "n_procs", "n_jobs", "hours"), [(DS, 1664, 84_893, 1.43), (HPC2N, 240, 202_871, 3.33)]
+    ("name", "n_procs", "n_jobs", "hours"),
+    [(DS, 1664, 84_893, 1.43), pytest.param(HPC2N, 240, 202_871, 3.33, marks=pytest.mark.long)],
 )
 def test_conservative_waits_are_the_recomputed_ones(
     name: str, n_procs: int, n_jobs: int, hours: float, tmp_path: Path

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from support.patience import PATIENCE_OF_WORK_S
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 from support.places import ROOT
 
 _COPIED = ("docker-compose.yml", ".env", "platforms/cluster32.xml", "examples/workload.json")
@@ -93,7 +93,7 @@ class Project:
         finally:
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)
-                running.wait()
+                running.wait(PATIENCE_S)
 
     def up(self, **changes: str) -> int:
         """Start both services and wait for their end. Gives Compose's exit code."""
