@@ -49,7 +49,7 @@ class Execution:
         self.power: Power | None = None
         self.tasks: Tasks | None = None
         if options.energy or options.compute_sharing or world.replays_usage:
-            self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed)
+            self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed, self._task_ended)
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
         self._naps: dict[str, tuple[int, float]] = {}  # with energy: the first host of a job in a delay, and its end
@@ -65,6 +65,10 @@ class Execution:
     def _loads_changed(self, hosts: Iterable[int], now: float) -> None:
         if self.power is not None:
             self.power.loads_changed(hosts, now)
+
+    def _task_ended(self, hosts: Iterable[int], now: float) -> None:
+        if self.power is not None:
+            self.power.task_ended(hosts, now)
 
     def started(self, job: SimJob) -> None:
         """Let a job have its processors."""

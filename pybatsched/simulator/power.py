@@ -124,6 +124,13 @@ class Power:
         for host in hosts:
             self.set_load(host, self._load_of(host), now)
 
+    def task_ended(self, hosts: Iterable[int], now: float) -> None:
+        """Look at the loads of these hosts again; an end brings their meters up to date first."""
+        for host in hosts:
+            account = self._hosts[host]
+            account.load = self._load_of(host)
+            self._draw_anew(account, now)
+
     def total_j(self, now: float) -> float:
         """Give the energy all hosts have consumed since the beginning."""
         return self._total_j + self._total_watts * (now - self._since)

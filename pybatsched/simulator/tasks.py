@@ -103,15 +103,21 @@ class Tasks:
     """All running parallel tasks.
 
     When one begins or ends, or a speed changes, the tasks that share hosts with it, directly or through others, get new
-    rates: O(executors of these tasks) per round of sharing. `on_loads` hears which hosts are used to another degree.
+    rates: O(executors of these tasks) per round of sharing. `on_loads` hears which hosts are used to another degree,
+    `on_end` those where a task has ended.
     """
 
     def __init__(
-        self, loop: Loop, capacity_of: Callable[[int], Capacity], on_loads: Callable[[Iterable[int], float], None]
+        self,
+        loop: Loop,
+        capacity_of: Callable[[int], Capacity],
+        on_loads: Callable[[Iterable[int], float], None],
+        on_end: Callable[[Iterable[int], float], None],
     ) -> None:
         self._loop = loop
         self._capacity_of = capacity_of
         self._on_loads = on_loads
+        self._on_end = on_end
         self._running: dict[Task, None] = {}
         self._on_host: dict[int, dict[Task, None]] = {}
 
@@ -121,7 +127,7 @@ class Tasks:
         self._running[task] = None
         for host, _ in executors:
             self._on_host.setdefault(host, {})[task] = None
-        self.share_anew(host for host, _ in executors)
+        self._tell_later(self._share(host for host, _ in executors))
         return task
 
     def end(self, task: Task) -> None:
@@ -133,7 +139,21 @@ class Tasks:
             del self._on_host[host][task]
             if not self._on_host[host]:
                 del self._on_host[host]
-        self.share_anew(hosts)
+        touched = self._share(hosts)
+        self._on_end(hosts, self._loop.now)
+        self._tell_later([host for host in touched if host not in hosts])
+
+    def _tell_later(self, hosts: list[int]) -> None:
+        """Tell of loads when all have gone on who woke with this: the engine under Batsim does not know them before.
+
+        So whoever reads meters at this instant reads what was drawn up to now.
+        """
+        if hosts:
+            self._loop.spawn(self._told(hosts))
+
+    def _told(self, hosts: list[int]) -> Process:
+        self._on_loads(hosts, self._loop.now)
+        yield from ()
 
     def ending_hosts(self) -> set[int]:
         """Give the hosts with a task that has nothing left to do or no time left to do it. O(running tasks)."""
@@ -153,13 +173,17 @@ class Tasks:
 
     def share_anew(self, hosts: Iterable[int]) -> None:
         """Compute the rates of all tasks that these hosts concern. A task whose rate stays keeps its waking time."""
+        self._on_loads(self._share(hosts), self._loop.now)
+
+    def _share(self, hosts: Iterable[int]) -> list[int]:
+        """Compute the rates, and give all hosts whose load may have changed by it."""
         now = self._loop.now
         tasks, touched = self._concerned(hosts)
         rates = fair_rates([task.executors for task in tasks], self._capacity_of)
         for task, rate in zip(tasks, rates, strict=True):
             if rate != task.rate:
                 task.go_on(rate, now, self._loop)
-        self._on_loads(touched, now)
+        return touched
 
     def _concerned(self, hosts: Iterable[int]) -> tuple[list[Task], list[int]]:
         seen: dict[Task, None] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,10 @@ from pybatsched.simulator.tasks import Capacity, Tasks, fair_rates
 
 def one(host: int) -> Capacity:
     return Capacity(1.0)
+
+
+def nobody_hears(hosts: Iterable[int], now: float) -> None:
+    pass
 
 
 def quad(host: int) -> Capacity:
@@ -103,7 +108,7 @@ def test_a_task_late_in_a_long_run_ends_when_it_is_due() -> None:
     """At a clock of 1e8 a double has no room for 1e-9 s; the end is due when the clock has reached it, not before."""
     sleeper = Sleeper()
     sleeper.loop.now = 123456789.123
-    tasks = Tasks(sleeper.loop, one, lambda hosts, now: None)
+    tasks = Tasks(sleeper.loop, one, nobody_hears, nobody_hears)
     process = sleeper.process()
     next(process)
     task = tasks.begin([(0, 1.137)], process)
