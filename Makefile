@@ -49,7 +49,7 @@ docker-images: $(VENV)/ready
 docker-checks: docker-images
 	$(BIN)/python -m pytest -m docker tests/test_docker.py
 
-# Whole logs, a minute each, that make test leaves out.
+# Whole logs and the like, a minute each, that make test leaves out.
 long: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m long
 

@@ -49,12 +49,12 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
     sections = [
         f'<p class="note">{len(done):,} of {len(points):,} points are done.</p>',
         *_failures(points),
-        *_what_was_run(manifest),
         *_compared_with(spec),
         *_means(points, _told(table.shown(done), drawn), shown),
         *_rows(shown, means, are_means=True),
         _how_to_read(shown.compared),
         *_rows(shown, boxes, are_means=False),
+        *_what_was_run(manifest),  # long for a large study, and who looks at the page looks for its results first
     ]
     return script, sections
 

@@ -321,6 +321,7 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
         "Spread over workloads and seeds",
         "easy: by order",
         "By policy",
+        "What was run",
     ]
     first = browser.find_element(By.CSS_SELECTOR, "#means tbody tr").text
     assert re.match(r"conservative 3 seeds 30 [\d,.]+ ± [\d,.]+ ", first)

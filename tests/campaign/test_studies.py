@@ -232,7 +232,10 @@ def test_every_study_reads_well(name: str) -> None:
     assert all(file in archive.LOGS for file in wanted)
 
 
-@pytest.mark.parametrize("name", studies.names())
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long) if name == "reallocation" else name for name in studies.names()],
+)
 def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
     done = run_cli("reproduce", name, "--quick", "--output", str(tmp_path / "out"))
     assert done.returncode == 0, done.stdout + done.stderr

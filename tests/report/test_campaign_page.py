@@ -100,5 +100,5 @@ def test_it_says_what_was_run(tmp_path: Path) -> None:
     assert told["baseline"] == 'EASY, jobs with user=["1", "2"]'
     assert told["command"] == "pybatsched campaign run study.toml"
     text = page.of_campaign(Store(tmp_path / "out" / "two-orders"))
-    assert text.index("<h2>What was run</h2>") < text.index("<h2>Means</h2>")
+    assert text.index("<h2>Means</h2>") < text.index("<h2>What was run</h2>")
     assert '<td class="code">pybatsched campaign run study.toml</td>' in text

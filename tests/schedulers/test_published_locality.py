@@ -114,6 +114,7 @@ ROW = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not DAY.exists(), reason=f"the trace {DAY.name} is not at hand")
 def test_the_programs_own_row_on_the_real_day(tmp_path: Path) -> None:
     """LEA on 2022-09-10: totals, maxima and reuses equal, means but for the program's single floats."""
