@@ -232,9 +232,13 @@ def test_every_study_reads_well(name: str) -> None:
     assert all(file in archive.LOGS for file in wanted)
 
 
+#: Half a minute each and more, even when they are quick.
+TAKE_LONG = {"reallocation", "locality", "dbf"}
+
+
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.long) if name == "reallocation" else name for name in studies.names()],
+    [pytest.param(name, marks=pytest.mark.long) if name in TAKE_LONG else name for name in studies.names()],
 )
 def test_every_quick_study_holds(name: str, tmp_path: Path) -> None:
     done = run_cli("reproduce", name, "--quick", "--output", str(tmp_path / "out"))
