@@ -23,9 +23,9 @@ _PLATFORM = """\
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
  <zone id="site" routing="Full">
-  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" bw="1e300Bps" lat="0"/>
+  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" bw="1e300Bps" lat="0">{power}</cluster>
   <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
-    <prop id="role" value="master"/>
+    <prop id="role" value="master"/>{power}
   </cluster>
   <link id="trunk" bandwidth="1e300Bps" latency="0"/>
   <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
@@ -34,6 +34,11 @@ _PLATFORM = """\
  </zone>
 </platform>
 """
+
+
+def platform_xml(n_procs: int, properties: str = "") -> str:
+    """Give a machine of so many equal processors for any Batsim; all its hosts have these properties."""
+    return _PLATFORM.format(last=n_procs - 1, power=properties)
 
 
 # --- the input, as everybody reads it ---------------------------------------------------------------------------------
@@ -83,7 +88,7 @@ def write_input(workload: Workload, directory: Path) -> Input:
     directory.mkdir(parents=True)
     made = Input(directory, {str(job["id"]): job["subtime"] for job in workload.jobs})
     n_procs = workload.n_procs
-    Path(made.platform).write_text(_PLATFORM.format(last=n_procs - 1))
+    Path(made.platform).write_text(platform_xml(n_procs))
     batsim_json.write(workload, made.workload)
     with Path(made.log).open("w") as log:
         log.write(f"; MaxProcs: {n_procs}\n")

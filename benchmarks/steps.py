@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peer_programs import platform_xml
 
 from pybatsched.gym import SchedulingEnv
 from pybatsched.platform.model import uniform
@@ -39,28 +40,12 @@ N_PROCS = 64
 PATIENCE_S = 1800.0
 
 _POWER = '<prop id="{name}_per_state" value="{watts}"/><prop id="{name}_off" value="5"/>'
-_PLATFORM = """\
-<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
- <zone id="site" routing="Full">
-  <cluster id="nodes" prefix="node" suffix="" radical="0-{last}" speed="1Gf" bw="1e300Bps" lat="0">{power}</cluster>
-  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
-    <prop id="role" value="master"/>{power}
-  </cluster>
-  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
-  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
-    <link_ctn id="trunk"/>
-  </zoneRoute>
- </zone>
-</platform>
-"""
 
 
-def platform_xml() -> str:
+def machine() -> str:
     """Give a machine that any Batsim takes with energy, which batsim-py always asks for, under both of its names."""
     power = "".join(_POWER.format(name=name, watts="50:60:100") for name in ("watt", "wattage"))
-    return _PLATFORM.format(last=N_PROCS - 1, power=power)
+    return platform_xml(N_PROCS, power)
 
 
 def drawn(n_jobs: int) -> Workload:
@@ -157,7 +142,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        (folder / "platform.xml").write_text(platform_xml())
+        (folder / "platform.xml").write_text(machine())
         batsim_json.write(workload, folder / "workload.json")
         real = shutil.which("batsim")
         found = batsim_py(args.python, folder, str(Path(real).parent)) if real else {"why_not": "left out, no batsim"}

@@ -97,10 +97,7 @@ class _Log:
             print(f"[0.000000] [batsim/INFO] {text}", file=sys.stderr, flush=True)
 
     def heard(self, now: float, is_sent: bool, raw: bytes) -> None:
-        """Tell a message as it is on the wire. With the last one, signals are over: what is left is to write."""
-        if is_sent and b'"SIMULATION_ENDS"' in raw:
-            # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
-            signals.ignore()
+        """Tell a message as it is on the wire."""
         if self._level:
             what = "Sending" if is_sent else "Received"
             who = f"{self._master}:Scheduler REQ-REP:(0) {now:.6f}"
@@ -131,6 +128,8 @@ def _mistakes(given: Given) -> tuple[int, list[str]]:
         for option in ("--redis-port", "--mmax", "--workflow-jobs-limit")
         if not _is_integer(given.one(option))
     ]
+    if given.one("--workflow-jobs-limit").startswith("-"):
+        errors.append(f"--workflow-jobs-limit {given.one('--workflow-jobs-limit')} must not be negative.")
     if given.one("--verbosity") not in _LEVELS:
         errors.append(f"Invalid verbosity level '{given.one('--verbosity')}'; expected one of {', '.join(_LEVELS)}")
     if given.has("--enable-profile-reuse") and not given.has("--enable-dynamic-jobs"):
@@ -190,7 +189,14 @@ def _simulate(given: Given, log: _Log) -> None:
         run_all_at_once(scenario, outputs)
         return
     signals.raise_interrupted()  # the first process of a container would not even hear SIGTERM
-    result = runs.run_external(scenario, given.one("--socket-endpoint"), outputs, hear=log.heard)
+    result = runs.run_external(
+        scenario,
+        given.one("--socket-endpoint"),
+        outputs,
+        hear=log.heard,
+        # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
+        before_last=signals.ignore,
+    )
     if result.stopped:
         raise UnfinishedError(result.stopped)
     if not result.finished:
@@ -212,7 +218,7 @@ def _scenario(given: Given, log: _Log) -> Scenario:
     args.events = given.all("--events")
     args.add_role_to_hosts = given.all("--add-role-to-hosts")
     args.master_host = given.one("--master-host")
-    args.mmax = int(given.one("--mmax"))
+    args.mmax = max(int(given.one("--mmax")), 0)  # less is no limit either
     args.sched_cfg = given.one("--sched-cfg") or None
     args.sched_cfg_file = given.one("--sched-cfg-file") or None
     for name in (

@@ -23,13 +23,21 @@ Hear: TypeAlias = Callable[[float, bool, bytes], None]
 class ExternalScheduler:
     """A scheduler behind a ZeroMQ endpoint. `timeout_s` is how long it may take to answer, 0 for ever.
 
+    `hear` hears all messages, and `before_last` is called before SIMULATION_ENDS leaves.
     Use it as a context manager, and call it with (now, events).
     """
 
-    def __init__(self, endpoint: str, timeout_s: float = 0.0, hear: Hear | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        timeout_s: float = 0.0,
+        hear: Hear | None = None,
+        before_last: Callable[[], None] | None = None,
+    ) -> None:
         self.endpoint = endpoint
         self.n_messages = 0
         self._hear = hear
+        self._before_last = before_last
         self._asked_at = 0.0
         self._timeout_s = timeout_s
 
@@ -78,6 +86,8 @@ class ExternalScheduler:
         self.n_messages += 1
         self._asked_at = time.monotonic()  # before it may be heard
         raw = v4.encode_events(Message(now, tuple(events)))
+        if self._before_last is not None and any(type(event) is e.SimulationEnds for event in events):
+            self._before_last()
         if self._hear is not None:
             self._hear(now, True, raw)
         self._socket.send(raw)

@@ -100,14 +100,15 @@ def run_external(
     progress: Progress | None = None,
     tau_s: float = DEFAULT_TAU_S,
     hear: Hear | None = None,
+    before_last: Callable[[], None] | None = None,
 ) -> Result:
     """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it is left alone, as Batsim does.
 
     With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever; so it is in any case when we end
-    a run that Batsim would go on with. `hear` hears all messages.
+    a run that Batsim would go on with. `hear` and `before_last` are as in `ExternalScheduler`.
     """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
-    with ExternalScheduler(endpoint, timeout_s, hear) as scheduler:
+    with ExternalScheduler(endpoint, timeout_s, hear, before_last) as scheduler:
         result = _run(scenario, scheduler, outputs, progress, None)
         if (farewell or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # it was only a courtesy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,10 @@ from selenium import webdriver
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from support import campaigns, loaded, moved, preempted
+from support import loaded, moved, preempted
 from support.browsing import EVIL, NEEDS_BROWSER, browser_of_module, gantt, load, wheel
 from support.places import ROOT
 from support.process import run_cli
-
-from pybatsched.campaign import table
 
 pytestmark = NEEDS_BROWSER
 
@@ -294,117 +291,3 @@ def test_clusters_that_are_mixed_are_drawn_together(browser: webdriver.Chrome, t
 
 
 #: What is drawn in each figure of a campaign's page: its name, its family, its categories, and what there is of it.
-_FIGURES = """const count = (plot, name) => plot.renderers.find((r) => r.name === name).data_source.get_length();
-const plots = Bokeh.documents.flatMap((d) => d.roots());
-const of = (are_means) => plots.filter((plot) => plot.name.startsWith("mean") === are_means);
-const told = (plot) => [plot.name, plot.title.text, plot.x_range.factors];
-"""
-#: The boxes and the dots of those that show how values are spread; the means of those that show means.
-DRAWN = f'{_FIGURES}return of(false).map((plot) => [...told(plot), count(plot, "boxes"), count(plot, "dots")])'
-MEANS = f'{_FIGURES}return of(true).map((plot) => [...told(plot), count(plot, "means")])'
-
-
-def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    spec = tmp_path / "s.toml"
-    spec.write_text(
-        'name = "small"\nseeds = [1, 2, 3]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 30}\n'
-        '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "conservative"\n'
-        '[[policy]]\nname = "fcfs"\n[[policy]]\nname = "easy"\noptions = {order = ["fcfs", "sjf"]}\n'
-    )
-    assert run_cli("campaign", "run", str(spec), "--output", str(tmp_path / "out")).returncode == 0
-    assert run_cli("report", str(tmp_path / "out"), "--output", str(tmp_path / "c.html")).returncode == 0
-    load(browser, tmp_path / "c.html")
-    assert browser.find_element(By.TAG_NAME, "h1").text == "small"
-    assert "12 of 12 points are done" in browser.find_element(By.TAG_NAME, "body").text
-    assert [one.text for one in browser.find_elements(By.TAG_NAME, "h2")] == [
-        "Means",
-        "Spread over workloads and seeds",
-        "easy: by order",
-        "By policy",
-        "What was run",
-    ]
-    first = browser.find_element(By.CSS_SELECTOR, "#means tbody tr").text
-    assert re.match(r"conservative 3 seeds 30 [\d,.]+ ± [\d,.]+ ", first)
-    means = browser.execute_script(MEANS)
-    assert [row[0].replace("mean-ratios", "ratios").replace("means", "boxes") for row in means] == [
-        row[0] for row in browser.execute_script(DRAWN)
-    ]
-    assert means[0] == ["means-bounded_slowdown_mean", "d", ["conservative", "fcfs", "sjf"], 3]
-    drawn = browser.execute_script(DRAWN)
-    assert len(drawn) == 2 * 2 * 4  # two sections, values and ratios, four figures
-    assert drawn[0] == ["boxes-bounded_slowdown_mean", "d", ["conservative", "fcfs", "sjf"], 3, 9]
-    assert drawn[1][:4] == ["ratios-bounded_slowdown_mean", "d", ["fcfs", "sjf"], 2]
-    assert drawn[8] == ["boxes-bounded_slowdown_mean", "d", ["conservative", "fcfs"], 2, 6]
-    assert drawn[9][2:4] == [["fcfs"], 1]
-
-
-def test_a_heading_stays_above_its_own_chart(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """The one beside it would be read as its end."""
-    figures = {"n_jobs": 1, **dict.fromkeys(table.SHOWN, 2.0)}
-    rows = [campaigns.Row("w", "no reallocation at all of any job", figures), campaigns.Row("w", "mct", figures)]
-    campaigns.keep(tmp_path / "long", rows, ["w"])
-    assert run_cli("report", str(tmp_path / "long"), "--output", str(tmp_path / "c.html")).returncode == 0
-    load(browser, tmp_path / "c.html")
-    frames = browser.execute_script(
-        "return [...document.querySelectorAll('.row > .wide')].map((frame) => [frame.clientWidth, "
-        "Math.max(...[...frame.children].slice(1).map((own) => own.firstElementChild.offsetWidth))])"
-    )
-    assert len(frames) == 2 * 8
-    assert all(width <= of_chart for width, of_chart in frames), frames
-
-
-def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
-    browser: webdriver.Chrome, tmp_path: Path
-) -> None:
-    campaigns.scanned(tmp_path / "study", n_weeks=4)
-    assert run_cli("report", str(tmp_path / "study"), "--output", str(tmp_path / "c.html")).returncode == 0
-    load(browser, tmp_path / "c.html")
-    drawn = browser.execute_script(DRAWN)
-    assert [row[1] for row in drawn[:4]] == ["curie", "ricc", "curie", "ricc"]
-    categories = ["conservative", "0.5", "2", "10"]
-    assert drawn[0][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories], 8, 32]
-    assert drawn[2][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories[1:]], 6, 24]
-    names = browser.execute_script(
-        f"{_FIGURES}return of(false)[0].renderers.find((r) => r.name === 'dots').data_source.get('name')"
-    )
-    assert set(names) == {f"curie-week0{week}" for week in (1, 2, 3, 4)}
-    wide = browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-    assert wide  # nothing sticks out of the page
-
-
-def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    """As a study of urgent jobs has them: the same figure by policy on an axis by powers of ten, and over an option."""
-    spec = tmp_path / "s.toml"
-    spec.write_text(
-        'name = "urgent"\nseeds = [1, 2]\n[[workload]]\nname = "d"\ngenerate = {procs = 16, jobs = 60, load = 1.2}\n'
-        "urgent = {every_s = 3600, kinds = [[12, 600]]}\n"
-        '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "fcfs"\n'
-        '[[policy]]\nname = "ujfb"\noptions = {swap = "uniform", swap_out = [[5, 10], [0.2, 2]]}\n'
-        '[[chart]]\nfigure = "urgent_slowdown_max"\nscale = "log"\n'
-        '[[chart]]\nfigure = "urgent_slowdown_max"\nby = "swap_out"\naxis = "own"\n'
-        'title = "U_L over swap times"\n'
-    )
-    assert run_cli("campaign", "run", str(spec), "--output", str(tmp_path / "out")).returncode == 0
-    assert run_cli("report", str(tmp_path / "out"), "--output", str(tmp_path / "c.html")).returncode == 0
-    load(browser, tmp_path / "c.html")
-    titles = [one.text for one in browser.find_elements(By.TAG_NAME, "h3")]
-    assert titles == ["max slowdown of urgent jobs", "U_L over swap times"] * 2
-    settings = ["[0.2, 2]", "[5, 10]"]
-    by_policy = ["fcfs", *(f"ujfb swap_out={bounds}" for bounds in settings)]
-    assert browser.execute_script(DRAWN) == [
-        ["boxes-urgent_slowdown_max", "d", by_policy, 3, 6],
-        ["boxes-urgent_slowdown_max", "d", settings, 2, 4],
-    ]
-    scales = browser.execute_script("return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => plot.y_scale.type)")
-    assert scales == ["LogScale", "LinearScale"] * 2
-
-
-def test_names_of_a_campaign_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    rows = [campaigns.Row("w", EVIL, {"n_jobs": 1, **dict.fromkeys(table.SHOWN, 2.0)}, {EVIL: k}) for k in (1, 2)]
-    campaigns.keep(tmp_path / "evil", rows, ["w"])
-    assert run_cli("report", str(tmp_path / "evil"), "--output", str(tmp_path / "c.html")).returncode == 0
-    load(browser, tmp_path / "c.html")
-    assert browser.title == "made-up"
-    assert EVIL in browser.find_elements(By.TAG_NAME, "h2")[2].text
-    assert EVIL in browser.find_element(By.ID, "means").text
-    assert len(browser.execute_script(DRAWN)) == 8

@@ -119,6 +119,7 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml --WS none.dax 5", 16, "Cut workflow file 'none.dax' cannot be read."),
         ("-p none.xml -w none.json -W none.dax", 7, "Workload file"),
         ("-p platform.xml --mmax many", 0, "Cannot read --mmax 'many' as an integer."),
+        ("-p platform.xml --workflow-jobs-limit -1", 0, "--workflow-jobs-limit -1 must not be negative."),
         ("-p platform.xml -v loud", 0, "Invalid verbosity level 'loud'; expected one of quiet,"),
         ("-p platform.xml --enable-profile-reuse", 0, "without --enable-dynamic-jobs"),
         ("-p platform.xml --enable-redis", 2, "--enable-redis: this simulator does not do job descriptions in Redis"),
@@ -290,3 +291,21 @@ def test_a_scheduler_that_wants_to_be_called_for_ever_is_told_of_the_end(tmp_pat
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 5
     assert "asks to be called for ever" in errors
+
+
+def test_a_word_in_a_job_does_not_end_the_hearing_of_signals(tmp_path: Path) -> None:
+    place = Path(shutil.copytree(recording("plain").directory, tmp_path / "plain"))
+    content = json.loads((place / "workload.json").read_text())
+    content["jobs"][0]["note"] = "SIMULATION_ENDS"
+    (place / "workload.json").write_text(json.dumps(content))
+    scheduler = Scheduler(recording("plain").replies[:1])
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen(
+            [*DROP_IN, *recording("plain").args, "-e", str(tmp_path / "out"), "-q", "-s", endpoint],
+            cwd=place,
+            stderr=subprocess.DEVNULL,
+        )
+        scheduler.answer()
+        assert b'"SIMULATION_ENDS"' in scheduler.hear()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_OF_WORK_S) == 128 + signal.SIGTERM

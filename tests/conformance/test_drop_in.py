@@ -67,6 +67,8 @@ def test_files_and_exit_codes(source: Recording, tmp_path: Path) -> None:
         "-p platform.xml --WS none.dax 5",
         "-p platform.xml --mmax many",
         "-p platform.xml -v loud",
+        "-p platform.xml --workflow-jobs-limit -1",
+        "-p platform.xml -w workload.json --mmax -1 --no-sched -q -e OUT",
         "-p platform.xml --enable-profile-reuse",
         "-p platform.xml --dump-execution-context",
         "-pplatform.xml --no-sched -q --export=OUT",

@@ -7,38 +7,22 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.free_links import equal_nodes
+
 N_PROCS = 8
 N_JOBS = 60
 #: When machines that were unavailable come back, in the runs with events.
 RETURNS = (10, 40)
 
-_PLATFORM = """\
-<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
- <zone id="site" routing="Full">
-  <cluster id="nodes" prefix="node" suffix="" radical="100-107" speed="{speed}" bw="1e300Bps" lat="0">{energy}</cluster>
-  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
-    <prop id="role" value="master"/>
-    <prop id="wattage_per_state" value="10:10:10"/>
-  </cluster>
-  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
-  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
-    <link_ctn id="trunk"/>
-  </zoneRoute>
- </zone>
-</platform>
-"""
-
 # Three states that compute, then the sleep of pybatsim's fcfsSchedSleep (3), the way down (5 s) and up (20 s).
 # batsim-py reads Batsim 3's name of the wattages, and two of them.
 _SPEEDS = "1Gf,0.5Gf,0.25Gf,1f,0.2f,0.05f"
-_ENERGY = """
-    <prop id="wattage_per_state" value="50:60:150,40:45:90,30:35:60,5:5:5,80:80:80,120:120:120"/>
-    <prop id="watt_per_state" value="50:150,40:90,30:60,5:5,80:80,120:120"/>
-    <prop id="wattage_off" value="4"/>
-    <prop id="sleep_pstates" value="3:4:5"/>
-  """
+_ENERGY = {
+    "wattage_per_state": "50:60:150,40:45:90,30:35:60,5:5:5,80:80:80,120:120:120",
+    "watt_per_state": "50:150,40:90,30:60,5:5,80:80,120:120",
+    "wattage_off": "4",
+    "sleep_pstates": "3:4:5",
+}
 
 
 @dataclass(frozen=True)
@@ -64,8 +48,8 @@ def write_input(directory: Path, *, energy: bool = False) -> Input:
     All times are multiples of a power of two, which SimGrid's clock, a running sum, adds up without loss.
     """
     made = Input(directory / "platform.xml", directory / "workload.json", directory / "events.txt")
-    speed, states = (_SPEEDS, _ENERGY) if energy else ("1Gf", "")
-    made.platform.write_text(_PLATFORM.format(speed=speed, energy=states))
+    speed, states = (_SPEEDS, _ENERGY) if energy else ("1Gf", {})
+    made.platform.write_text(equal_nodes(N_PROCS, speed=speed, properties=states))
     rng = random.Random(7)
     durations = {f"d{s}": s for s in (2, 3, 4.5, 6, 8, 12)} | {f"p{s}": s for s in (2, 4, 5, 7.5)}
     profiles = {

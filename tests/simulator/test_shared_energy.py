@@ -5,29 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from support.free_links import equal_nodes
 from support.process import run_process
 from support.simulated import rows
 
 #: Eight hosts that draw 50 W idle, 60 W with next to no work and 150 W in full use.
-PLATFORM = """\
-<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
- <zone id="site" routing="Full">
-  <cluster id="nodes" prefix="node" suffix="" radical="100-107" speed="1Gf" bw="1e300Bps" lat="0">
-    <prop id="wattage_per_state" value="50:60:150"/>
-  </cluster>
-  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
-    <prop id="role" value="master"/>
-    <prop id="wattage_per_state" value="10:10:10"/>
-  </cluster>
-  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
-  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
-    <link_ctn id="trunk"/>
-  </zoneRoute>
- </zone>
-</platform>
-"""
+PLATFORM = equal_nodes(8, properties={"wattage_per_state": "50:60:150"})
 
 
 def energies(directory: Path, *jobs: tuple[int, list[dict[str, object]]]) -> list[tuple[float, float]]:

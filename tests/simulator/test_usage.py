@@ -7,32 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.free_links import equal_nodes
 from support.process import run_cli
 from support.simulated import beside_batsim, rows, same_jobs
 
 from pybatsched.errors import InputError
 from pybatsched.simulator.usage import read_ranks
 
-#: Two hosts of four cores of 1 Gflop/s that draw 100 W idle, 120 W with a little work and 200 W with all cores at work.
-PLATFORM = """\
-<?xml version="1.0"?>
-<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
-<platform version="4.1">
- <zone id="site" routing="Full">
-  <cluster id="nodes" prefix="node" suffix="" radical="100-103" speed="1Gf" core="4" bw="1e300Bps" lat="0">
-    <prop id="wattage_per_state" value="100:120:200"/>
-  </cluster>
-  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
-    <prop id="role" value="master"/>
-    <prop id="wattage_per_state" value="10:10:10"/>
-  </cluster>
-  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
-  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
-    <link_ctn id="trunk"/>
-  </zoneRoute>
- </zone>
-</platform>
-"""
+#: Four hosts of four cores of 1 Gflop/s that draw 100 W idle, 120 W with a little work and 200 W in full use.
+PLATFORM = equal_nodes(4, n_cores=4, properties={"wattage_per_state": "100:120:200"})
 TRACES = {
     "full": ["0 m_usage 1.0 8e9"],
     "halves": ["0 m_usage 0.5 4e9", "1 m_usage 0.25 6e9"],

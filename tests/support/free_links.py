@@ -9,6 +9,30 @@ from pathlib import Path
 
 from pybatsched.testing import Workload
 
+_TWO_CLUSTERS = """\
+<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+ <zone id="site" routing="Full">
+  <cluster id="nodes" prefix="node" suffix="" radical="100-{last}" bw="1e300Bps" lat="0" {described}>{nodes}</cluster>
+  <cluster id="front" prefix="boss" suffix="" radical="0-0" speed="1Gf" bw="1e300Bps" lat="0">
+    <prop id="role" value="master"/>
+    <prop id="wattage_per_state" value="10:10:10"/>
+  </cluster>
+  <link id="trunk" bandwidth="1e300Bps" latency="0"/>
+  <zoneRoute src="nodes" dst="front" gw_src="nodenodes_router" gw_dst="bossfront_router">
+    <link_ctn id="trunk"/>
+  </zoneRoute>
+ </zone>
+</platform>
+"""
+
+
+def equal_nodes(n: int, *, speed: str = "1Gf", n_cores: int = 1, properties: Mapping[str, str] | None = None) -> str:
+    """Write a platform of n equal nodes and a master beside them, which draws 10 W."""
+    told = "".join(f'\n    <prop id="{name}" value="{value}"/>' for name, value in (properties or {}).items())
+    return _TWO_CLUSTERS.format(last=99 + n, described=f'speed="{speed}" core="{n_cores}"', nodes=told)
+
 
 def written(workload: Workload, hosts: Sequence[Mapping[str, str]], folder: Path) -> list[str]:
     """Write a workload and a platform of hosts with properties down, and give the arguments that name them."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.cluster import Cluster
@@ -12,6 +14,7 @@ from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.errors import PolicyError
 from pybatsched.metrics.outcomes import Outcome
 from pybatsched.testing import FakeBatsim
 
@@ -190,3 +193,10 @@ def outcomes(run: FakeBatsim) -> list[Outcome]:
         )
         for job in run.jobs.values()
     ]
+
+
+def refused(stage: Stage, *decisions: d.Decision) -> PolicyError:
+    with pytest.raises(PolicyError) as caught:
+        stage.do(*decisions)
+    assert caught.value.policy == "puppet"
+    return caught.value

@@ -1,0 +1,201 @@
+"""What a policy must not do: told with the rule that it broke and the story of the job."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from procset import ProcSet
+from support.stage import Puppet, Stage, refused, start
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.engine import Engine
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.policy import Options, Policy
+from pybatsched.errors import PolicyError
+
+
+@pytest.mark.parametrize(
+    ("decision", "rule"),
+    [
+        (start("w0!ghost", "0"), "job known"),
+        (start("w0!run", "2"), "job waiting"),
+        (start("w0!over", "2"), "job alive"),
+        (start("w0!wait", "1"), "right number"),
+        (start("w0!wait", "1-3"), "right number"),
+        (start("w0!wait", ""), "right number"),
+        (start("w0!wait", "0-1"), "processors free"),
+        (start("w0!wait", "3-4"), "inside the partition"),
+        (start("w0!wait", "7-8"), "inside the partition"),
+        (start("w0!wait", "2-3"), "processors available"),
+        (start("w0!wait", "1", mapping={"0": 0}), "mapping"),
+        (start("w0!wait", "1", mapping={"0": 0, "1": 1}), "mapping"),
+        (start("w0!wait", "1", mapping={"0": "x", "1": 0}), "mapping"),
+        (start("w0!wait", "1", mapping={"0": 0, "1": 0}, storage_mapping={}), "one option"),
+        (start("w0!wait", "1-2", timestamp=float("nan")), "finite numbers"),
+        (start("w0!wait", "1-2", timestamp=3.0), "stamps before now"),
+        (d.RejectJob("w0!run"), "job waiting"),
+        (d.RejectJob("w0!ghost"), "job known"),
+        (d.KillJob(("w0!wait",)), "job running"),
+        (d.KillJob(("w0!over",)), "job alive"),
+        (d.KillJob(()), "job running"),
+        (d.CallMeLater(0.0), "call in the future"),
+        (d.CallMeLater(-1.0), "call in the future"),
+        (d.CallMeLater(float("inf")), "call in the future"),
+        (d.CallMeLater(float("nan")), "call in the future"),
+        (d.SetResourceState(IntervalSet([9]), "0"), "processors known"),
+        (d.SetResourceState(IntervalSet([0]), "slow"), "pstate"),
+        (d.SetJobMetadata("w0!run", 'say "hi"'), "metadata without quotes"),
+        (d.SetJobMetadata("w0!over", "x"), "job alive"),
+        (d.ChangeJobState("w0!wait", "COMPLETED_SUCCESSFULLY"), "job state"),
+        (d.RegisterJob("dyn!1", {"subtime": 0, "res": 1, "profile": "p"}), "registration enabled"),
+        (d.RegisterProfile("dyn", "p", {"type": "delay", "delay": 1}), "registration enabled"),
+        (d.Requeue("w0!run"), "registration enabled"),
+        (d.Notify("lunch"), "known notice"),
+        (d.Query({"weather": {}}), "known query"),
+        (d.Answer(), "whole answer"),
+        (d.ToJobMsg("w0!ghost", "hi"), "job known"),
+        (d.UnknownDecision("DANCE", {}), "known decision"),
+        (d.ExecuteJob("w0!wait", [1, 2]), "well-formed"),  # type: ignore[arg-type]
+        (d.ExecuteJob("w0!wait", ProcSet((1, 2))), "well-formed"),
+        (d.ExecuteJob(7, IntervalSet([1, 2])), "well-formed"),  # type: ignore[arg-type]
+        (d.CallMeLater("5"), "well-formed"),  # type: ignore[arg-type]
+        (d.SetJobMetadata("w0!run", 5), "well-formed"),  # type: ignore[arg-type]
+        (d.SetResourceState(IntervalSet([2]), 2), "well-formed"),  # type: ignore[arg-type]
+        (d.RejectJob("w0!wait", timestamp="now"), "well-formed"),  # type: ignore[arg-type]
+        (d.SetResourceState(IntervalSet([0]), "2"), "pstate"),
+        ("execute!", "known decision"),
+        (None, "known decision"),
+    ],
+)
+def test_illegal_decisions_are_caught_with_rule_and_story(decision: Any, rule: str) -> None:
+    stage = Stage()
+    over = stage.run("over", "2")
+    stage.step(stage.completed(over))
+    stage.run("run", "0")
+    stage.submit("wait", n=2)
+    stage.step(e.Notify(e.MACHINES_UNAVAILABLE, IntervalSet([3]), timestamp=0))
+    error = refused(stage, decision)
+    assert error.rule == rule
+    if error.job_id and rule != "job known":
+        assert error.story
+    assert error.rule in str(error)
+
+
+def test_the_story_is_told() -> None:
+    stage = Stage()
+    job = stage.submit("a", at=3.0)
+    stage.do(start(job, "1", reason=("because {}", 42)))
+    error = refused(stage, start(job, "2"))
+    assert str(error) == (
+        "policy puppet broke the rule 'job waiting': cannot start job w0!a: it is running\n"
+        "the story of job w0!a so far: submitted at 3.0 for 1 processors; started at 3.0 on 1 (because 42)"
+    )
+
+
+def test_two_starts_on_the_same_processor_in_one_reply() -> None:
+    stage = Stage()
+    a, b = stage.submit("a"), stage.submit("b")
+    assert "0 are not free: held by w0!a" in str(refused(stage, start(a, "0"), start(b, "0")))
+
+
+def test_partitions_are_kept_apart() -> None:
+    class Two(Puppet):
+        partitions = (("left", "0-1"), ("right", "2-3"))
+
+    stage = Stage(Two)
+    job = stage.submit("a", n=2)
+    assert "more than one partition" in str(refused(stage, start(job, "1-2")))
+    stage = Stage(Two)
+    job = stage.submit("a", n=2)
+    stage.do(start(job, "2-3"))
+    assert job.partition is not None
+    assert (job.partition.name, stage.free) == ("right", "0-1 ")
+
+
+@pytest.mark.parametrize("partitions", [(("a", "0-1"), ("b", "1-2")), (("a", "0"), ("a", "1")), (("a", "3-4"),)])
+def test_bad_partitions_are_the_policys_fault(partitions: tuple[tuple[str, str], ...]) -> None:
+    class Bad(Puppet):
+        pass
+
+    Bad.partitions = partitions
+    with pytest.raises(PolicyError, match="on_begin raised ValueError"):
+        Stage(Bad)
+
+
+def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
+    stage = Stage()
+
+    def explode(_now: float) -> Iterable[d.Decision]:
+        yield from ()
+        raise ZeroDivisionError("oops")
+
+    stage.puppet.next = explode
+    with pytest.raises(PolicyError, match=r"decide raised ZeroDivisionError: oops .*test_policy_mistakes.py, line \d+"):
+        stage.step()
+
+    stage.puppet.next = lambda _now: stage.engine.cluster.procs.first("two")  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match=r"decide raised TypeError: .*test_policy_mistakes.py, line \d+"):  # ours raised it
+        stage.step()
+
+    class Sorted(Puppet):
+        def on_job_submitted(self, job: Job, now: float) -> None:
+            heapq.nsmallest(2, [job, job])  # type: ignore[type-var]  # Python's raised it
+
+    with pytest.raises(PolicyError, match=r"on_job_submitted raised TypeError: .*test_policy_mistakes.py, line \d+"):
+        Stage(Sorted).submit("a")
+
+    class Exits(Puppet):
+        def on_job_submitted(self, job: Job, now: float) -> None:
+            raise SystemExit(3)
+
+    with pytest.raises(PolicyError, match="on_job_submitted raised SystemExit"):
+        Stage(Exits).submit("a")
+
+
+def test_none_is_no_decisions() -> None:
+    stage = Stage()
+    stage.puppet.next = lambda _now: None
+    assert stage.step().decisions == ()
+
+
+def test_sizes_that_batsim_lets_through() -> None:
+    stage = Stage(sharing=True)
+    mapped = stage.submit("m", n=4, profile="ph")
+    stage.do(start(mapped, "0-1", mapping={"0": 0, "1": "0", "2": 1, "3": 1}))
+    for name, profile in (("t", "total"), ("tt", "totals")):
+        moldable = stage.submit(name, n=4, profile=profile)
+        stage.do(start(moldable, "2"))
+        assert moldable.state is JobState.RUNNING
+
+
+def test_a_busy_scheduler_may_stamp_up_to_its_own_now() -> None:
+    stage = Stage()
+    job = stage.submit("a")
+    stage.puppet.until = 7.0
+    reply = stage.do(start(job, "0"), d.KillJob((job.id,), timestamp=7.0), d.CallMeLater(8.0, timestamp=7.0))
+    assert reply.now == 7.0
+    assert [item.timestamp for item in reply.decisions] == [0.0, 7.0, 7.0]
+    assert refused(stage, d.CallMeLater(6.0, timestamp=7.0)).rule == "call in the future"
+
+
+def test_a_policy_may_set_how_long_it_is_busy_as_it_begins() -> None:
+    class Slow(Policy):
+        def on_begin(self, cluster: Cluster) -> None:
+            self.busy_until = lambda now: now + 2.5  # type: ignore[method-assign]
+
+        def decide(self, now: float) -> Iterable[d.Decision]:
+            return ()
+
+    engine = Engine(lambda _begins: Slow(Options()), "slow")
+    assert engine.step(0.0, [Stage(begin=False).begins()]).now == 2.5
+
+
+def test_a_call_within_the_tick_is_moved_behind_batsims_clock() -> None:
+    reply = Stage().do(d.CallMeLater(1e-7))
+    assert reply.decisions[0].at == 1e-6  # type: ignore[attr-defined]
