@@ -140,7 +140,9 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
         stage.step()
 
     stage.puppet.next = lambda _now: stage.engine.cluster.procs.first("two")  # type: ignore[arg-type]
-    with pytest.raises(PolicyError, match=r"decide raised TypeError: .*test_policy_mistakes.py, line \d+"):  # ours raised it
+    with pytest.raises(
+        PolicyError, match=r"decide raised TypeError: .*test_policy_mistakes.py, line \d+"
+    ):  # ours raised it
         stage.step()
 
     class Sorted(Puppet):
