@@ -69,6 +69,43 @@ def recordings() -> list[Recording]:
     return list(found.values())
 
 
+@dataclass(frozen=True)
+class Recording5:
+    """One run of the real Batsim 5: its greeting, the hello in answer, and the messages after these."""
+
+    directory: Path
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @property
+    def records(self) -> list[tuple[str, bytes]]:
+        """All messages as they were on the wire."""
+        lines = (self.directory / "conversation.jsonl").read_text(encoding="utf-8").splitlines()
+        return [
+            (record["from"], bytes.fromhex(record.get("hex", "")) + record.get("text", "").encode())
+            for record in map(json.loads, lines)
+        ]
+
+    @property
+    def args(self) -> list[str]:
+        return shlex.split((self.directory / "args.txt").read_text())
+
+    @property
+    def exit_code(self) -> int:
+        return int((self.directory / "exit_code").read_text().strip())
+
+
+def recordings5() -> list[Recording5]:
+    """Give all recordings of Batsim 5, those of PYBATSCHED_GOLDEN in place of ours of the same name."""
+    found: dict[str, Recording5] = {}
+    for root in (FIXTURES, GOLDEN):
+        for conversation in sorted((root / "v5").glob("*/conversation.jsonl")):
+            found[conversation.parent.name] = Recording5(conversation.parent)
+    return list(found.values())
+
+
 def recording(name: str) -> Recording:
     """Give one of the project's own recordings."""
     return Recording(FIXTURES / "v4" / name)

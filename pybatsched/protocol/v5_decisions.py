@@ -1,0 +1,164 @@
+"""Decisions of `pybatsched.core` as Batsim 5 wants them, and back.
+
+Batsim 5 refuses a message with a member that it does not know, so nothing is written here that is not in its schema.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pybatsched.core import decisions as d
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.protocol.v5_events import Wire, read_job, write_job
+from pybatsched.protocol.v5_members import Members, full_name, short_name, workload_of
+from pybatsched.protocol.v5_profiles import read_profile, write_profile
+
+_ONE_BY_ONE: Final = "PredefinedExecutorPlacementStrategyWrapper"
+_BY_HAND: Final = "CustomExecutorToHostMapping"
+_SPREAD: Final = {"strategy": "SpreadOverHostsFirst"}
+_MS: Final = 1000
+#: What of a call is not its time, where it was asked for by a peer.
+CALL_ID: Final = "call_me_later_id"
+
+
+class CannotSayError(Exception):
+    """Batsim 5 has no words for a decision; the text says for which."""
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def milliseconds(at: float) -> int:
+    """Give the first whole millisecond that is not before an instant. Instants are on the tick of a microsecond.
+
+    >>> milliseconds(1.1), milliseconds(2.0004), milliseconds(3.0)
+    (1100, 2001, 3000)
+    """
+    return math.ceil(round(at * _MS, 3))
+
+
+def _write_execute(decision: d.ExecuteJob) -> dict[str, Any]:
+    allocation: dict[str, Any] = {
+        "host_allocation": str(decision.procs),
+        "executor_placement_type": _ONE_BY_ONE,
+        "executor_placement": _SPREAD,
+    }
+    if decision.mapping is not None:
+        places = {int(executor): int(place) for executor, place in decision.mapping.items()}
+        allocation["executor_placement_type"] = _BY_HAND
+        allocation["executor_placement"] = {"mapping": [places[executor] for executor in range(len(places))]}
+    written: dict[str, Any] = {"job_id": decision.job_id, "allocation": allocation}
+    if decision.storage_mapping is not None:
+        written["storage_placement"] = [
+            {"storage_name": name, "host_id": int(host)} for name, host in decision.storage_mapping.items()
+        ]
+    if decision.additional_io_job is not None:
+        raise CannotSayError("ExecuteJob with additional_io_job")
+    return written
+
+
+def _write_call(decision: d.CallMeLater) -> dict[str, Any]:
+    when = {"time": milliseconds(decision.at), "time_unit": "Millisecond"}
+    return {CALL_ID: decision.extra.get(CALL_ID, ""), "when_type": "OneShot", "when": when}
+
+
+def _write_register_job(decision: d.RegisterJob) -> dict[str, Any]:
+    job = {key: value for key, value in write_job(decision.job_id, decision.job).items() if value is not None}
+    return {"job_id": decision.job_id, "job": job}
+
+
+def _write_register_profile(decision: d.RegisterProfile) -> dict[str, Any]:
+    identifier = full_name(decision.profile_name, decision.workload_name)
+    return {"profile": write_profile(identifier, decision.profile)}
+
+
+def _write_pstate(decision: d.SetResourceState) -> dict[str, Any]:
+    return {"host_ids": str(decision.procs), "pstate": int(decision.state)}
+
+
+_WRITERS: Final[dict[type[d.Decision], tuple[str, Callable[[Any], dict[str, Any]]]]] = {
+    d.ExecuteJob: ("ExecuteJobEvent", _write_execute),
+    d.RejectJob: ("RejectJobEvent", lambda decision: {"job_id": decision.job_id}),
+    d.KillJob: ("KillJobsEvent", lambda decision: {"job_ids": list(decision.job_ids)}),
+    d.CallMeLater: ("CallMeLaterEvent", _write_call),
+    d.RegisterJob: ("RegisterJobEvent", _write_register_job),
+    d.RegisterProfile: ("RegisterProfileEvent", _write_register_profile),
+    d.Notify: ("FinishRegistrationEvent", lambda _: {}),
+    d.SetResourceState: ("ChangeHostsPStateEvent", _write_pstate),
+}
+
+
+def write_decision(decision: d.Decision) -> Wire:
+    """Write a decision: its name, and its members. Raises CannotSayError. O(its size)."""
+    if isinstance(decision, d.UnknownDecision):
+        return decision.type, decision.data
+    if isinstance(decision, d.Notify) and decision.kind != d.REGISTRATION_FINISHED:
+        raise CannotSayError(f"Notify({decision.kind!r})")
+    if type(decision) not in _WRITERS:
+        raise CannotSayError(type(decision).__name__)
+    name, write = _WRITERS[type(decision)]
+    return name, write(decision)
+
+
+def write_turned(procs: IntervalSet, state: str) -> Wire:
+    """Write that hosts shall go to sleep, or wake up."""
+    return "TurnOnOffHostsEvent", {"host_ids": str(procs), "state": int(state)}
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def _read_execute(given: Members, at: float) -> d.ExecuteJob:
+    allocation = given.object("allocation")
+    mapping: Mapping[str, Any] | None = None
+    if allocation.maybe("executor_placement_type") == _BY_HAND:
+        places = allocation.object("executor_placement").maybe("mapping")
+        mapping = {str(executor): str(place) for executor, place in enumerate(places or ())}
+    storage = {one.text("storage_name"): one.integer("host_id") for one in given.objects("storage_placement")}
+    return d.ExecuteJob(
+        given.text("job_id"), allocation.procs("host_allocation"), mapping, storage or None, timestamp=at
+    )
+
+
+def _read_call(given: Members, at: float) -> d.Decision:
+    when = given.object("when")
+    if given.maybe("when_type") != "OneShot":
+        return d.UnknownDecision("CallMeLaterEvent", given.rest(), timestamp=at)
+    time = float(when.integer("time"))
+    if when.maybe("time_unit") == "Millisecond":
+        time /= _MS
+    return d.CallMeLater(time, timestamp=at, extra={CALL_ID: given.text(CALL_ID)})
+
+
+def _read_register_job(given: Members, at: float) -> d.RegisterJob:
+    job_id = given.text("job_id")
+    return d.RegisterJob(job_id, read_job(job_id, given.object("job"), at), timestamp=at)
+
+
+def _read_register_profile(given: Members, at: float) -> d.RegisterProfile:
+    identifier, profile = read_profile(given.object("profile"))
+    workload = workload_of(identifier)
+    return d.RegisterProfile(workload, short_name(identifier, workload), profile, timestamp=at)
+
+
+def _read_state(key: str) -> Callable[[Members, float], d.SetResourceState]:
+    def read(given: Members, at: float) -> d.SetResourceState:
+        return d.SetResourceState(given.procs("host_ids"), str(given.integer(key)), timestamp=at)
+
+    return read
+
+
+#: How decisions are read, by their names.
+READERS: Final[dict[str, Callable[[Members, float], d.Decision]]] = {
+    "ExecuteJobEvent": _read_execute,
+    "RejectJobEvent": lambda given, at: d.RejectJob(given.text("job_id"), timestamp=at),
+    "KillJobsEvent": lambda given, at: d.KillJob(given.texts("job_ids"), timestamp=at),
+    "CallMeLaterEvent": _read_call,
+    "RegisterJobEvent": _read_register_job,
+    "RegisterProfileEvent": _read_register_profile,
+    "FinishRegistrationEvent": lambda given, at: d.Notify(d.REGISTRATION_FINISHED, timestamp=at),  # noqa: ARG005
+    "ChangeHostsPStateEvent": _read_state("pstate"),
+    "TurnOnOffHostsEvent": _read_state("state"),
+}

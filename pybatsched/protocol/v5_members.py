@@ -1,0 +1,172 @@
+"""Members of Batsim 5's JSON objects: read as they should be, whatever their spelling, or an error that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.errors import RemoteProtocolError
+from pybatsched.protocol.v4_shapes import number, shown
+
+_MISSING: Final = object()
+_PLAIN: Final = str.maketrans("", "", "_-")
+
+
+class Members:
+    """A JSON object of the peer, with its path for messages.
+
+    A member may be spelled in another way (`extraData`, `Extra_Data`): names of this protocol have changed before. Its
+    `maybe_` forms give None for what is missing or null; the others raise RemoteProtocolError then.
+    """
+
+    __slots__ = ("_raw", "path")
+
+    def __init__(self, raw: Any, path: str) -> None:
+        if type(raw) is not dict:
+            raise RemoteProtocolError(f"expected an object, got {shown(raw)}", field=path)
+        self._raw: dict[str, Any] = raw
+        self.path = path
+
+    def maybe(self, key: str) -> Any:
+        """Give a member of any type. O(1) under its right name, else O(members)."""
+        found = self._raw.get(key, _MISSING)
+        if found is not _MISSING:
+            return found
+        plain = key.translate(_PLAIN).lower()
+        return next((value for name, value in self._raw.items() if name.translate(_PLAIN).lower() == plain), None)
+
+    def _only(self, key: str, kind: type, expected: str) -> Any:
+        value = self.maybe(key)
+        if value is not None and type(value) is not kind:
+            self._refuse(key, value, expected)
+        return value
+
+    def maybe_text(self, key: str) -> str | None:
+        """Give a text."""
+        found: str | None = self._only(key, str, "a text")
+        return found
+
+    def maybe_integer(self, key: str) -> int | None:
+        """Give an integer."""
+        found: int | None = self._only(key, int, "an integer")
+        return found
+
+    def maybe_flag(self, key: str) -> bool | None:
+        """Give true or false."""
+        found: bool | None = self._only(key, bool, "true or false")
+        return found
+
+    def maybe_number(self, key: str) -> float | None:
+        """Give a number."""
+        value = self.maybe(key)
+        if value is None:
+            return None
+        try:
+            return number(value)
+        except (TypeError, ArithmeticError):
+            self._refuse(key, value, "a number")
+
+    def text(self, key: str) -> str:
+        """Give a text that must be there."""
+        found = self.maybe_text(key)
+        if found is None:
+            self._refuse(key, None, "a text")
+        return found
+
+    def number(self, key: str) -> float:
+        """Give a number that must be there."""
+        found = self.maybe_number(key)
+        if found is None:
+            self._refuse(key, None, "a number")
+        return found
+
+    def integer(self, key: str) -> int:
+        """Give an integer that must be there."""
+        found = self.maybe_integer(key)
+        if found is None:
+            self._refuse(key, None, "an integer")
+        return found
+
+    def procs(self, key: str) -> IntervalSet:
+        """Give an interval set that must be there."""
+        text = self.text(key)
+        try:
+            return IntervalSet.parse(text)
+        except ValueError as error:
+            self._refuse(key, text, f"an interval set such as '0-3 5' ({error})")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Give an array of texts; none if there is none."""
+        values = self._only(key, list, "an array of texts") or []
+        for index, value in enumerate(values):
+            if type(value) is not str:
+                self._refuse(f"{key}[{index}]", value, "a text")
+        return tuple(values)
+
+    def object(self, key: str) -> Members:
+        """Give an object that must be there."""
+        return Members(self.maybe(key), f"{self.path}.{key}")
+
+    def maybe_object(self, key: str) -> Members | None:
+        """Give an object."""
+        value = self.maybe(key)
+        return None if value is None else Members(value, f"{self.path}.{key}")
+
+    def objects(self, key: str) -> Iterator[Members]:
+        """Give the objects of an array; none if there is none."""
+        for index, value in enumerate(self._only(key, list, "an array of objects") or ()):
+            yield Members(value, f"{self.path}.{key}[{index}]")
+
+    def rest(self, *known: str) -> dict[str, Any]:
+        """Give all members but these, under the names they have."""
+        return {name: value for name, value in self._raw.items() if name not in known}
+
+    def _refuse(self, key: str, value: Any, expected: str) -> NoReturn:
+        got = "nothing" if value is None else shown(value)
+        raise RemoteProtocolError(f"expected {expected}, got {got}", field=f"{self.path}.{key}")
+
+
+def fields_of(extra_data: str | None) -> dict[str, Any]:
+    """Read the fields that a user has put into the one text that Batsim 5 passes on; a text of his own stays one.
+
+    >>> fields_of('{"estimate": 60}'), fields_of("big"), fields_of("")
+    ({'estimate': 60}, {'extra_data': 'big'}, {})
+    """
+    if not extra_data:
+        return {}
+    try:
+        found = msgspec.json.decode(extra_data)
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    return found if type(found) is dict else {"extra_data": extra_data}
+
+
+def extra_data_of(fields: Mapping[str, Any]) -> str:
+    """Write fields into one text; `fields_of` gives them back."""
+    if not fields:
+        return ""
+    if fields.keys() == {"extra_data"} and type(fields["extra_data"]) is str and _is_no_object(fields["extra_data"]):
+        return str(fields["extra_data"])
+    return msgspec.json.encode(fields).decode()
+
+
+def _is_no_object(text: str) -> bool:
+    return bool(text) and fields_of(text) == {"extra_data": text}
+
+
+def workload_of(identifier: str) -> str:
+    """Give the workload of an id such as ``w0!a``; empty if it has none."""
+    return identifier.partition("!")[0] if "!" in identifier else ""
+
+
+def short_name(identifier: str, workload: str) -> str:
+    """Give an id without its workload, if it is this one."""
+    return identifier.removeprefix(f"{workload}!") if workload else identifier
+
+
+def full_name(name: str, workload: str) -> str:
+    """Give an id with its workload."""
+    return name if "!" in name or not workload else f"{workload}!{name}"

@@ -1,0 +1,328 @@
+"""Batsim 5's words for our events and decisions, one by one, and what is wrong with others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.errors import RemoteProtocolError
+from pybatsched.protocol import Message
+from pybatsched.protocol.v5 import CannotSayError, Codec, Features, notes_of
+from pybatsched.protocol.v5_decisions import milliseconds
+from pybatsched.protocol.v5_handshake import Hello, is_greeting, read_greeting, read_hello, write_greeting, write_hello
+from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of
+from pybatsched.protocol.v5_profiles import read_profile, write_profile
+
+
+def said(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str, Any]]:
+    """What is on the wire for decisions at 7.5 s."""
+    raw = (codec or Codec()).encode_decisions(Message(7.5, decisions))
+    message = json.loads(raw)
+    assert message["now"] == 7.5
+    assert all(event.keys() == {"timestamp", "event_type", "event"} for event in message["events"])
+    return [{event["event_type"]: event["event"]} for event in message["events"]]
+
+
+def heard(*events: tuple[str, dict[str, Any]], codec: Codec | None = None) -> tuple[e.Event, ...]:
+    """What is understood of events at 3 s."""
+    wire = [{"timestamp": 3.0, "event_type": name, "event": data} for name, data in events]
+    return (codec or Codec()).decode_events(json.dumps({"now": 3.0, "events": wire}).encode() + b"\0").items
+
+
+# --- the handshake ------------------------------------------------------------------------------------------------
+
+
+def test_a_greeting_is_a_length_and_a_text() -> None:
+    assert write_greeting('{"seed": 1}') == b'\x0b\x00\x00\x00{"seed": 1}'
+    assert read_greeting(write_greeting("é")) == "é"
+    assert is_greeting(b"\0\0\0\0")  # no text at all
+    assert not is_greeting(b'{"now": 0.0, "events": []}')
+    assert not is_greeting(b"\x01")
+
+
+def test_a_hello_says_json_and_what_is_wanted() -> None:
+    hello = Hello("pybatsched", "1.2", Features(dynamic_registration=True))
+    raw = write_hello(hello)
+    assert raw[:4] == b"\x02\0\0\0"
+    (event,) = json.loads(raw[4:])["events"]
+    assert event["event_type"] == "EDCHelloEvent"
+    assert event["event"]["decision_component_commit"] == ""
+    assert event["event"]["requested_simulation_features"]["dynamic_registration"] is True
+    assert read_hello(raw) == hello
+
+
+@pytest.mark.parametrize(
+    ("raw", "word"),
+    [
+        (b"", "four bytes"),
+        (b"\x01\0\0\0abc", "FlatBuffers"),
+        (b"\x02\0\0\0{", "no JSON"),
+        (b'\x02\0\0\0{"now": 0.0, "events": []}', "one EDCHelloEvent"),
+        (
+            b'\x02\0\0\0{"now": 0, "events": [{"timestamp": 0, "event_type": "RejectJobEvent", "event": {}}]}',
+            "EDCHello",
+        ),
+    ],
+)
+def test_what_is_no_hello(raw: bytes, word: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=word):
+        read_hello(raw)
+
+
+# --- decisions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_executed() -> None:
+    (event,) = said(d.ExecuteJob("w0!a", IntervalSet.parse("0-2 5")))
+    assert event == {
+        "ExecuteJobEvent": {
+            "job_id": "w0!a",
+            "allocation": {
+                "host_allocation": "0-2 5",
+                "executor_placement_type": "PredefinedExecutorPlacementStrategyWrapper",
+                "executor_placement": {"strategy": "SpreadOverHostsFirst"},
+            },
+        }
+    }
+
+
+def test_executors_and_storages_have_places() -> None:
+    (event,) = said(d.ExecuteJob("w0!a", IntervalSet.parse("4-5"), {"1": "0", "0": "1", "2": "1"}))
+    placed = event["ExecuteJobEvent"]["allocation"]
+    assert placed["executor_placement_type"] == "CustomExecutorToHostMapping"
+    assert placed["executor_placement"] == {"mapping": [1, 0, 1]}
+    (event,) = said(d.ExecuteJob("w0!a", IntervalSet.parse("4"), None, {"pfs": 9}))
+    assert event["ExecuteJobEvent"]["storage_placement"] == [{"storage_name": "pfs", "host_id": 9}]
+
+
+def test_kills_rejections_and_the_end_of_registration() -> None:
+    assert said(d.KillJob(("w0!a", "w0!b")), d.RejectJob("w0!c"), d.Notify(d.REGISTRATION_FINISHED)) == [
+        {"KillJobsEvent": {"job_ids": ["w0!a", "w0!b"]}},
+        {"RejectJobEvent": {"job_id": "w0!c"}},
+        {"FinishRegistrationEvent": {}},
+    ]
+
+
+def test_calls_are_at_whole_milliseconds_and_each_has_a_name() -> None:
+    first, second = said(d.CallMeLater(8.0), d.CallMeLater(8.0004))
+    assert first["CallMeLaterEvent"]["when"] == {"time": 8000, "time_unit": "Millisecond"}
+    assert second["CallMeLaterEvent"]["when"] == {"time": 8001, "time_unit": "Millisecond"}
+    assert first["CallMeLaterEvent"]["when_type"] == "OneShot"
+    assert first["CallMeLaterEvent"]["call_me_later_id"] != second["CallMeLaterEvent"]["call_me_later_id"]
+
+
+@given(st.integers(0, 10**15))
+def test_a_call_is_never_early_and_less_than_a_millisecond_late(microseconds: int) -> None:
+    at = microseconds / 1e6
+    assert milliseconds(at) == -(-microseconds // 1000)
+
+
+def test_a_registered_job_carries_the_users_fields_in_one_text() -> None:
+    job = {"id": "dyn!1", "subtime": 7.5, "res": 2, "profile": "p", "walltime": 60, "estimate": 30.0, "user": "é"}
+    profile = {"type": "delay", "delay": 4.5, "origin": "w0!a"}
+    registered, made = said(d.RegisterProfile("dyn", "p", profile), d.RegisterJob("dyn!1", job))
+    assert registered["RegisterProfileEvent"]["profile"]["profile"] == {"delay": 4.5}
+    assert json.loads(registered["RegisterProfileEvent"]["profile"]["extra_data"]) == {"origin": "w0!a"}
+    written = made["RegisterJobEvent"]["job"]
+    assert json.loads(written.pop("extra_data")) == {"estimate": 30.0, "user": "é"}
+    assert written == {"resource_request": 2, "walltime": 60.0, "profile_id": "dyn!p"}
+
+
+def test_a_job_without_walltime_says_nothing_of_one() -> None:
+    (made,) = said(d.RegisterJob("dyn!1", {"res": 1, "profile": "p", "subtime": 0, "walltime": -1}))
+    assert "walltime" not in made["RegisterJobEvent"]["job"]
+
+
+def test_hosts_are_turned_off_and_on_or_change_their_pace() -> None:
+    codec = Codec()
+    hosts = [
+        {"id": i, "name": f"n{i}", "properties": [{"key": "sleep_pstates", "value": "2:3:4"}] if i < 2 else []}
+        for i in range(4)
+    ]
+    heard(("SimulationBeginsEvent", {"host_number": 4, "computation_hosts": hosts}), codec=codec)
+    every = IntervalSet.parse("0-3")
+    assert said(d.SetResourceState(IntervalSet.parse("0-1"), "2"), codec=codec) == [
+        {"TurnOnOffHostsEvent": {"host_ids": "0-1", "state": 2}}
+    ]
+    assert said(d.SetResourceState(every, "1"), codec=codec) == [
+        {"TurnOnOffHostsEvent": {"host_ids": "0-1", "state": 1}},
+        {"ChangeHostsPStateEvent": {"host_ids": "2-3", "pstate": 1}},
+    ]
+    assert said(d.SetResourceState(every, "0"), codec=codec) == [
+        {"ChangeHostsPStateEvent": {"host_ids": "0-3", "pstate": 0}}
+    ]
+
+
+def test_notes_are_not_said_but_not_lost() -> None:
+    decisions = (d.SetJobMetadata("w0!a", "parent=w0!b"), d.RejectJob("w0!a"))
+    assert said(*decisions) == [{"RejectJobEvent": {"job_id": "w0!a"}}]
+    assert notes_of(decisions) == {"w0!a": "parent=w0!b"}
+
+
+@pytest.mark.parametrize(
+    ("decision", "name"),
+    [
+        (d.Notify(d.CONTINUE_REGISTRATION), "continue_registration"),
+        (d.Query({"consumed_energy": {}}), "Query"),
+        (d.ToJobMsg("w0!a", "hi"), "ToJobMsg"),
+        (d.ChangeJobState("w0!a", "RUNNING"), "ChangeJobState"),
+        (d.ExecuteJob("w0!a", IntervalSet.parse("0"), additional_io_job={}), "additional_io_job"),
+    ],
+)
+def test_what_batsim_5_has_no_words_for(decision: d.Decision, name: str) -> None:
+    with pytest.raises(CannotSayError, match=name):
+        said(decision)
+
+
+# --- events -------------------------------------------------------------------------------------------------------
+
+
+def test_the_begin_tells_what_was_agreed() -> None:
+    codec = Codec(Features(dynamic_registration=True, profile_reuse=True), '{"seed": 3}')
+    profiles = [{"id": "w0!d", "profile_type": "DelayProfile", "profile": {"delay": 5.0}}]
+    begins = {"host_number": 1, "computation_hosts": [{"id": 0, "name": "n"}], "profiles": profiles}
+    (event,) = heard(("SimulationBeginsEvent", begins), codec=codec)
+    assert isinstance(event, e.SimulationBegins)
+    assert event.option("dynamic-jobs-enabled") is True
+    assert event.option("profile-reuse-enabled") is True
+    assert event.option("dynamic-jobs-acknowledged") is False
+    assert event.option("sched-config") == '{"seed": 3}'
+    assert event.profiles == {"w0": {"d": {"type": "delay", "delay": 5.0}}}
+
+
+def test_a_job_has_the_fields_of_its_text() -> None:
+    job = {"resource_request": 2, "walltime": None, "profile_id": "w0!d", "extra_data": '{"estimate": 9, "res": 7}'}
+    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    assert isinstance(event, e.JobSubmitted)
+    assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "estimate": 9}
+
+
+def test_names_may_be_spelled_in_another_way_and_members_be_missing() -> None:
+    job = {"resourceRequest": 2, "Walltime": 60, "profileId": "w0!d", "extra-data": '{"estimate": 9}', "new": [1]}
+    (event,) = heard(("JobSubmittedEvent", {"jobId": "w0!a", "job": job, "profiles": None, "submission_time": None}))
+    assert isinstance(event, e.JobSubmitted)
+    assert event.job == {"id": "w0!a", "subtime": 3.0, "res": 2, "profile": "d", "estimate": 9, "walltime": 60.0}
+    begun, completed = heard(("SimulationBeginsEvent", {}), ("JobCompletedEvent", {"job_id": "w0!a"}))
+    assert isinstance(begun, e.SimulationBegins)
+    assert begun.n_resources is None
+    assert isinstance(completed, e.JobCompleted)
+    assert completed.final_state == e.COMPLETED_SUCCESSFULLY  # the first of its states is left out
+
+
+def test_a_return_code_has_its_sign_again() -> None:
+    (event,) = heard(("JobCompletedEvent", {"job_id": "w0!a", "state": "COMPLETED_FAILED", "return_code": 2**32 - 1}))
+    assert isinstance(event, e.JobCompleted)
+    assert event.return_code == -1
+
+
+def test_machine_events_come_as_the_text_of_generic_ones() -> None:
+    line = {"timestamp": 3, "type": "machine_unavailable", "resources": "0-1"}
+    event = {"id": "ee0!0", "external_event_type": "GenericExternalEvent", "external_event": {"data": json.dumps(line)}}
+    assert heard(("ExternalEventOccurredEvent", event)) == (
+        e.Notify(
+            e.MACHINES_UNAVAILABLE,
+            IntervalSet.parse("0-1"),
+            timestamp=3.0,
+            extra={"id": "ee0!0"},
+            beside={"event_type": "ExternalEventOccurredEvent", "event": event},
+        ),
+    )
+    other = {**event, "external_event": {"data": "anything"}}
+    (notice,) = heard(("ExternalEventOccurredEvent", other))
+    assert isinstance(notice, e.Notify)
+    assert notice.kind == "GenericExternalEvent"
+    assert notice.extra == {"extra_data": "anything", "id": "ee0!0"}
+
+
+def test_events_that_are_not_ours_are_kept() -> None:
+    data = {"probe_id": "p", "data_type": "AggregatedProbeData", "data": {"data": 3.5}}
+    assert heard(("ProbeDataEmittedEvent", data)) == (e.UnknownEvent("ProbeDataEmittedEvent", data, timestamp=3.0),)
+
+
+def test_times_are_put_on_the_tick_and_given_back_as_they_were() -> None:
+    raw = (
+        b'{"now":0.333333333333,"events":[{"timestamp":0.333333333333,"event_type":"SimulationEndsEvent","event":{}}]}'
+    )
+    codec = Codec()
+    message = codec.decode_events(raw)
+    assert message.now == message.items[0].timestamp == 0.333333
+    assert json.loads(codec.encode_events(message).rstrip(b"\0")) == json.loads(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "word"),
+    [
+        (b"", "JSON object"),
+        (b"[]", "JSON object"),
+        (b"\xff", "JSON"),
+        (b"{}", "message.now"),
+        (b'{"now": "x"}', "message.now"),
+        (b'{"now": 0, "events": {}}', "message.events"),
+        (b'{"now": 0, "events": [1]}', r"message.events\[0\]"),
+        (b'{"now": 0, "events": [{"timestamp": 0}]}', r"events\[0\].event_type"),
+        (b'{"now": 0, "events": [{"timestamp": 0, "event_type": "JobCompletedEvent", "event": 1}]}', "event: expected"),
+        (
+            b'{"now": 0, "events": [{"timestamp": 0, "event_type": "JobSubmittedEvent", "event": {"job_id": "a"}}]}',
+            "job",
+        ),
+        (
+            b'{"now":0,"events":[{"timestamp":0,"event_type":"HostsTurnedOnOffEvent","event":{"host_ids":"x"}}]}',
+            "interval set",
+        ),
+        (b'{"now": 1' + b"0" * 400 + b', "events": []}', "number"),
+        (b"[" * 5000, "JSON object"),
+    ],
+)
+def test_what_is_no_message_is_refused_by_name(raw: bytes, word: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=word):
+        Codec().decode_events(raw)
+
+
+# --- profiles and fields ------------------------------------------------------------------------------------------
+
+NAMES = st.text("abcxyz_0", min_size=1, max_size=6)
+AMOUNT = st.floats(0, 1e12)
+OWN = st.dictionaries(st.sampled_from(["np", "app", "é"]), st.one_of(st.integers(), NAMES, st.booleans()), max_size=2)
+PROFILES = st.one_of(
+    st.fixed_dictionaries({"type": st.just("delay"), "delay": AMOUNT}),
+    st.fixed_dictionaries({"type": st.just("parallel_homogeneous"), "cpu": AMOUNT, "com": AMOUNT}),
+    st.fixed_dictionaries({"type": st.just("parallel_homogeneous_total"), "cpu": AMOUNT, "com": AMOUNT}),
+    st.fixed_dictionaries({"type": st.just("parallel"), "cpu": st.lists(AMOUNT), "com": st.lists(AMOUNT)}),
+    st.fixed_dictionaries({"type": st.just("composed"), "repeat": st.integers(1, 9), "seq": st.lists(NAMES)}),
+    st.fixed_dictionaries({"type": st.just("usage_trace"), "trace": NAMES}),
+    st.fixed_dictionaries({"type": st.just("smpi"), "trace": NAMES}),
+    st.fixed_dictionaries({"type": st.just("data_staging"), "nb_bytes": AMOUNT, "from": NAMES, "to": NAMES}),
+    st.fixed_dictionaries(
+        {
+            "type": st.just("parallel_homogeneous_pfs"),
+            "bytes_to_read": AMOUNT,
+            "bytes_to_write": AMOUNT,
+            "storage": NAMES,
+        }
+    ),
+)
+
+
+@given(PROFILES, OWN)
+def test_profiles_are_the_same_after_both_ways(profile: dict[str, Any], own: dict[str, Any]) -> None:
+    whole = {**profile, **own}
+    assert read_profile(Members(write_profile("w0!p", whole), "profile")) == ("w0!p", whole)
+
+
+def test_a_type_of_batsim_5_alone_is_kept() -> None:
+    written = {"id": "w0!f", "profile_type": "ForkJoinCompositionProfile", "profile": {"profile_ids": ["w0!a"]}}
+    identifier, profile = read_profile(Members(written, "profile"))
+    assert profile == {"type": "ForkJoinCompositionProfile", "profile_ids": ["w0!a"]}
+    assert write_profile(identifier, profile) == written
+
+
+@given(st.dictionaries(st.one_of(NAMES, st.just("extra_data")), st.one_of(st.integers(-9, 9), st.text(), st.none())))
+def test_fields_are_the_same_after_both_ways(fields: dict[str, Any]) -> None:
+    assert fields_of(extra_data_of(fields)) == fields
