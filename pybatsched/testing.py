@@ -12,7 +12,7 @@ codec, as it would over a socket.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -24,8 +24,10 @@ from pybatsched.errors import RemoteProtocolError
 from pybatsched.machines import names
 from pybatsched.platform.model import Platform, check_energy, uniform
 from pybatsched.policies import registry
-from pybatsched.protocol import Message, v4
+from pybatsched.protocol import Codec, Message, v4, v5
+from pybatsched.protocol.v5_handshake import read_hello, write_greeting
 from pybatsched.session.session import Session
+from pybatsched.simulator import batsim5
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.options import Options, Scenario
@@ -93,7 +95,8 @@ class FakeBatsim:
     `config` has members of Batsim's `config` by their names; `machine_events` are (instant, kind, processors) with the
     kinds `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`; `hosts` are the properties of each host.
     With `platform`, a file or the name of a machine, the hosts are that one's instead of `n_procs` equal ones; `energy`
-    is Batsim's ``-E``.
+    is Batsim's ``-E``. With `batsim` 5 it speaks Batsim 5's language, and the scheduler asks for what it needs: of
+    `config`, only `sched-config` is told.
     """
 
     workload: Workload
@@ -107,16 +110,25 @@ class FakeBatsim:
     jobs: dict[str, FakeJob] = field(default_factory=dict)
     n_messages: int = 0
     deadlocked: bool = False
+    batsim: int = 4
 
     def run(self, handle: Callable[[bytes], bytes]) -> FakeBatsim:
         """Play the whole simulation. Afterwards `jobs` tells what became of each job, `deadlocked` if it got stuck."""
+        codec: Codec = v4
+        scenario = self._scenario()
+        if self.batsim == 5:
+            text = scenario.options.sched_config
+            features = read_hello(handle(write_greeting(text))).features
+            codec = v5.Codec(features, text)
+            scenario = replace(scenario, options=batsim5.as_asked(scenario.options, features))
 
         def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
-            reply = v4.decode_decisions(handle(v4.encode_events(Message(now, tuple(events)))))
+            reply = codec.decode_decisions(handle(codec.encode_events(Message(now, tuple(events)))))
             return reply.now, reply.items
 
+        told = scheduler if self.batsim == 4 else batsim5.telling_more(scheduler, scenario.platform, "ENDPOINT")
         record = _Record()
-        simulation = Simulation(self._scenario(), scheduler, record)
+        simulation = Simulation(scenario, told, record)
         try:
             self.deadlocked = not simulation.run()
         except RemoteProtocolError as error:
@@ -198,16 +210,19 @@ def run_policy(
     hosts: Sequence[Mapping[str, str]] = (),
     platform: str | PathLike[str] | None = None,
     energy: bool = False,
+    batsim: int = 4,
     **options: Any,
 ) -> FakeBatsim:
     """Run a policy on the fake Batsim through the codec, with the engine's invariants checked at each step.
 
     What the policy `needs` is turned on, unless `config` says otherwise. `hosts` are the properties of each host, as a
     platform file would have them; or else `platform` is such a file, or the name of a machine, instead of `n_procs`
-    equal processors. `energy` is Batsim's ``-E``: pstates can be set, and consumed energy asked for.
+    equal processors. `energy` is Batsim's ``-E``: pstates can be set, and consumed energy asked for. `batsim` is whose
+    language is spoken: 4, or 5.
     """
     plan = plan_for(policy, **options)
     needed = {need.config_key: True for need in plan.source.cls.needs}
     session = Session(plan, checked=True)
     config = needed | dict(config or {})
-    return FakeBatsim(workload, n_procs, config, machine_events, hosts, platform, energy).run(session.handle)
+    fake = FakeBatsim(workload, n_procs, config, machine_events, hosts, platform, energy, batsim=batsim)
+    return fake.run(session.handle)

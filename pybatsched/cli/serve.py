@@ -62,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
     plan = arguments.policy_plan(args.policy, args.options, args.config)
     plan.check_early()
     signals.raise_interrupted()
-    session = Session(plan, watch=narrate if args.verbose else None, max_bytes=args.max_message)
+    watch = narrate if args.verbose else None
+    session = Session(plan, watch=watch, max_bytes=args.max_message, say=arguments.say)
 
     def ready(endpoint: str) -> None:
         # Only now: a second start that cannot have the port must not touch the journal of the first.

@@ -22,6 +22,7 @@ from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import external_events
 from pybatsched.simulator import run as runs
+from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs import BATSIM_VERSION, Outputs
 from pybatsched.workload.selection import seconds_of
@@ -55,6 +56,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="ENDPOINT",
         help=f"where the external scheduler waits (default {DEFAULT_ENDPOINT})",
+    )
+    add(
+        "--protocol",
+        choices=["v4", "v5"],
+        default="v4",
+        help="whose language to speak with it: that of Batsim 3.1 to 4.2 (default), or of Batsim 5",
     )
     add(
         "--timeout",
@@ -129,6 +136,8 @@ def run(args: argparse.Namespace) -> int:
         plan.check_early()
     elif args.options or args.config or args.journal:
         raise InputError("-o, --config and --journal are for --policy; the external scheduler has its own")
+    if args.protocol == "v5":
+        _check_batsim5(args)
     scenario = read_scenario(args, plan)
     options = scenario.options
     policy = None if plan is None else inputs.described(plan, options)
@@ -142,8 +151,30 @@ def run(args: argparse.Namespace) -> int:
         result = _simulate(args, scenario, plan, results)
         results.cut_at = result.cut_at
         extra = {**how_read, "seed": args.seed}
-        closing.put_in_place(results, summary.of_run(setting, result, extra, {"behaves_as_batsim": BATSIM_VERSION}))
+        closing.put_in_place(results, summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)}))
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
+
+
+#: Options that only Batsim 4 has: a scheduler of Batsim 5 asks for these itself.
+_ASKED_FOR: Final = (
+    "enable_dynamic_jobs",
+    "acknowledge_dynamic_jobs",
+    "enable_profile_reuse",
+    "forward_profiles_on_submission",
+)
+
+
+def _version(args: argparse.Namespace) -> str:
+    return BATSIM5_VERSION if args.protocol == "v5" else BATSIM_VERSION
+
+
+def _check_batsim5(args: argparse.Namespace) -> None:
+    if not args.external:
+        raise InputError("--protocol v5 is for --external; a policy in this process speaks no protocol")
+    for name in _ASKED_FOR:
+        if getattr(args, name):
+            option = name.replace("_", "-")
+            raise InputError(f"--{option} with --protocol v5: schedulers of Batsim 5 ask for it themselves")
 
 
 def _simulate(
@@ -174,6 +205,7 @@ def _simulate(
             farewell=args.farewell,
             progress=progress.heard,
             tau_s=args.tau,
+            batsim=5 if args.protocol == "v5" else 4,
         )
 
 

@@ -209,7 +209,7 @@ class PolicyPlan:
         weakest_first = (
             _Layer(self.recorded.from_file, "the journal", trusted=False),
             _Layer(self.from_file, self.file_name, self.trusted),
-            _Layer(said, "Batsim's --sched-cfg", trusted=False),
+            _Layer(said, _said_where(begins), trusted=False),
             _Layer(self.recorded.given, "the journal", trusted=False),
             _Layer(self.given, self.given_by, self.trusted),
         )
@@ -222,13 +222,19 @@ class PolicyPlan:
         try:
             said = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise InputError(f"Batsim's --sched-cfg is no JSON object: {error}, in {text[:80]!r}") from None
+            raise InputError(f"{_said_where(begins)} is no JSON object: {error}, in {text[:80]!r}") from None
         if not isinstance(said, dict):
-            raise InputError(f"Batsim's --sched-cfg must be a JSON object of options, got {text[:80]!r}")
+            raise InputError(f"{_said_where(begins)} must be a JSON object of options, got {text[:80]!r}")
         wanted = said.pop("policy", None)
         if wanted is not None and wanted not in (self.source.name, self.source.table_name):
-            raise InputError(f"Batsim's --sched-cfg asks for policy {wanted!r}, but --policy is {self.source.name!r}")
+            raise InputError(f"{_said_where(begins)} asks for policy {wanted!r}, but --policy is {self.source.name!r}")
         return said
+
+
+def _said_where(begins: SimulationBegins | None) -> str:
+    """Name the place on Batsim's command line where the options for its scheduler are."""
+    is_five = begins is not None and begins.option("batsim") == 5
+    return "the text behind Batsim's -s ENDPOINT" if is_five else "Batsim's --sched-cfg"
 
 
 @functools.cache

@@ -85,11 +85,6 @@ def _parse(raw: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise RemoteProtocolError(f"expected JSON in UTF-8; {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:
-        if len(raw) >= 4 and int.from_bytes(raw[:4], "little") == len(raw) - 4:
-            raise RemoteProtocolError(
-                "this is the handshake of Batsim 5, which speaks another protocol; expected Batsim 3.1 to 4.2. With "
-                "Docker, pin such an image: BATSIM_IMAGE=oarteam/batsim:4.0.0 (the tag latest follows Batsim 5)"
-            ) from None
         raise RemoteProtocolError(f"expected a JSON object; {error}, in {_excerpt(raw)}") from None
     if type(value) is not dict:
         raise RemoteProtocolError(f"expected a JSON object, got {shown(value)}")

@@ -11,13 +11,14 @@ Differences to Batsim 4 that are settled here, so that nobody else need know the
 * calls are at whole milliseconds: an instant is rounded up, and a call has an id, which nobody needs;
 * hosts that sleep are turned on and off, others change their pstate at once;
 * jobs have one text for all that is not Batsim's own, in which we keep a JSON object;
-* notes on jobs (`SetJobMetadata`) cannot be said. They are left out, and `notes_of` gives them to whoever keeps them.
+* notes on jobs (`SetJobMetadata`) cannot be said. They are left out; journals and our own outputs keep them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heappop, heappush
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -34,8 +35,11 @@ from pybatsched.protocol.v5_decisions import READERS as DECISION_READERS
 from pybatsched.protocol.v5_events import READERS as EVENT_READERS
 from pybatsched.protocol.v5_events import Wire, write_event
 from pybatsched.protocol.v5_handshake import Features
-from pybatsched.protocol.v5_members import Members
+from pybatsched.protocol.v5_members import Members, full_name, workload_of
+from pybatsched.protocol.v5_profiles import write_profile
 
+#: As many parts as no sequence has.
+_MANY: Final = 2**32
 Record = TypeVar("Record", e.Event, d.Decision)
 
 
@@ -48,7 +52,10 @@ class Codec:
         self._n_calls = 0
         self._sleeps: dict[int, frozenset[str]] = {}  # by host, the pstates in which it sleeps
         self._asleep = EMPTY  # as far as the scheduler has said
-        self._turning = EMPTY  # as far as the simulator has heard and not answered
+        # What the simulator has heard and not answered: hosts that were turned on or off, and calls by their time.
+        self._turning = EMPTY
+        self._calls: list[tuple[float, int, str]] = []
+        self._profiles: dict[str, Mapping[str, Any]] = {}  # by their ids: all that there have been
 
     # --- the scheduler's side -------------------------------------------------------------------------------------
 
@@ -60,38 +67,47 @@ class Codec:
             for host in begins.compute_resources or ():
                 text = (host.properties or {}).get("sleep_pstates", "")
                 self._sleeps[host.id] = frozenset(part.split(":")[0].strip() for part in text.split(",") if part)
-            message = replace(message, items=(replace(begins, config=self._config()), *message.items[1:]))
+            message = replace(message, items=(replace(begins, config=self.config()), *message.items[1:]))
         return message
 
     def encode_decisions(self, message: Message[d.Decision], /) -> bytes:
         """Write a reply, without what Batsim 5 has no place for. Raises CannotSayError for what it must not lose."""
         items = []
-        for decision in message.items:
-            stamp = message.now if decision.timestamp is None else decision.timestamp
-            for kind, data in self._written(decision) if is_said(decision) else ():
+        for decision in self.prepared(message.items):
+            if is_said(decision):
+                kind, data = write_decision(decision)
+                stamp = message.now if decision.timestamp is None else decision.timestamp
                 items.append({"timestamp": stamp, "event_type": kind, "event": data, **decision.beside})
         return msgspec.json.encode({"now": message.now, "events": items, **message.extra})
 
-    def _written(self, decision: d.Decision) -> Iterator[Wire]:
-        if type(decision) is d.CallMeLater and CALL_ID not in decision.extra:
-            self._n_calls += 1
-            decision = replace(decision, extra={CALL_ID: f"call-{self._n_calls}"})
-        elif type(decision) is d.SetResourceState and "event" not in decision.beside:
-            yield from self._switched(decision)
-            return
-        yield write_decision(decision)
+    def prepared(self, decisions: Iterable[d.Decision]) -> tuple[d.Decision, ...]:
+        """Give the decisions as they are said, one event each: calls have names, and switches are told apart. O(n).
 
-    def _switched(self, decision: d.SetResourceState) -> Iterator[Wire]:
+        What is prepared already stays as it is.
+        """
+        ready: list[d.Decision] = []
+        for decision in decisions:
+            if type(decision) is d.CallMeLater and CALL_ID not in decision.extra:
+                self._n_calls += 1
+                ready.append(replace(decision, extra={CALL_ID: f"call-{self._n_calls}"}))
+            elif type(decision) is d.SetResourceState and "event" not in decision.beside:
+                ready += self._switches(decision)
+            else:
+                ready.append(decision)
+        return tuple(ready)
+
+    def _switches(self, decision: d.SetResourceState) -> Iterator[d.SetResourceState]:
         """Hosts that sleep, or shall sleep, are turned on or off; others change their pace at once."""
         to_sleep = IntervalSet(i for i in decision.procs if decision.state in self._sleeps.get(i, ()))
         turned = decision.procs & (self._asleep | to_sleep)
         self._asleep = (self._asleep - decision.procs) | to_sleep
         if turned:
-            yield write_turned(turned, decision.state)
+            kind, data = write_turned(turned, decision.state)
+            yield replace(decision, procs=turned, beside={"event_type": kind, "event": data})
         if decision.procs - turned:
-            yield write_decision(replace(decision, procs=decision.procs - turned))
+            yield replace(decision, procs=decision.procs - turned)
 
-    def _config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Any]:
         """Say what was agreed, in the words of Batsim 4's configuration."""
         features = self.features
         return {
@@ -99,7 +115,9 @@ class Codec:
             "dynamic-jobs-acknowledged": features.acknowledge_dynamic_jobs,
             "profile-reuse-enabled": features.profile_reuse,
             "profiles-forwarded-on-submission": features.forward_profiles_on_job_submission,
+            "forward-unknown-events": True,
             "sched-config": self.init,
+            "batsim": 5,
         }
 
     # --- the simulator's side -------------------------------------------------------------------------------------
@@ -110,22 +128,56 @@ class Codec:
         for decision in message.items:
             if type(decision) is d.SetResourceState and "event" in decision.beside:  # not as one at once is written
                 self._turning |= decision.procs
+            elif type(decision) is d.RegisterProfile:
+                self._profiles[full_name(decision.profile_name, decision.workload_name)] = decision.profile
+            elif type(decision) is d.CallMeLater:
+                self._n_calls += 1
+                heappush(self._calls, (max(decision.at, message.now), self._n_calls, decision.extra[CALL_ID]))
         return message
 
     def encode_events(self, message: Message[e.Event], /) -> bytes:
         """Write a message of a simulation, but for what Batsim 5 does not tell, with the NUL that Batsim writes."""
         items = []
         for event in message.items:
-            said = event
-            if type(event) is e.SimulationBegins and not self.features.forward_profiles_on_simulation_begins:
-                said = replace(event, profiles={})
-            written = write_event(said, self._turning)
+            written = write_event(self._completed(event), self._turning)
             if written is not None:
                 kind, data = written
                 items.append({"timestamp": event.timestamp, "event_type": kind, "event": data, **event.beside})
             if type(event) is e.ResourceStateChanged:
                 self._turning -= event.procs
         return msgspec.json.encode({"now": message.now, "events": items, **message.extra}) + b"\0"
+
+    def _completed(self, event: e.Event) -> e.Event:
+        """Give an event with what only this conversation knows: which call it is, and in which repetition a job was."""
+        if type(event) is e.SimulationBegins:
+            for workload, profiles in (event.profiles or {}).items():
+                self._profiles |= {full_name(name, workload): profile for name, profile in profiles.items()}
+            if not self.features.forward_profiles_on_simulation_begins:
+                return replace(event, profiles={})
+        elif type(event) is e.RequestedCall and self._calls and CALL_ID not in event.extra:
+            return replace(event, extra={CALL_ID: heappop(self._calls)[2], "last_periodic_call": False})
+        elif type(event) is e.JobKilled and event.job_progress:
+            progress = {
+                job_id: self._in_repetitions(node, workload_of(job_id)) for job_id, node in event.job_progress.items()
+            }
+            return replace(event, job_progress=progress, extra=self._killed_profiles(progress))
+        return event
+
+    def _in_repetitions(self, node: Mapping[str, Any], workload: str) -> Mapping[str, Any]:
+        """Batsim 4 counts the parts of a sequence on and on, Batsim 5 within one repetition."""
+        if "current_task" not in node or "current_repetition" in node:
+            return node
+        profile = self._profiles.get(full_name(node["profile_name"], workload), {})
+        repetition, index = divmod(node["current_task_index"], len(profile.get("seq", ())) or _MANY)
+        part = self._in_repetitions(node["current_task"], workload)
+        return {**node, "current_repetition": repetition, "current_task_index": index, "current_task": part}
+
+    def _killed_profiles(self, progress: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Give the profiles of jobs that were killed, each once, if they were asked for."""
+        if not self.features.forward_profiles_on_jobs_killed:
+            return e.NOTHING
+        ids = dict.fromkeys(full_name(node["profile_name"], workload_of(job_id)) for job_id, node in progress.items())
+        return {"profiles": [write_profile(name, self._profiles[name]) for name in ids if name in self._profiles]}
 
 
 def _decoded(
@@ -157,11 +209,6 @@ def _decoded(
     return Message(now, tuple(items), extra if now == told_now else {**extra, "now": told_now})
 
 
-def notes_of(decisions: tuple[d.Decision, ...]) -> dict[str, str]:
-    """Give the notes on jobs among decisions, which Batsim 5 is not told. O(decisions)."""
-    return {one.job_id: one.metadata for one in decisions if type(one) is d.SetJobMetadata}
-
-
 def is_said(decision: d.Decision) -> bool:
     """Tell whether a decision is for Batsim 5 to hear; O(1)."""
     return type(decision) is not d.SetJobMetadata
@@ -181,4 +228,4 @@ def _parsed(raw: bytes) -> Members:
     return Members(value, "message")
 
 
-__all__ = ["CannotSayError", "Codec", "Features", "is_said", "notes_of"]
+__all__ = ["CannotSayError", "Codec", "Features", "is_said"]

@@ -205,7 +205,9 @@ def _read_killed(given: Members, at: float) -> e.JobKilled:
     for one in given.objects("progresses"):
         job_id = one.text("job_id")
         progress[job_id] = _read_progress(one.object("wrapper"), workload_of(job_id))
-    return e.JobKilled(given.texts("job_ids"), progress, timestamp=at)
+    return e.JobKilled(
+        given.texts("job_ids"), progress, timestamp=at, extra=given.rest("job_ids", "progresses") or e.NOTHING
+    )
 
 
 def _read_progress(wrapper: Members, workload: str) -> dict[str, Any]:
@@ -230,7 +232,7 @@ def _write_killed(event: e.JobKilled) -> dict[str, Any]:
     progresses = [
         {"job_id": job_id, "wrapper": _write_progress(node, workload_of(job_id))} for job_id, node in progress.items()
     ]
-    return {"job_ids": list(event.job_ids), "progresses": progresses}
+    return {"job_ids": list(event.job_ids), "progresses": progresses, **event.extra}
 
 
 def _write_progress(node: Mapping[str, Any], workload: str) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from pybatsched.core.derive import parent_in_note
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
-from pybatsched.protocol import v4
 from pybatsched.session.explain import no_such_job
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
+from pybatsched.session.transcript import Transcript, is_same
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class _Asked:
         if self._session is None or exchange.reply is None:
             return
         try:
-            if self._session.handle(exchange.request) != exchange.reply:
+            if not is_same(exchange, self._session.handle(exchange.request)):
                 self._session = None
         except PybatschedError:
             self._session = None
@@ -324,12 +324,12 @@ def waits_of(
         if policy is not None or given:
             raise
         asked = _Asked(None)
+    transcript = Transcript()
     now = 0.0
     for exchange in reader.exchanges():
         asked.follow(exchange)
         try:
-            message = v4.decode_events(exchange.request)
-            reply = None if exchange.reply is None else v4.decode_decisions(exchange.reply)
+            message, reply = transcript.events(exchange), transcript.decisions(exchange)
         except RemoteProtocolError:
             continue  # explain tells of it
         now = message.now

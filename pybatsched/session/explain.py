@@ -15,7 +15,6 @@ from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
-from pybatsched.protocol import v4
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
@@ -27,6 +26,7 @@ from pybatsched.session.story import (
     said_plainly,
     with_reason,
 )
+from pybatsched.session.transcript import Transcript, is_same
 
 #: So many ids are offered to who has named none.
 _N_OFFERED: Final = 5
@@ -43,22 +43,22 @@ class _Said(NamedTuple):
     decisions: Sequence[tuple[d.Decision, float, str]] | None
 
 
-def _said(exchange: Exchange) -> _Said:
+def _said(exchange: Exchange, transcript: Transcript) -> _Said:
     """Decode an exchange, which takes long: once, for all jobs. O(its size)."""
     try:
-        message = v4.decode_events(exchange.request)
+        message = transcript.events(exchange)
         now, events = message.now, message.items
     except RemoteProtocolError:
         now, events = None, None
-    return _Said(now, events, _decided(exchange))
+    return _Said(now, events, _decided(exchange, transcript))
 
 
-def _decided(exchange: Exchange) -> Sequence[tuple[d.Decision, float, str]] | None:
-    if exchange.reply is None:
-        return None
+def _decided(exchange: Exchange, transcript: Transcript) -> Sequence[tuple[d.Decision, float, str]] | None:
     try:
-        reply = v4.decode_decisions(exchange.reply)
+        reply = transcript.decisions(exchange)
     except RemoteProtocolError:
+        return None
+    if reply is None:
         return None
     reasons = [*exchange.reasons, *[""] * (len(reply.items) - len(exchange.reasons))]
     return [(one, one.timestamp or reply.now, why) for one, why in zip(reply.items, reasons, strict=False)]
@@ -80,7 +80,7 @@ class _Witness:
         parting = _parting(self.session, exchange)
         if parting:
             self.session = None
-        elif exchange.reply is not None:
+        elif exchange.reply is not None and self.session.engine.began:
             self.engine = self.session.engine
         return parting
 
@@ -180,9 +180,10 @@ def explain(
             raise
         book.tell_all(0.0, f"(why it waited is not known: {error})")
     namesakes: dict[str, None] = {}
+    transcript = Transcript()
     now = 0.0
     for exchange in reader.exchanges():
-        said = _said(exchange)
+        said = _said(exchange, transcript)
         now = now if said.now is None else said.now
         book.read(exchange, said, witness, now)
         submitted = [event.job_id for event in said.events or () if isinstance(event, e.JobSubmitted)]
@@ -211,8 +212,9 @@ def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
     """Give the stories of all jobs at once: what was decided about each, and why; not why it waited. O(journal)."""
     found: dict[str, list[tuple[float, str]]] = {}
     owners: dict[str, str] = {}
+    transcript = Transcript()
     for exchange in reader.exchanges():
-        for decision, at, why in _decided(exchange) or ():
+        for decision, at, why in _decided(exchange, transcript) or ():
             parent, what = parent_of_segment(decision), said_plainly(decision)
             for wire_id in ids_in_decision(decision) if parent or what else ():
                 if parent:
@@ -230,9 +232,10 @@ def whole_stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
     """
     book = _Book(is_open=True)
     witness = _Witness(session_for(reader))
+    transcript = Transcript()
     now = 0.0
     for exchange in reader.exchanges():
-        said = _said(exchange)
+        said = _said(exchange, transcript)
         now = now if said.now is None else said.now
         book.read(exchange, said, witness, now)
     return book.lines()
@@ -241,7 +244,7 @@ def whole_stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
 def _parting(session: Session, exchange: Exchange) -> str:
     """Play an exchange again; say why the policy cannot be asked from here on, or nothing if it answers as recorded."""
     try:
-        same = session.handle(exchange.request) == exchange.reply
+        same = is_same(exchange, session.handle(exchange.request))
     except PybatschedError as error:
         same = exchange.error is not None
         if isinstance(error, UntrustedFileError) and not same:

@@ -3,9 +3,10 @@
 A journal is a stream of msgpack maps, flushed one by one, with no clock in it: the same run gives the same bytes.
 
     {"record": "header", "format": "pybatsched journal", "version": 1, "pybatsched": …, "policy": …, "options": …,
-     "given": …, "from_file": …, "platform": sha256 of the machine as Batsim described it}
+     "given": …, "from_file": …, "platform": sha256 of the machine if the first message tells it}
     {"record": "request", "n": 1, "bytes": …}          as received; an over-large one is cut and says so in "size"
-    {"record": "reply", "n": 1, "bytes": …, "reasons": [one per decision]}
+    {"record": "reply", "n": 1, "bytes": …, "reasons": [one per decision],
+     "notes": [[index, job, text]]}                    only of decisions that are notes and could not be said
     {"record": "error", "n": 1, "kind": …, "text": …}  instead of a reply
     {"record": "end", "how": "ended" | "interrupted" | …}
 
@@ -17,10 +18,10 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 
 import msgpack
 import msgspec
@@ -31,6 +32,9 @@ from pybatsched.errors import InputError
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
+
+#: A note on a job that was not sent: its place among the decisions, the job as Batsim knows it, the text.
+Note: TypeAlias = tuple[int, str, str]
 
 FORMAT: Final = "pybatsched journal"
 VERSION: Final = 1
@@ -82,9 +86,10 @@ class JournalWriter:
         else:
             self._write(record="request", n=n, bytes=raw)
 
-    def reply(self, n: int, raw: bytes, reasons: list[str]) -> None:
-        """Write the reply with the reason of each decision."""
-        self._write(record="reply", n=n, bytes=raw, reasons=reasons)
+    def reply(self, n: int, raw: bytes, reasons: list[str], notes: Sequence[Note] = ()) -> None:
+        """Write the reply with the reason of each decision, and the notes on jobs that are not in it."""
+        kept = {"notes": notes} if notes else {}
+        self._write(record="reply", n=n, bytes=raw, reasons=reasons, **kept)
 
     def error(self, n: int, kind: str, text: str) -> None:
         """Write the error that took the place of a reply."""
@@ -114,6 +119,8 @@ class Exchange:
     request: bytes
     reply: bytes | None = None
     reasons: list[str] = field(default_factory=list)
+    #: Decisions that are notes on jobs and not in the reply, which Batsim 5 has no place for.
+    notes: Sequence[Note] = ()
     error: tuple[str, str] | None = None
     is_cut: bool = False
 
@@ -155,7 +162,7 @@ class JournalReader:
         """Give the exchanges in order, once. O(size of one) memory."""
         try:
             yield from self._exchanges()
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{self.path!r} is damaged: a record lacks or garbles {error}") from None
 
     def _exchanges(self) -> Iterator[Exchange]:
@@ -168,6 +175,7 @@ class JournalReader:
                 pending = Exchange(record["n"], record["bytes"], is_cut="size" in record)
             elif kind == "reply" and pending is not None:
                 pending.reply, pending.reasons = record["bytes"], record["reasons"]
+                pending.notes = [(index, job_id, text) for index, job_id, text in record.get("notes", ())]
                 yield pending
                 pending = None
             elif kind == "error" and pending is not None:

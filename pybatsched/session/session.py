@@ -1,11 +1,12 @@
 """A session: the bytes of one conversation in, the bytes of the replies out, a journal on the side.
 
-This is all of a scheduler but the socket, so the server, the replayer and the tests are thin drivers of it.
+This is all of a scheduler but the socket, so the server, the replayer and the tests are thin drivers of it. The first
+message tells which Batsim has called: Batsim 5 begins with a greeting, others with JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -14,12 +15,14 @@ import msgspec
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
+from pybatsched.core.policy import Need, Policy
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
-from pybatsched.protocol import Message, v4
+from pybatsched.protocol import Codec, Message, v4, v5
+from pybatsched.protocol.v5_handshake import Features, Hello, is_greeting, read_greeting, write_hello
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
-    from pybatsched.session.journal import JournalWriter
+    from pybatsched.session.journal import JournalWriter, Note
 
 MAX_MESSAGE_BYTES: Final = 512 * 2**20
 
@@ -27,7 +30,7 @@ MAX_MESSAGE_BYTES: Final = 512 * 2**20
 class Session:
     """One run: a policy, an engine and a codec. `handle` takes a message and gives the reply.
 
-    `watch` is shown every exchange, for people who want to look on.
+    `watch` is shown every exchange, for people who want to look on. `say` is told what this Batsim lacks, at the begin.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Session:
         watch: Callable[[Message[e.Event], Reply], None] | None = None,
         max_bytes: int = MAX_MESSAGE_BYTES,
         checked: bool = False,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.plan = plan
         self.engine = Engine(plan.make, plan.source.name, checked=checked)
@@ -45,6 +49,15 @@ class Session:
         self._journal = journal
         self._watch = watch
         self._max_bytes = max_bytes
+        self._say = say
+        self._codec: Codec = v4
+        #: The last note on each job, by its id towards Batsim, if Batsim itself was not told.
+        self.notes: dict[str, str] = {}
+
+    @property
+    def batsim(self) -> int:
+        """Which Batsim has called, by the first number of its version; 4 stands for all before 5."""
+        return 4 if self._codec is v4 else 5
 
     @property
     def finished(self) -> bool:
@@ -55,9 +68,13 @@ class Session:
         """Answer one message. Whatever is wrong with it or with the policy's decisions is raised, and journalled."""
         self.n_messages += 1
         journal = self._journal
+        if self.n_messages == 1 and is_greeting(raw):
+            return self._greet(raw)
         try:
             message = self._decode(raw) if journal is None else self._record_request(journal, raw)
             reply = self.engine.step(message.now, message.items)
+            if isinstance(self._codec, v5.Codec):
+                reply = self._in_words_of(self._codec, reply)
             answer = self._encode(reply)
         except PybatschedError as error:
             if isinstance(error, RemoteProtocolError) and error.message_number is None:
@@ -68,8 +85,56 @@ class Session:
         if self._watch is not None:
             self._watch(message, reply)
         if journal is not None:
-            journal.reply(self.n_messages, answer, [d.reason_text(item.reason) for item in reply.decisions])
+            reasons = [d.reason_text(item.reason) for item in reply.decisions]
+            journal.reply(self.n_messages, answer, reasons, self._notes_in(reply))
         return answer
+
+    # --- Batsim 5 -------------------------------------------------------------------------------------------------
+
+    def _greet(self, raw: bytes) -> bytes:
+        """Answer the greeting of Batsim 5 with what the policy needs of it; from here on its language is spoken."""
+        from pybatsched import __version__  # noqa: PLC0415  the package imports its modules, not the reverse
+
+        source = self.plan.source
+        codec = v5.Codec(_features(source.cls.needs))
+        failure: RemoteProtocolError | None = None
+        try:
+            self._check_size(raw)
+            codec.init = read_greeting(raw)
+        except RemoteProtocolError as error:
+            error.message_number = 1
+            failure = error
+        if self._journal is not None:
+            begins = e.SimulationBegins(config=codec.config(), timestamp=0.0)
+            self._journal.header(self.plan, None, self._options(begins))
+            self._journal.request(1, raw, self._max_bytes)
+            if failure is not None:
+                self._journal.error(1, type(failure).__name__, str(failure))
+        if failure is not None:
+            raise failure
+        if self._say is not None:
+            for text in _lacking(source.cls, source.name):
+                self._say(text)
+        self._codec = codec
+        answer = write_hello(Hello("pybatsched", __version__, codec.features))
+        if self._journal is not None:
+            self._journal.reply(1, answer, [])
+        return answer
+
+    def _in_words_of(self, codec: v5.Codec, reply: Reply) -> Reply:
+        """Keep what Batsim 5 is not told, and give the decisions as it is told of them."""
+        decisions = codec.prepared(reply.decisions)
+        self.notes.update((one.job_id, one.metadata) for one in decisions if isinstance(one, d.SetJobMetadata))
+        return Reply(reply.now, decisions)
+
+    def _notes_in(self, reply: Reply) -> list[Note]:
+        if self._codec is v4:
+            return []
+        return [
+            (index, one.job_id, one.metadata)
+            for index, one in enumerate(reply.decisions)
+            if isinstance(one, d.SetJobMetadata)
+        ]
 
     def handle_parts(self, parts: list[bytes]) -> bytes:
         """Answer a message as the socket gives it. More than one part is refused, and journalled as one text."""
@@ -119,16 +184,23 @@ class Session:
 
     def _encode(self, reply: Reply) -> bytes:
         try:
-            return v4.encode_decisions(Message(reply.now, reply.decisions))
+            return self._codec.encode_decisions(Message(reply.now, reply.decisions))
+        except v5.CannotSayError as error:
+            raise PolicyError(
+                f"Batsim 5 knows no {error}; it is for Batsim 4", policy=self.plan.source.name, rule="Batsim 5"
+            ) from None
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise PolicyError(
                 f"a decision cannot be written as JSON: {error}", policy=self.plan.source.name, rule="well-formed"
             ) from None
 
-    def _decode(self, raw: bytes) -> Message[e.Event]:
+    def _check_size(self, raw: bytes) -> None:
         if len(raw) > self._max_bytes:
             raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes} (--max-message)")
-        return v4.decode_events(raw)
+
+    def _decode(self, raw: bytes) -> Message[e.Event]:
+        self._check_size(raw)
+        return self._codec.decode_events(raw)
 
     def _record_request(self, journal: JournalWriter, raw: bytes) -> Message[e.Event]:
         """Write the message down before anything is done with it; the header comes with the first one."""
@@ -141,17 +213,48 @@ class Session:
             message = self._decode(raw)
         except RemoteProtocolError as error:
             failure = error
-        journal.header(self.plan, _begins(message), self._options(message))
+        begins = _begins(message)
+        journal.header(self.plan, begins, self._options(begins))
         journal.request(1, raw, self._max_bytes)
         if failure is not None:
             raise failure
         return message
 
-    def _options(self, message: Message[e.Event]) -> dict[str, object]:
+    def _options(self, begins: e.SimulationBegins | None) -> dict[str, object]:
         try:
-            return self.plan.options_for(_begins(message)).model_dump(mode="json")
+            return self.plan.options_for(begins).model_dump(mode="json")
         except InputError:
             return dict(self.plan.given)  # the engine will meet the same error and report it
+
+
+def _features(needs: Iterable[Need]) -> Features:
+    """Ask for what a policy needs, and for profiles at the begin, where Batsim 4 tells them."""
+    return Features(
+        dynamic_registration=Need.DYNAMIC_JOBS in needs,
+        profile_reuse=Need.PROFILE_REUSE in needs,
+        acknowledge_dynamic_jobs=Need.ACKNOWLEDGED_JOBS in needs,
+        forward_profiles_on_job_submission=Need.FORWARDED_PROFILES in needs,
+        forward_profiles_on_simulation_begins=True,
+    )
+
+
+#: Hooks of a policy that nothing of Batsim 5 calls, and what it has not.
+_UNHEARD: Final = {
+    "on_answer": "queries (of energy, say)",
+    "on_job_message": "messages of jobs",
+}
+
+
+def _lacking(cls: type[Policy], name: str) -> Iterator[str]:
+    """Tell what a policy makes use of that Batsim 5 has not."""
+    for hook, what in _UNHEARD.items():
+        if getattr(cls, hook) is not getattr(Policy, hook):
+            yield f"policy {name} has {hook}, which is never called: Batsim 5 has no {what}"
+    if Need.DYNAMIC_JOBS in cls.needs:
+        yield (
+            f"policy {name} may let jobs go on as others, and Batsim 5 keeps no notes on jobs: its own files do not "
+            "tell which. A journal does, and the files of pybatsched run do"
+        )
 
 
 def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:

@@ -14,7 +14,8 @@ from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError
 from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch
-from pybatsched.protocol import Message, v4
+from pybatsched.protocol import Codec, Message, v4, v5
+from pybatsched.protocol.v5_handshake import Features, read_hello, write_greeting
 
 #: Hears each message as it is on the wire: (clock, True for ours, its bytes).
 Hear: TypeAlias = Callable[[float, bool, bytes], None]
@@ -24,7 +25,7 @@ class ExternalScheduler:
     """A scheduler behind a ZeroMQ endpoint. `timeout_s` is how long it may take to answer, 0 for ever.
 
     `hear` hears all messages, and `before_last` is called before SIMULATION_ENDS leaves.
-    Use it as a context manager, and call it with (now, events).
+    Use it as a context manager, and call it with (now, events). Batsim 5's language is spoken after a `greet`.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class ExternalScheduler:
         self._before_last = before_last
         self._asked_at = 0.0
         self._timeout_s = timeout_s
+        self._codec: Codec = v4
 
     def __enter__(self) -> Self:
         self._context = zmq.Context()
@@ -61,6 +63,23 @@ class ExternalScheduler:
         self._socket.close()
         self._context.term()
 
+    def greet(self, text: str) -> Features:
+        """Begin as Batsim 5 does, with a text for the scheduler; gives what it asks for."""
+        self._send_bytes(0.0, write_greeting(text))
+        raw = self._receive()
+        if self._hear is not None:
+            self._hear(0.0, False, raw)
+        try:
+            hello = read_hello(raw)
+        except RemoteProtocolError as error:
+            said = _farewell_in(raw)
+            if said:
+                raise RemoteProtocolError(f"the scheduler has given up: {said}", message_number=1) from None
+            error.message_number = 1
+            raise
+        self._codec = v5.Codec(hello.features, text)
+        return hello.features
+
     def __call__(self, now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
         """Tell the scheduler and give its reply. A reply that is no message is a RemoteProtocolError.
 
@@ -71,7 +90,7 @@ class ExternalScheduler:
             raw = self._receive()
             if self._hear is not None:
                 self._hear(now, False, raw)
-            reply = _decoded(raw)
+            reply = self._decoded(raw)
         except RemoteProtocolError as error:
             error.message_number = self.n_messages
             raise
@@ -83,11 +102,14 @@ class ExternalScheduler:
         self._receive()
 
     def _send(self, now: float, events: Sequence[e.Event]) -> None:
-        self.n_messages += 1
-        self._asked_at = time.monotonic()  # before it may be heard
-        raw = v4.encode_events(Message(now, tuple(events)))
+        raw = self._codec.encode_events(Message(now, tuple(events)))
         if self._before_last is not None and any(type(event) is e.SimulationEnds for event in events):
             self._before_last()
+        self._send_bytes(now, raw)
+
+    def _send_bytes(self, now: float, raw: bytes) -> None:
+        self.n_messages += 1
+        self._asked_at = time.monotonic()  # before it may be heard
         if self._hear is not None:
             self._hear(now, True, raw)
         self._socket.send(raw)
@@ -103,6 +125,15 @@ class ExternalScheduler:
                 raise RemoteProtocolError(f"a reply in {len(parts)} parts; expected one")
             return parts[0]
 
+    def _decoded(self, raw: bytes) -> Message[d.Decision]:
+        try:
+            return self._codec.decode_decisions(raw)
+        except RemoteProtocolError:
+            why = _farewell_in(raw)
+            if not why:
+                raise
+            raise RemoteProtocolError(f"the scheduler has given up: {why}") from None
+
     def _look_around(self, silent_s: float) -> None:
         gone_s = self._watch.gone_for_s()
         if gone_s is not None and gone_s >= GRACE_S and self._watch.has_been_open:
@@ -115,18 +146,13 @@ class ExternalScheduler:
             raise PeerLostError(f"{what} at {self.endpoint} for {silent_s:.1f} s (--timeout {self._timeout_s:g})")
 
 
-def _decoded(raw: bytes) -> Message[d.Decision]:
+def _farewell_in(raw: bytes) -> str:
+    """Give why a scheduler has given up, if it says so in place of a reply."""
     try:
-        return v4.decode_decisions(raw)
-    except RemoteProtocolError:
-        try:
-            said = msgspec.json.decode(raw, type=_Farewell).error
-            why = _shown(said if isinstance(said, str) else msgspec.json.encode(said).decode())
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
-            why = ""
-        if not why:
-            raise
-        raise RemoteProtocolError(f"the scheduler has given up: {why}") from None
+        said = msgspec.json.decode(raw, type=_Farewell).error
+        return _shown(said if isinstance(said, str) else msgspec.json.encode(said).decode())
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+        return ""
 
 
 def _shown(text: str) -> str:

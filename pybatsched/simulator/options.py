@@ -14,7 +14,7 @@ from pybatsched.workload.model import Workload
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Batsim's options that shape a simulation, by its own names."""
+    """Batsim's options that shape a simulation, by its own names. `batsim` is whose place it takes: 4, or 5."""
 
     dynamic_jobs: bool = False
     acknowledge_dynamic_jobs: bool = False
@@ -28,6 +28,7 @@ class Options:
     redis_hostname: str = "127.0.0.1"  # told, and used for nothing
     redis_port: int = 6379
     redis_prefix: str = "default"
+    batsim: int = 4
 
     def told(self) -> dict[str, Any]:
         """Give `config` of SIMULATION_BEGINS, in Batsim's order."""

@@ -23,6 +23,7 @@ from pybatsched.protocol import Message, v4
 from pybatsched.session.diagnosis import word_of
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
+from pybatsched.simulator import batsim5
 from pybatsched.simulator.external import ExternalScheduler, Hear
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Options, Scenario
@@ -101,15 +102,22 @@ def run_external(
     tau_s: float = DEFAULT_TAU_S,
     hear: Hear | None = None,
     before_last: Callable[[], None] | None = None,
+    batsim: int = 4,
 ) -> Result:
     """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it is left alone, as Batsim does.
 
     With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever; so it is in any case when we end
-    a run that Batsim would go on with. `hear` and `before_last` are as in `ExternalScheduler`.
+    a run that Batsim would go on with. `hear` and `before_last` are as in `ExternalScheduler`. With `batsim` 5 it is
+    asked first what it wants of the simulation, and all is said in Batsim 5's language.
     """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     with ExternalScheduler(endpoint, timeout_s, hear, before_last) as scheduler:
-        result = _run(scenario, scheduler, outputs, progress, None)
+        answer: Scheduler = scheduler
+        if batsim == 5:
+            options = batsim5.as_asked(scenario.options, scheduler.greet(scenario.options.sched_config))
+            scenario = replace(scenario, options=options)
+            answer = batsim5.telling_more(scheduler, scenario.platform, endpoint)
+        result = _run(scenario, answer, outputs, progress, None)
         if (farewell or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # it was only a courtesy
                 scheduler.farewell(result.ended_at)

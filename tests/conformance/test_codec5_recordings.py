@@ -35,13 +35,13 @@ def test_messages_survive_reading_and_writing(recording: Recording5) -> None:
 
 @pytest.mark.parametrize("recording", ALL, ids=lambda r: r.name)
 def test_what_batsim_says_is_what_we_would_say_in_its_place(recording: Recording5) -> None:
-    """So the stand-in's messages are Batsim's own; profiles of killed jobs are for nobody, and left out."""
+    """So the stand-in's messages are Batsim's own."""
     codec = Codec(Features(forward_profiles_on_simulation_begins=True))
     for sender, raw in recording.records[2:]:
         if sender == "batsim":
             for event in codec.decode_events(raw).items:
                 assert not isinstance(event, e.UnknownEvent)
-                assert not event.beside or isinstance(event, e.JobKilled)
+                assert not event.beside
 
 
 def test_there_are_recordings() -> None:

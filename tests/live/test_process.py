@@ -102,7 +102,8 @@ BROKEN = {
         "events[0].timestamp",
     ),
     "decreasing time": (b'{"now":-5.0,"events":[]}', "now: time goes back"),
-    "Batsim 5": (b"\x03\x00\x00\x00abc", "Batsim 5"),
+    "nearly Batsim 5": (b"\x04\x00\x00\x00abc", "expected a JSON object"),
+    "Batsim 5, not in UTF-8": (b"\x01\x00\x00\x00\xff", "UTF-8"),
     "too large": (b"x" * 1_100_000, "1100000 bytes; expected at most 1048576"),
     "far too large": (b"x" * 9_000_000, "9000000 bytes; expected at most 1048576"),
 }
@@ -114,6 +115,8 @@ def test_broken_messages_end_the_run_with_code_3(case: str, stage: int, tmp_path
     raw, expected = BROKEN[case]
     if stage == 0 and case in {"unknown job", "late event"}:
         expected = "expected SIMULATION_BEGINS first"
+    if stage and "UTF-8" in case:
+        expected = "expected a JSON object"  # only the first message may be a greeting
     journal = tmp_path / "run.pbj"
     arguments = ("--policy", "easy", "--journal", str(journal), "--max-message", "1")
     with Server(*arguments) as server, Peer(server.wait_ready()) as peer:

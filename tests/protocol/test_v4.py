@@ -251,14 +251,6 @@ def test_wrong_members_are_refused_by_name(kind: str, data: dict[str, Any], fiel
     assert expected in str(caught.value)
 
 
-def test_batsim_5_is_recognised_by_its_handshake() -> None:
-    text = b"probe settings"
-    with pytest.raises(RemoteProtocolError, match="Batsim 5"):
-        v4.decode_events(len(text).to_bytes(4, "little") + text)
-    with pytest.raises(RemoteProtocolError, match="Batsim 5"):
-        v4.decode_events(bytes(4))
-
-
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_are_written_so_that_they_read_back_the_same(value: float) -> None:
     raw = v4.encode_decisions(Message(value, (d.CallMeLater(value, timestamp=value),)))

@@ -14,7 +14,7 @@ from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
-from pybatsched.protocol.v5 import CannotSayError, Codec, Features, notes_of
+from pybatsched.protocol.v5 import CannotSayError, Codec, Features
 from pybatsched.protocol.v5_decisions import milliseconds
 from pybatsched.protocol.v5_handshake import Hello, is_greeting, read_greeting, read_hello, write_greeting, write_hello
 from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of
@@ -160,10 +160,9 @@ def test_hosts_are_turned_off_and_on_or_change_their_pace() -> None:
     ]
 
 
-def test_notes_are_not_said_but_not_lost() -> None:
+def test_notes_are_not_said() -> None:
     decisions = (d.SetJobMetadata("w0!a", "parent=w0!b"), d.RejectJob("w0!a"))
     assert said(*decisions) == [{"RejectJobEvent": {"job_id": "w0!a"}}]
-    assert notes_of(decisions) == {"w0!a": "parent=w0!b"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pybatsched.core import engine
+from pybatsched.core import events as e
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from support.located import BIG, DYNAMIC, SLOW, SMALL, Machine, crowd
@@ -82,7 +83,8 @@ def outages(dice: random.Random) -> list[tuple[float, str, str]]:
     gone_at = dice.randint(0, 30)
     first = dice.randrange(N_PROCS)
     procs = f"{first}-{min(first + 2, N_PROCS - 1)}" if first < N_PROCS - 1 else str(first)
-    return [(float(gone_at), "unavailable", procs), (float(gone_at + dice.randint(1, 20)), "available", procs)]
+    back_at = gone_at + dice.randint(1, 20)
+    return [(float(gone_at), e.MACHINES_UNAVAILABLE, procs), (float(back_at), e.MACHINES_AVAILABLE, procs)]
 
 
 def fingerprint(policy: str, seed: int) -> str:

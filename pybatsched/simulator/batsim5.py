@@ -1,0 +1,88 @@
+"""The simulator in the place of Batsim 5: what its scheduler asks for at the begin, and what it is told of hosts.
+
+All else is as in the place of Batsim 4; docs/batsim5.md has the differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from pybatsched.core import events as e
+from pybatsched.platform.model import Host, Platform
+from pybatsched.protocol.v5_handshake import BATPROTOCOL_VERSION, Features
+from pybatsched.simulator.options import Options
+from pybatsched.simulator.simulation import Answer, Scheduler
+
+#: Whose words these are.
+BATSIM_VERSION: Final = "5.0.0-rc2"
+
+
+def as_asked(options: Options, features: Features) -> Options:
+    """Give the options of a simulation in which a scheduler has what it asked for."""
+    return replace(
+        options,
+        batsim=5,
+        dynamic_jobs=features.dynamic_registration,
+        acknowledge_dynamic_jobs=features.acknowledge_dynamic_jobs,
+        profile_reuse=features.dynamic_registration and features.profile_reuse,
+        forward_profiles=features.forward_profiles_on_job_submission,
+        forward_unknown_events=True,
+    )
+
+
+def telling_more(scheduler: Scheduler, platform: Platform, endpoint: str) -> Scheduler:
+    """Let a scheduler hear in the first message what Batsim 5 tells beyond Batsim 4."""
+
+    def told(now: float, events: Sequence[e.Event]) -> Answer:
+        if events and isinstance(events[0], e.SimulationBegins):
+            events = [told_of(events[0], platform, endpoint), *events[1:]]
+        return scheduler(now, events)
+
+    return told
+
+
+def told_of(begins: e.SimulationBegins, platform: Platform, endpoint: str) -> e.SimulationBegins:
+    """Add to the first event what Batsim 5 tells beyond Batsim 4: speeds and cores of hosts, and who it is."""
+    hosts = platform.hosts
+    n = len(begins.compute_resources or ())
+    context = msgspec.json.encode({"socket_endpoint": endpoint, "export_prefix": ""}).decode()
+    extra = {
+        "batsim_arguments": ["batsim", "-s", endpoint, begins.option("sched-config") or ""],
+        "batsim_execution_context_json": context,
+        "external_events": [],
+        "batprotocol_version": BATPROTOCOL_VERSION,
+        "batsim_version": BATSIM_VERSION,
+        "batsim_commit": "",
+    }
+    return msgspec.structs.replace(
+        begins,
+        compute_resources=_with_speeds(begins.compute_resources or (), hosts[:n]),
+        storage_resources=_with_speeds(begins.storage_resources or (), hosts[n:]),
+        profiles={name: dict(sorted(content.items())) for name, content in (begins.profiles or {}).items()},
+        extra={**begins.extra, **extra},
+    )
+
+
+def _with_speeds(resources: Sequence[e.Resource], hosts: Sequence[Host]) -> tuple[e.Resource, ...]:
+    return tuple(
+        msgspec.structs.replace(one, properties=_own(one), extra=_speeds(host))
+        for one, host in zip(resources, hosts, strict=True)
+    )
+
+
+def _own(resource: e.Resource) -> dict[str, str]:
+    """Give the properties of a host without the role that Batsim 4 adds to those that have none."""
+    return {name: value for name, value in (resource.properties or {}).items() if name != "role" or value}
+
+
+def _speeds(host: Host) -> dict[str, Any]:
+    return {
+        "pstate": host.pstate,
+        "pstate_count": len(host.speeds),
+        "core_count": host.n_cores,
+        "computation_speed": list(host.speeds),
+    }

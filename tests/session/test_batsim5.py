@@ -1,0 +1,178 @@
+"""A session with Batsim 5: its journal can be replayed and explained, and what it cannot say is told by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recordings import recordings5
+
+import pybatsched
+from pybatsched.core import decisions as d
+from pybatsched.core.policy import Policy
+from pybatsched.errors import InputError, PolicyError, RemoteProtocolError
+from pybatsched.protocol.v5_handshake import Features, Hello, read_hello, write_greeting, write_hello
+from pybatsched.session.earlier import why_not_earlier
+from pybatsched.session.explain import explain, stories
+from pybatsched.session.journal import JournalReader, JournalWriter
+from pybatsched.session.replay import replay
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for
+
+CROWDED = (
+    Workload()
+    .job("a", n=4, s=100, at=0, walltime=200.0)
+    .job("u", n=4, s=10, at=5, walltime=20.0, urgent=True)
+    .job("b", n=1, s=10, at=6, walltime=20.0)
+)
+
+
+def journalled(path: Path, policy: str | type[Policy], workload: Workload, **options: Any) -> FakeBatsim:
+    """Run a policy for Batsim 5 with a journal."""
+    session = Session(plan_for(policy, **options), journal=JournalWriter(path), checked=True)
+    with session.to_its_end():
+        return FakeBatsim(workload, 4, batsim=5).run(session.handle)
+
+
+def test_the_hello_asks_for_what_the_policy_needs() -> None:
+    hello = read_hello(Session(plan_for("easy")).handle(write_greeting("")))
+    assert hello == Hello("pybatsched", pybatsched.__version__, Features(forward_profiles_on_simulation_begins=True))
+    hello = read_hello(Session(plan_for("ujfb")).handle(write_greeting("")))
+    assert hello.features.dynamic_registration
+
+
+def test_options_come_with_the_greeting() -> None:
+    fake = FakeBatsim(CROWDED, 4, {"sched-config": '{"order": "sjf"}'}, batsim=5)
+    session = Session(plan_for("fcfs"))
+    fake.run(session.handle)
+    assert session.batsim == 5
+    assert session.engine.policy.options.model_dump()["order"] == "sjf"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("no JSON", "the text behind Batsim's -s ENDPOINT is no JSON object"),
+        ('{"policy": "easy"}', "asks for policy 'easy'"),
+        ('{"ordre": "sjf"}', r"no option 'ordre' .from the text behind Batsim's -s ENDPOINT"),
+    ],
+)
+def test_wrong_options_are_told_by_their_place(text: str, word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        FakeBatsim(CROWDED, 4, {"sched-config": text}, batsim=5).run(Session(plan_for("fcfs")).handle)
+
+
+@pytest.mark.parametrize("policy", ["easy", "ujfb", "redirection"])
+def test_a_journal_is_replayed(policy: str, tmp_path: Path) -> None:
+    options = {"group_size": 1} if policy == "redirection" else {}
+    journalled(tmp_path / "run.pbj", policy, CROWDED, **options)
+    result = replay(JournalReader(tmp_path / "run.pbj"))
+    assert result.difference is None
+    assert result.n_same > 5
+    assert result.note == "the run ended"
+
+
+def test_a_journal_of_another_version_is_replayed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pybatsched, "__version__", "0.0.1")
+    journalled(tmp_path / "run.pbj", "easy", CROWDED)
+    monkeypatch.undo()
+    assert replay(JournalReader(tmp_path / "run.pbj")).difference is None
+    assert not any("today's policy" in text for _, text in explain(JournalReader(tmp_path / "run.pbj"), "w0!b"))
+
+
+def test_who_goes_on_as_whom_is_explained_though_batsim_is_not_told(tmp_path: Path) -> None:
+    """The same story as with Batsim 4, word by word."""
+    for batsim in (4, 5):
+        session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / f"{batsim}.pbj"))
+        with session.to_its_end():
+            config = {"dynamic-jobs-enabled": True}
+            fake = FakeBatsim(CROWDED, 4, config, batsim=batsim).run(session.handle)
+    assert fake.jobs["dyn!w0.a.1"].metadata == ""
+    assert session.notes["dyn!w0.a.1"].startswith("parent=w0!a")
+    told: list[Callable[[JournalReader], object]] = [
+        lambda reader: explain(reader, "w0!a"),
+        lambda reader: explain(reader, "w0!b"),
+        stories,
+        lambda reader: why_not_earlier(reader, "w0!b"),
+    ]
+    for ask in told:
+        four, five = (ask(JournalReader(tmp_path / f"{batsim}.pbj")) for batsim in (4, 5))
+        assert four == five
+    assert any("dyn!w0.a.1" in text for _, text in explain(JournalReader(tmp_path / "5.pbj"), "w0!a"))
+
+
+class Asks(Policy):
+    """Asks for energy, which Batsim 5 does not tell."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        return [d.Query({"consumed_energy": {}})]
+
+    def on_answer(self, answer: Any, now: float) -> None:
+        raise AssertionError
+
+
+def test_what_cannot_be_said_is_the_policys_mistake_by_name(tmp_path: Path) -> None:
+    said: list[str] = []
+    session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=said.append)
+    with pytest.raises(PolicyError, match="Batsim 5 knows no Query"), session.to_its_end():
+        FakeBatsim(CROWDED, 4, batsim=5).run(session.handle)
+    assert said == ["policy Asks has on_answer, which is never called: Batsim 5 has no queries (of energy, say)"]
+    *_, last = JournalReader(tmp_path / "run.pbj").exchanges()
+    assert last.error is not None
+    assert "Query" in last.error[1]
+
+
+def test_what_batsim_5_lacks_is_told_at_the_start() -> None:
+    said: list[str] = []
+    Session(plan_for("ujfb"), say=said.append).handle(write_greeting(""))
+    (text,) = said
+    assert text.startswith("policy ujfb may let jobs go on as others, and Batsim 5 keeps no notes on jobs")
+    said.clear()
+    Session(plan_for("easy"), say=said.append).handle(write_greeting(""))
+    assert said == []
+
+
+def test_a_greeting_may_not_be_too_large_nor_of_another_code() -> None:
+    with pytest.raises(RemoteProtocolError, match="message 1: 1004 bytes; expected at most 100"):
+        Session(plan_for("easy"), max_bytes=100).handle(write_greeting("x" * 1000))
+    with pytest.raises(RemoteProtocolError, match="message 1: .*UTF-8"):
+        Session(plan_for("easy")).handle(b"\x01\0\0\0\xff")
+
+
+def test_a_second_greeting_is_no_message() -> None:
+    session = Session(plan_for("easy"))
+    session.handle(write_greeting(""))
+    with pytest.raises(RemoteProtocolError, match="message 2: expected a JSON object"):
+        session.handle(write_greeting(""))
+
+
+@pytest.mark.parametrize("name", ["basic", "calls", "dynamic", "features-reject", "kill"])
+def test_easy_hears_what_batsim_said_to_another_scheduler(name: str) -> None:
+    """Until the first job that easy has started and the other has not, or the reverse; all of it is understood."""
+    (recording,) = (one for one in recordings5() if one.name == name)
+    requests = [raw for sender, raw in recording.records if sender == "batsim"]
+    session = Session(plan_for("easy"))
+    session.handle(write_greeting(""))
+    for request in requests[1:4]:
+        session.handle(request)
+    assert session.engine.began
+
+
+def test_a_journal_with_a_garbled_hello_is_explained_as_far_as_it_goes(tmp_path: Path) -> None:
+    session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
+    greeting = write_greeting("")
+    hello = session.handle(greeting)
+    session.close("was cut")
+    raw = (tmp_path / "run.pbj").read_bytes()
+    broken = raw.replace(hello, b"\x01" + hello[1:])
+    assert broken != raw
+    (tmp_path / "broken.pbj").write_bytes(broken)
+    with pytest.raises(InputError, match="knows no job 'w0!a'"):
+        explain(JournalReader(tmp_path / "broken.pbj"), "w0!a")
+    result = replay(JournalReader(tmp_path / "broken.pbj"))
+    assert result.difference is not None
+    assert json.dumps(result.difference.recorded)
+    assert write_hello(Hello("x", "1"))[:4] == b"\x02\0\0\0"
