@@ -32,9 +32,9 @@ types: $(VENV)/ready
 unit: $(VENV)/ready $(FOREIGN)/ready
 	$(BIN)/python -m pytest -n auto
 
-# Beside a real Batsim, where one is on the PATH.
+# Beside a real Batsim, where one is on the PATH: batsim (4.2.1) and batsim5 (5.0.0-rc2).
 batsim: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto -m batsim
+	$(BIN)/python -m pytest -n auto -m 'batsim or batsim5'
 
 # The images, built and run by Docker Compose, where an engine answers: with the stand-in for Batsim, and with the image
 # BATSIM_IMAGE where there is one on this machine.

@@ -25,7 +25,8 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if shutil.which("batsim") is None:
-        for item in items:
-            if item.get_closest_marker("batsim"):
-                item.add_marker(pytest.mark.skip(reason="no batsim on the PATH"))
+    for program in ("batsim", "batsim5"):  # markers have the names of the programs that their tests run
+        if shutil.which(program) is None:
+            for item in items:
+                if item.get_closest_marker(program):
+                    item.add_marker(pytest.mark.skip(reason=f"no {program} on the PATH"))

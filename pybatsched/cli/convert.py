@@ -13,7 +13,7 @@ from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.platform.model import Platform
 from pybatsched.platform.sizes import usual_host
-from pybatsched.workload import batsim_json, files, reading, swf
+from pybatsched.workload import batsim5, batsim_json, files, reading, swf
 from pybatsched.workload.loads import with_load
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
@@ -34,6 +34,7 @@ examples:
   pybatsched workload convert w.json smaller.json --max-jobs 100 --shift-to-zero
   pybatsched workload convert CEA-Curie.swf.gz w.json --platform curie-node     sizes in nodes, not in cores
   pybatsched workload convert log.swf.gz w.json --load --platform mine.xml      jobs that draw power, for -E
+  pybatsched workload convert w.json w5.json --for batsim5               the same jobs in Batsim 5's format
 
 walltimes:
   requested         what the user asked for, which is also the estimate; a job that ran as long or longer gets its
@@ -55,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload convert`."""
     parser.add_argument("file", metavar="IN", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
     parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
+    parser.add_argument(
+        "--for",
+        dest="batsim",
+        choices=("batsim4", "batsim5"),
+        default="batsim4",
+        help="whose format to write (default: batsim4); all commands read both",
+    )
     add_log_options(parser)
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
@@ -172,7 +180,11 @@ Change = Callable[[Workload, Report], tuple[Workload, Report]]
 
 
 def _changes(args: argparse.Namespace) -> list[Change]:
-    """Say what is done to the jobs of a file for the sake of a platform: their sizes, and their work."""
+    """Say what is done to the jobs of a file before it is written: their sizes and their work, and whose words."""
+    return [*_changes_for_platform(args), *([_for_batsim5] if args.batsim == "batsim5" else [])]
+
+
+def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
     if args.platform is None:
         for given, name, why in (
             (args.units, "--units", "the cores of a host"),
@@ -189,6 +201,16 @@ def _changes(args: argparse.Namespace) -> list[Change]:
         sizing = units.sizing(args.units, platform, args.platform)
         changes += [sizing.applied] if sizing is not None else []
     return [*changes, partial(_loaded, platform)] if args.load else changes
+
+
+def _for_batsim5(workload: Workload, report: Report) -> tuple[Workload, Report]:
+    made = batsim5.to_batsim5(workload)
+    n = batsim5.n_changed(workload, made)
+    if n:
+        what = "a profile" if n == 1 else f"{n:,} profiles"
+        report.note(f"amounts of {what} are written as Batsim 5 spreads them, so that jobs do the same as in Batsim 4")
+        made.about = {**made.about, "report": report.as_json()}
+    return made, report
 
 
 def _loaded(platform: Platform, workload: Workload, report: Report) -> tuple[Workload, Report]:

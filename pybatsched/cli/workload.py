@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any, Final
 
-from pybatsched.cli import areas, arguments, convert, inject, merge, written
+from pybatsched.cli import areas, arguments, convert, events, inject, merge, written
 from pybatsched.cli.arguments import Command
 from pybatsched.cli.progress import loading
 from pybatsched.core.fields import FieldModel
@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             ),
             Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
             Command("areas", areas.SUMMARY, areas.EPILOG, areas.add_arguments, areas.run),
+            Command("events", events.SUMMARY, events.EPILOG, events.add_arguments, events.run),
             Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
         ),
     )

@@ -1,11 +1,13 @@
 """External events: machines that go away and come back, and anything else a user wants the scheduler to hear of.
 
 The file is Batsim's own: one JSON object a line with `type` and `timestamp`; `machine_unavailable` and
-`machine_available` name their `resources`.
+`machine_available` name their `resources`. In Batsim 5's files all events are `generic` and have a text as `data`: one
+that is an event of Batsim 4 as JSON is read as that event.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,8 +32,16 @@ class ExternalEvent(NamedTuple):
     described: Mapping[str, Any]
 
 
-def read(path: str | Path, *, n_hosts: int, forward_unknown: bool = False) -> list[ExternalEvent]:
-    """Read a file of events, in the order in which they happen. O(n log n). InputError names file, line and field."""
+#: The only type of events in Batsim 5, and its member with what the user has to say.
+GENERIC: Final = "generic"
+DATA: Final = "data"
+
+
+def read(path: str | Path, *, n_hosts: int | None, forward_unknown: bool = False) -> list[ExternalEvent]:
+    """Read a file of events, in the order in which they happen. O(n log n). InputError names file, line and field.
+
+    Processors are those of a platform of `n_hosts`, None if it is not known.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -50,13 +60,43 @@ def read(path: str | Path, *, n_hosts: int, forward_unknown: bool = False) -> li
     return events
 
 
-def _event(line: str, n_hosts: int, *, forward_unknown: bool) -> ExternalEvent:
+def to_batsim5(event: Mapping[str, Any]) -> dict[str, Any]:
+    """Say an event in Batsim 5's words: it is generic, and the whole of it is its data. One of Batsim 5 stays so.
+
+    >>> to_batsim5({"timestamp": 5, "type": "machine_available", "resources": "0-3"})["data"]
+    '{"timestamp": 5, "type": "machine_available", "resources": "0-3"}'
+    """
+    if event["type"] == GENERIC and isinstance(event.get(DATA), str) and from_batsim5(event) is event:
+        return dict(event)
+    return {"type": GENERIC, "timestamp": event["timestamp"], DATA: json.dumps(event, allow_nan=False)}
+
+
+def from_batsim5(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give the event that a generic one has as its data, at the time of the generic one; the same one if it has none.
+
+    >>> from_batsim5({"type": "generic", "timestamp": 5, "data": '{"type": "machine_available", "resources": "0"}'})
+    {'type': 'machine_available', 'resources': '0', 'timestamp': 5}
+    """
+    text = event.get(DATA)
+    if event.get("type") != GENERIC or not isinstance(text, str):
+        return event
+    try:
+        inner = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return event
+    if not isinstance(inner, dict) or not isinstance(inner.get("type"), str):
+        return event
+    return {**inner, "timestamp": event.get("timestamp")}
+
+
+def _event(line: str, n_hosts: int | None, *, forward_unknown: bool) -> ExternalEvent:
     try:
         content = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
         raise ValueError(f"expected a JSON object: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"expected a JSON object, got {line[:60]}")  # noqa: TRY004  the border names file and line
+    content = dict(from_batsim5(content))
     kind, at = content.get("type"), content.get("timestamp")
     if not isinstance(kind, str):
         raise ValueError(f"field type: expected a text, got {kind!r}")  # noqa: TRY004
@@ -76,7 +116,7 @@ def _event(line: str, n_hosts: int, *, forward_unknown: bool) -> ExternalEvent:
         procs = IntervalSet.parse(text)
     except ValueError as error:
         raise ValueError(f"field resources: {error}") from None
-    strange = procs - IntervalSet.span(0, n_hosts)
+    strange = EMPTY if n_hosts is None else procs - IntervalSet.span(0, n_hosts)
     if strange:
         raise ValueError(f"field resources: there are no processors {strange}; the platform has {n_hosts}")
     return ExternalEvent(float(at), kind, procs, content)

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from pybatsched.errors import InputError
-from pybatsched.workload import files, hearing
+from pybatsched.workload import batsim5, files, hearing
 from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.checks import Place, check_job, check_profiles, is_count, shown
 from pybatsched.workload.model import Workload
@@ -28,6 +28,7 @@ _OWN_MEMBERS: Final = ("nb_res", "jobs", "profiles")
 def read(path: str | Path) -> Workload:
     """Read a workload file (.json, or gzip of it) and check everything Batsim checks when it loads one.
 
+    A file of Batsim 5, known by the types of its profiles, is said in Batsim 4's words (`pybatsched.workload.batsim5`).
     Cost is linear in the file: about 4 µs a job. Raises InputError naming the file, the job or profile, the field,
     what was expected and what was found; text that is no JSON is told with line and column.
     """
@@ -53,6 +54,8 @@ def _read(source: str, text: bytes) -> Workload:
         _refuse_member(top, content, "profiles", "an object of profiles by name")
     if type(jobs) is not list:
         _refuse_member(top, content, "jobs", "an array of jobs")
+    if batsim5.is_batsim5(profiles):
+        jobs, profiles = batsim5.from_batsim5(jobs, profiles, source)
     check_profiles(profiles, source)
     places: dict[str, int] = {}
     for index, job in hearing.counted(enumerate(jobs), len(jobs)):
@@ -89,6 +92,7 @@ def text_of(workload: Workload) -> str:
 
 def _pieces(workload: Workload) -> Iterator[str]:
     encode = json.JSONEncoder(allow_nan=False).encode
+    workload = batsim5.settled(workload)
     yield f'{{"nb_res": {workload.n_procs}'
     for key, value in workload.about.items():
         if key not in _OWN_MEMBERS:

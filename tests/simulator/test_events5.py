@@ -1,0 +1,110 @@
+"""Files of external events in Batsim 5's words, and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.process import run_cli
+
+from pybatsched.simulator import external_events
+
+OUTAGE = {"timestamp": 10, "type": "machine_unavailable", "resources": "0-1"}
+REPAIR = {"timestamp": 20.5, "type": "machine_available", "resources": "0-1"}
+OWN = {"timestamp": 5, "type": "alarm", "level": 3}
+PLAIN = {"type": "generic", "timestamp": 1, "data": "hello"}
+
+
+def lines(*events: dict[str, Any]) -> str:
+    return "".join(f"{json.dumps(event)}\n" for event in events)
+
+
+def described(path: Path) -> list[Any]:
+    return [event.described for event in external_events.read(path, n_hosts=4, forward_unknown=True)]
+
+
+def test_the_command_writes_both_formats(tmp_path: Path) -> None:
+    (tmp_path / "e.txt").write_text(lines(REPAIR, OUTAGE, OWN, PLAIN))
+    done = run_cli("workload", "events", "e.txt", "--for", "batsim5", "--output", "e5.txt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "wrote e5.txt: 4 events for batsim5\n"
+    assert [json.loads(line) for line in (tmp_path / "e5.txt").read_text().splitlines()] == [
+        PLAIN,
+        {"type": "generic", "timestamp": 5, "data": json.dumps(OWN)},
+        {"type": "generic", "timestamp": 10, "data": json.dumps(OUTAGE)},
+        {"type": "generic", "timestamp": 20.5, "data": json.dumps(REPAIR)},
+    ]
+    done = run_cli("workload", "events", "e5.txt", "--for", "batsim4", "--output", "e4.txt", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "e4.txt").read_text() == lines(PLAIN, OWN, OUTAGE, REPAIR)
+    done = run_cli("workload", "events", "e5.txt", "--for", "batsim5", "--output", "e6.txt", cwd=tmp_path)
+    assert (tmp_path / "e6.txt").read_text() == (tmp_path / "e5.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{", "e.txt, line 1: expected a JSON object"),
+        (lines({"timestamp": 1}), "e.txt, line 1: field type: expected a text"),
+        (lines(OUTAGE, {**OUTAGE, "resources": "x"}), "e.txt, line 2: field resources"),
+        (lines(OUTAGE, OUTAGE), "e.txt: 0-1 become unavailable at 10 but are already"),
+        (lines({**PLAIN, "timestamp": -1}), "e.txt, line 1: field timestamp: expected seconds from 0"),
+    ],
+)
+def test_bad_events_are_told(text: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "e.txt").write_text(text)
+    done = run_cli("workload", "events", "e.txt", "--for", "batsim5", "--output", "o.txt", cwd=tmp_path)
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert not (tmp_path / "o.txt").exists()
+
+
+def test_simulate_takes_events_of_both(tmp_path: Path) -> None:
+    jobs = [{"id": str(i), "subtime": i, "res": 2, "profile": "d", "walltime": 90} for i in range(6)]
+    profiles = {"d": {"type": "delay", "delay": 8}}
+    (tmp_path / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": profiles}))
+    (tmp_path / "e4.txt").write_text(lines(OUTAGE, REPAIR))
+    run_cli("workload", "events", "e4.txt", "--for", "batsim5", "--output", "e5.txt", cwd=tmp_path)
+    tables = []
+    for name in ("e4", "e5"):
+        args = ("--procs", "4", "-w", "w.json", "--policy", "easy", "-e", name, "--events", f"{name}.txt")
+        done = run_cli("simulate", *args, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        tables.append((tmp_path / f"{name}_jobs.csv").read_text())
+    done = run_cli("simulate", *args[:7], "none", cwd=tmp_path)
+    assert tables[0] == tables[1]
+    assert tables[0] != (tmp_path / "none_jobs.csv").read_text()
+
+
+def test_an_event_in_data_has_the_time_of_the_one_around_it() -> None:
+    """Batsim 5's own example has no time in its data."""
+    around = {"type": "generic", "timestamp": 10.0, "data": '{"type": "machine_unavailable", "resources": "0-4 6 8"}'}
+    assert external_events.from_batsim5(around) == {
+        "type": "machine_unavailable",
+        "resources": "0-4 6 8",
+        "timestamp": 10.0,
+    }
+
+
+@pytest.mark.parametrize("data", ["some data", "", "[1]", "3", '{"a": 1}', '{"type": 3}', '{"type": NaN}', None, {}])
+def test_other_data_is_no_event(data: Any) -> None:
+    event = {"type": "generic", "timestamp": 1, "data": data}
+    assert external_events.from_batsim5(event) is event
+    assert external_events.from_batsim5(external_events.to_batsim5(event)) == event
+
+
+@given(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["generic", "x"]) | st.text(max_size=3), "timestamp": st.floats(0, 1e12)},
+        optional={"data": st.text(max_size=3) | st.integers(), "é": st.lists(st.none() | st.booleans(), max_size=2)},
+    )
+)
+def test_every_event_comes_back(event: dict[str, Any]) -> None:
+    made = external_events.to_batsim5(event)
+    assert made["type"] == "generic"
+    assert isinstance(made["data"], str)
+    assert external_events.from_batsim5(made) == event

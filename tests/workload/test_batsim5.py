@@ -1,0 +1,513 @@
+"""Workloads in Batsim 5's words: written as its 5.0.0-rc2 reads them, and read back as what they were."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.places import GOLDEN
+from support.process import run_cli
+
+from pybatsched.errors import InputError
+from pybatsched.workload import batsim5, batsim_json
+from pybatsched.workload.model import Workload
+
+SPREAD = "DefinedAmountsSpreadUniformly"
+
+
+def workload(profiles: dict[str, Any], *jobs: dict[str, Any], sizes: tuple[int, ...] = ()) -> Workload:
+    """Make a workload of these jobs, and of one of each size for each profile."""
+    more = [{"id": f"{name}-{n}", "subtime": 0, "res": n, "profile": name} for name in profiles for n in sizes]
+    return Workload([*jobs, *more], profiles, 8, "w.json")
+
+
+def job(**fields: Any) -> dict[str, Any]:
+    return {"id": "a", "subtime": 0, "res": 2, "profile": "d", **fields}
+
+
+DELAY = {"d": {"type": "delay", "delay": 5}}
+
+
+def profile5(profile: dict[str, Any], *sizes: int) -> dict[str, Any]:
+    """Say one profile in Batsim 5's words, with its extra data as an object."""
+    content = workload({"inner": DELAY["d"], "p": profile}, sizes=sizes)
+    made = batsim5.to_batsim5(content).profiles["p"]
+    return made | ({"extra_data": json.loads(made["extra_data"])} if "extra_data" in made else {})
+
+
+def job5(**fields: Any) -> dict[str, Any]:
+    return batsim5.to_batsim5(workload(DELAY, job(**fields))).jobs[0]
+
+
+def read(tmp_path: Path, content: Any) -> Workload:
+    file = tmp_path / "w5.json"
+    file.write_text(json.dumps(content))
+    return batsim_json.read(file)
+
+
+def content5(*jobs: dict[str, Any], **profiles: Any) -> dict[str, Any]:
+    return {"nb_res": 8, "jobs": list(jobs), "profiles": profiles}
+
+
+# --------------------------------------------------------------------------------------------------------------- words
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ({"type": "delay", "delay": 5, "ret": 3}, {"type": "DelayProfile", "delay": 5, "ret": 3}),
+        (
+            {"type": "parallel", "cpu": [1, 2], "com": [0, 1, 2, 0]},
+            {"type": "ParallelTaskProfile", "cpu": [1, 2], "com": [0, 1, 2, 0]},
+        ),
+        (
+            {"type": "parallel_homogeneous", "cpu": 1e9, "com": 7},
+            {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 7},
+        ),
+        (
+            {"type": "parallel_homogeneous_total", "cpu": 1e9, "com": 0},
+            {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 0, "generation_strategy": SPREAD},
+        ),
+        (
+            {"type": "composed", "seq": ["inner", "inner"], "repeat": 4},
+            {"type": "SequentialCompositionProfile", "seq": ["inner", "inner"], "repeat": 4},
+        ),
+        (
+            {"type": "parallel_homogeneous_pfs", "bytes_to_read": 5, "bytes_to_write": 5, "storage": "nfs"},
+            {
+                "type": "ParallelTaskOnStorageHomogeneousProfile",
+                "bytes_to_read": 5,
+                "bytes_to_write": 5,
+                "storage": "nfs",
+            },
+        ),
+        (
+            {"type": "data_staging", "nb_bytes": 0, "from": "pfs", "to": "nfs"},
+            {"type": "ParallelTaskDataStagingBetweenStoragesProfile", "nb_bytes": 0, "from": "pfs", "to": "nfs"},
+        ),
+        (
+            {"type": "smpi", "trace": "t/traces.txt"},
+            {"type": "TraceReplayProfile", "trace_type": "SMPI", "filename": "t/traces.txt"},
+        ),
+        (
+            {"type": "usage_trace", "trace": "u.txt"},
+            {"type": "TraceReplayProfile", "trace_type": "FractionalComputation", "filename": "u.txt"},
+        ),
+        (
+            {"type": "delay", "delay": 5, "command": "sleep 5", "np": 2},
+            {"type": "DelayProfile", "delay": 5, "extra_data": {"command": "sleep 5", "np": 2}},
+        ),
+    ],
+)
+def test_profiles_in_batsim_5s_words(profile: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert profile5(profile, 2) == expected
+
+
+def test_jobs_have_batsims_fields_and_one_text_for_the_others() -> None:
+    assert job5(walltime=60) == job(walltime=60)
+    made = job5(walltime=60, estimate=50.5, deadline=9, urgent=True, user="é\0", moldable={"limit": 2})
+    text = made.pop("extra_data")
+    assert made == job(walltime=60)
+    assert text == (
+        r'{"estimate": 50.5, "deadline": 9, "urgent": true, "user": "\u00e9\u0000", "moldable": {"limit": 2}}'
+    )
+
+
+def test_no_walltime_is_no_field() -> None:
+    assert job5(walltime=-1) == job(extra_data='{"walltime": -1}')
+
+
+def test_a_number_too_large_for_batsims_ids_becomes_a_text() -> None:
+    assert [job5(id=given)["id"] for given in (7, -7, 2**31 - 1, 2**31)] == [7, -7, 2**31 - 1, str(2**31)]
+
+
+# ------------------------------------------------------------------------------------------------------------- amounts
+
+
+def test_a_spread_communication_is_what_it_was_on_each_pair() -> None:
+    """Batsim 4 sends com / n from each to each, Batsim 5 com / (n * (n - 1))."""
+    total = {"type": "parallel_homogeneous_total", "cpu": 1e9, "com": 12}
+    made = profile5(total, 4)
+    assert made["com"] / (4 * 3) == 12 / 4
+    assert made["extra_data"] == {"com": 12}
+    assert profile5(total, 1, 4) == made  # who is alone sends nothing
+    assert profile5(total, 2) == {
+        "type": "ParallelTaskHomogeneousProfile",
+        "cpu": 1e9,
+        "com": 12,
+        "generation_strategy": SPREAD,
+    }
+    assert profile5(total)["com"] == profile5(total, 1)["com"] == 12
+
+
+def test_what_is_read_and_written_is_said_so_that_batsim_5_takes_both() -> None:
+    """Its 5.0.0-rc2 writes as much as it reads unless amounts are spread over the processors."""
+    pfs = {"type": "parallel_homogeneous_pfs", "bytes_to_read": 5, "host": "nfs"}
+    assert profile5(pfs, 3) == {
+        "type": "ParallelTaskOnStorageHomogeneousProfile",
+        "bytes_to_read": 15,
+        "host": "nfs",
+        "generation_strategy": SPREAD,
+        "extra_data": {"bytes_to_read": 5},
+    }
+
+
+def test_sizes_are_those_of_all_jobs_also_through_sequences() -> None:
+    profiles = {
+        "t": {"type": "parallel_homogeneous_total", "cpu": 0, "com": 1},
+        "inner": {"type": "composed", "seq": ["t"]},
+        "outer": {"type": "composed", "seq": ["inner", "t"]},
+    }
+    made = batsim5.to_batsim5(workload(profiles, job(profile="outer", res=5)))
+    assert made.profiles["t"]["com"] == 4
+    with pytest.raises(InputError, match="found jobs of 3, 5 processors"):
+        batsim5.to_batsim5(workload(profiles, job(profile="outer", res=5), job(id="b", profile="inner", res=3)))
+
+
+# ---------------------------------------------------------------------------------------------------------- impossible
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ({"type": "send", "msg": {}}, "field type: expected a profile that Batsim 5 can run (it sends a message"),
+        ({"type": "recv"}, "field type: expected a profile that Batsim 5 can run (it waits for a message"),
+        (
+            {"type": "parallel_homogeneous_total", "cpu": 1, "com": 1},
+            (
+                "field com: expected jobs of one size for Batsim 5, which spreads it over n*(n-1) transfers, not over "
+                "n; make a profile for each size; found jobs of 2, 3 processors"
+            ),
+        ),
+        (
+            {"type": "parallel_homogeneous_total", "cpu": 1, "com": 1.7e308},
+            "field com: expected jobs of one size for Batsim 5",
+        ),
+        (
+            {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1},
+            "field bytes_to_write: expected jobs of one size, or as many as bytes_to_read, for Batsim 5",
+        ),
+        (
+            {"type": "data_staging", "nb_bytes": 4, "from": "a", "to": "b"},
+            "field nb_bytes: expected 0 for Batsim 5 (its 5.0.0-rc2 ends when it begins such a transfer), found 4",
+        ),
+        ({"type": "data_staging", "nb_bytes": 0, "from": "a"}, "field to: expected a text, found nothing"),
+        ({"type": "data_staging"}, "field nb_bytes: expected a number of bytes, 0 or more, found nothing"),
+        ({"type": "data_staging", "nb_bytes": "x"}, 'field nb_bytes: expected a number of bytes, 0 or more, found "x"'),
+        ({"type": "parallel_homogeneous_pfs"}, "field bytes_to_read or bytes_to_write: expected a number of bytes"),
+        (
+            {"type": "parallel_homogeneous_pfs", "bytes_to_write": -1},
+            "field bytes_to_write: expected a number of bytes, 0 or more, found -1",
+        ),
+        (
+            {"type": "parallel_homogeneous_pfs", "bytes_to_write": 0, "storage": 3},
+            "field storage: expected a text, found 3",
+        ),
+        ({"type": "smpi"}, "field trace: expected a text, found nothing"),
+        ({"type": "usage_trace", "trace": ["x"]}, 'field trace: expected a text, found ["x"]'),
+    ],
+)
+def test_what_batsim_5_cannot_do_is_told_with_the_profile(profile: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InputError) as caught:
+        profile5(profile, 2, 3)
+    assert str(caught.value).startswith(f'w.json: profile "p", {expected}')
+
+
+def test_an_amount_beyond_numbers_is_told() -> None:
+    with pytest.raises(InputError, match=r"field com: expected an amount that a computer can hold 2 times"):
+        profile5({"type": "parallel_homogeneous_total", "cpu": 1, "com": 1.7e308}, 3)
+
+
+@pytest.mark.parametrize("kind", ["smpi", "usage_trace"])
+def test_ranks_go_one_after_the_other_or_not_at_all(kind: str) -> None:
+    profiles = {"d": {"type": kind, "trace": "t"}, "c": {"type": "composed", "seq": ["d"]}}
+    for ranks in ([0, 1, 0, 1], []):
+        kept = job(smpi_ranks_to_hosts_mapping=ranks)
+        assert "extra_data" in batsim5.to_batsim5(workload(profiles, kept)).jobs[0]
+    for name in profiles:
+        with pytest.raises(InputError) as caught:
+            batsim5.to_batsim5(workload(profiles, job(profile=name, smpi_ranks_to_hosts_mapping=[1, 0])))
+        assert str(caught.value).startswith('w.json: job "a", field smpi_ranks_to_hosts_mapping: expected none')
+    assert job5(smpi_ranks_to_hosts_mapping=[1, 0])["extra_data"] == '{"smpi_ranks_to_hosts_mapping": [1, 0]}'
+
+
+# -------------------------------------------------------------------------------------------------------- and back
+
+
+def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
+    recorded = sorted((GOLDEN / "v5").glob("*/workload.json"))
+    if not recorded:
+        pytest.skip("no recordings of Batsim 5")
+    for file in recorded:
+        said = json.loads(file.read_text())
+        found = batsim_json.read(file)
+        delays = {name: one["delay"] for name, one in said["profiles"].items() if one["type"] == "DelayProfile"}
+        assert delays == {name: one["delay"] for name, one in found.profiles.items() if one["type"] == "delay"}
+        assert found.jobs == said["jobs"]
+        made = batsim5.to_batsim5(found)
+        if file.parent.name != "features-reject":  # where fields stand beside Batsim's own, which does not forward them
+            assert made.jobs == said["jobs"]
+            assert made.profiles == said["profiles"]
+        batsim_json.write(made, tmp_path / "again.json")
+        again = batsim_json.read(tmp_path / "again.json")
+        assert (again.jobs, again.profiles, again.n_procs) == (found.jobs, found.profiles, found.n_procs)
+
+
+def test_a_recorded_workload_with_fields_gets_extra_data() -> None:
+    file = GOLDEN / "v5" / "features-reject" / "workload.json"
+    if not file.exists():
+        pytest.skip("no recordings of Batsim 5")
+    made = batsim5.to_batsim5(batsim_json.read(file))
+    assert made.jobs[0] == job(res=1, profile="d5", walltime=60, extra_data='{"user": "pat", "n": 3}')
+    assert made.profiles == {"d5": {"type": "DelayProfile", "delay": 5, "extra_data": '{"app": "x"}'}}
+
+
+def test_extra_data_is_expanded(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        content5(
+            job(id="text", extra_data='{"user": "u", "deadline": 5}'),
+            job(id="object", extra_data={"user": "v"}),
+            job(id="none"),
+            d={"type": "DelayProfile", "delay": 5, "extra_data": {"app": [1]}},
+        ),
+    )
+    assert found.jobs == [job(id="text", user="u", deadline=5), job(id="object", user="v"), job(id="none")]
+    assert found.profiles == {"d": {"type": "delay", "delay": 5, "app": [1]}}
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "hello",
+        "",
+        "[1]",
+        [1, {"a": 2}],
+        '{"res": 7}',
+        {"walltime": 5},
+        '{"a": NaN}',
+        '{"a": 1e999}',
+        r'{"a": "\ud83d"}',
+    ],
+)
+def test_other_extra_data_stays_in_one_piece(extra: Any, tmp_path: Path) -> None:
+    content = content5(job(extra_data=extra), d={"type": "DelayProfile", "delay": 5})
+    found = read(tmp_path, content)
+    assert found.jobs == [job(extra_data=extra)]
+    assert batsim5.to_batsim5(found).jobs == content["jobs"]
+
+
+def test_extra_data_does_not_say_again_what_batsim_reads(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        content5(
+            job(walltime=9, extra_data='{"walltime": -1}'),
+            d={"type": "DelayProfile", "delay": 5, "extra_data": '{"ret": 1}'},
+        ),
+    )
+    assert found.jobs == [job(walltime=9, extra_data='{"walltime": -1}')]
+    assert found.profiles == {"d": {"type": "delay", "delay": 5, "extra_data": '{"ret": 1}'}}
+
+
+def test_a_parallel_task_may_leave_out_one_kind_of_amounts(tmp_path: Path) -> None:
+    found = read(
+        tmp_path,
+        content5(
+            job(profile="a"),
+            a={"type": "ParallelTaskProfile", "cpu": [1, 2]},
+            b={"type": "ParallelTaskProfile", "com": [0, 1, 2, 0]},
+        ),
+    )
+    assert found.profiles == {
+        "a": {"type": "parallel", "cpu": [1, 2], "com": [0, 0, 0, 0]},
+        "b": {"type": "parallel", "cpu": [0, 0], "com": [0, 1, 2, 0]},
+    }
+
+
+def test_amounts_of_another_writer_are_divided(tmp_path: Path) -> None:
+    spread = {"generation_strategy": SPREAD}
+    found = read(
+        tmp_path,
+        content5(
+            job(profile="t", res=4),
+            job(id="b", profile="s", res=4),
+            t={"type": "ParallelTaskHomogeneousProfile", "cpu": 8, "com": 12, "extra_data": '{"com": 5}', **spread},
+            s={"type": "ParallelTaskOnStorageHomogeneousProfile", "bytes_to_read": 10, **spread},
+        ),
+    )
+    assert found.profiles == {
+        "t": {"type": "parallel_homogeneous_total", "cpu": 8, "com": 4, "extra_data": '{"com": 5}'},
+        "s": {"type": "parallel_homogeneous_pfs", "bytes_to_read": 2.5},
+    }
+
+
+def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path) -> None:
+    """Batsim 4 has no profile that does this; every command that does not write one for it may go on."""
+    spread = {"type": "ParallelTaskHomogeneousProfile", "cpu": 8, "com": 12, "generation_strategy": SPREAD}
+    content = content5(job(profile="t", res=4), job(id="b", profile="t", res=3), t=spread)
+    found = read(tmp_path, content)
+    assert found.profiles["t"]["type"] == "parallel_homogeneous_total"
+    assert batsim5.to_batsim5(found).profiles == content["profiles"]
+    with pytest.raises(InputError) as caught:
+        batsim_json.text_of(found)
+    assert str(caught.value).endswith(
+        'profile "t", field generation_strategy: expected jobs of one size for Batsim 4, which spreads amounts '
+        "otherwise; found jobs of 3, 4 processors"
+    )
+    found.jobs.pop()
+    assert json.loads(batsim_json.text_of(found))["profiles"]["t"]["com"] == 4
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ({"type": "delay", "delay": 3}, "field type: expected one that Batsim 5 can run beside others"),
+        ({"type": "ForkJoinCompositionProfile"}, "field type: expected one that Batsim 5 can run beside others"),
+        ({"type": 3}, "field type: expected one of delay"),
+        ({}, "field type: expected one of delay"),
+        ([], ": expected an object"),
+        ({"type": "TraceReplayProfile"}, "field trace_type: expected one of FractionalComputation, SMPI"),
+        (
+            {"type": "TraceReplayProfile", "trace_type": "SMPI", "trace": "t"},
+            "field filename: expected the name of a file of traces",
+        ),
+        (
+            {"type": "ParallelTaskHomogeneousProfile", "generation_strategy": 1},
+            f"field generation_strategy: expected DefinedAmountsUsedForEachValue or {SPREAD}, found 1",
+        ),
+        ({"type": "ParallelTaskHomogeneousProfile", "cpu": 1}, "field com: expected a number, 0 or more"),
+        ({"type": "ParallelTaskProfile"}, "field cpu: expected an array"),
+        ({"type": "ParallelTaskProfile", "cpu": [0] * 4000}, "field com: expected amounts, for more than 3,162"),
+        ({"type": "DelayProfile", "delay": 5, "extra_data": 5}, "field extra_data: expected a text, an object or an"),
+        ({"type": "SequentialCompositionProfile", "seq": ["p"]}, "field seq: expected no circle"),
+    ],
+)
+def test_bad_profiles_are_told_by_name(profile: Any, expected: str, tmp_path: Path) -> None:
+    content = content5(job(), d={"type": "DelayProfile", "delay": 5}, p=profile)
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, content)
+    assert f'profile "p", {expected}'.replace(", :", ":") in str(caught.value)
+
+
+@pytest.mark.parametrize("bad", [[], {"id": "a"}, job(extra_data=5), job(profile="x", extra_data="{}")])
+def test_bad_jobs_are_told(bad: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"w5.json: (jobs\[0\]|job \"a\")"):
+        read(tmp_path, content5(bad, d={"type": "DelayProfile", "delay": 5}))
+
+
+# --------------------------------------------------------------------------------------------------------- in general
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS
+    | st.sampled_from(["{}", '{"res": 1}', "[]", '{"com": 3}', '{"walltime": -1}']),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+NAMES = st.sampled_from(["user", "extra_data", "generation_strategy", "filename", "trace_type", "estimate"]) | TEXTS
+AMOUNTS = st.integers(0, 2**62) | st.floats(0, 1e300)
+BYTES = st.fixed_dictionaries(
+    {"type": st.just("parallel_homogeneous_pfs"), "bytes_to_read": AMOUNTS},
+    optional={"bytes_to_write": AMOUNTS, "storage": TEXTS, "host": TEXTS},
+)
+PROFILES = st.one_of(
+    st.fixed_dictionaries({"type": st.just("delay"), "delay": st.floats(1e-9, 1e9)}),
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["parallel_homogeneous", "parallel_homogeneous_total"]),
+            "cpu": AMOUNTS,
+            "com": AMOUNTS,
+        }
+    ),
+    BYTES,
+    st.fixed_dictionaries({"type": st.sampled_from(["smpi", "usage_trace"]), "trace": TEXTS}),
+    st.fixed_dictionaries({"type": st.just("data_staging"), "nb_bytes": st.just(0), "from": TEXTS, "to": TEXTS}),
+)
+RETURNS: st.SearchStrategy[dict[str, int]] = st.sampled_from([{}, {"ret": 3}])
+WALLTIMES: st.SearchStrategy[dict[str, float]] = st.sampled_from([{}, {"walltime": -1}, {"walltime": 60.5}])
+OWN = {"type", "ret", "delay", "cpu", "com", "seq", "repeat", "bytes_to_read", "bytes_to_write", "storage", "host"}
+OWN |= {"nb_bytes", "from", "to", "trace", "batsim5"}
+OWN_OF_JOBS = {"id", "subtime", "res", "profile", "walltime", "smpi_ranks_to_hosts_mapping"}
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    """Draw a workload that Batsim 5 can have: profiles whose amounts depend on sizes have jobs of one size."""
+    profiles: dict[str, Any] = {}
+    jobs: list[dict[str, Any]] = []
+    for name in draw(st.lists(TEXTS, min_size=1, max_size=4, unique=True)):
+        extra = draw(st.dictionaries(NAMES.filter(lambda name: name not in OWN), VALUES, max_size=2))
+        profiles[name] = {**draw(PROFILES), **extra, **draw(RETURNS)}
+        n_procs = draw(st.integers(1, 9))
+        for _ in range(draw(st.integers(0, 2))):
+            fields = draw(st.dictionaries(NAMES.filter(lambda name: name not in OWN_OF_JOBS), VALUES, max_size=2))
+            walltime = draw(WALLTIMES)
+            own = {"id": len(jobs), "subtime": 0.5, "res": n_procs, "profile": name}
+            jobs.append({**own, **walltime, **fields})
+    return Workload(jobs, profiles, 9, "w.json", {"note": "kept"})
+
+
+@given(workloads())
+def test_a_workload_comes_back_as_it_was(before: Workload) -> None:
+    made = batsim5.to_batsim5(before)
+    text = batsim_json.text_of(made)
+    content = json.loads(text)
+    jobs, profiles = batsim5.from_batsim5(content["jobs"], content["profiles"], "w5.json")
+    assert (jobs, profiles) == (before.jobs, before.profiles)
+    assert repr([sorted(one.items()) for one in jobs]) == repr([sorted(one.items()) for one in before.jobs])  # 1 or 1.0
+    own = {"id", "subtime", "res", "profile", "walltime", "extra_data"}
+    assert all(one.keys() <= own and one.get("walltime", 1) > 0 for one in content["jobs"])
+    assert all(isinstance(one.get("extra_data", ""), (str, list, dict)) for one in content["jobs"])
+    assert batsim5.to_batsim5(Workload(jobs, profiles, 9)).profiles == made.profiles
+
+
+# ------------------------------------------------------------------------------------------------------------ commands
+
+
+def test_convert_writes_batsim_5s_format_and_simulate_runs_it_the_same(tmp_path: Path) -> None:
+    profiles = {
+        "d": {"type": "delay", "delay": 7.5},
+        "p": {"type": "parallel_homogeneous_total", "cpu": 8e9, "com": 0},
+        "c": {"type": "composed", "seq": ["d", "p"], "repeat": 2},
+    }
+    jobs = [
+        job(id=i, subtime=i, res=1 + i % 3, profile="dpc"[i % 3], walltime=60, estimate=50 - i, user=f"u{i}")
+        for i in range(12)
+    ]
+    batsim_json.write(Workload(jobs, profiles, 4), tmp_path / "w.json")
+    done = run_cli("workload", "convert", "w.json", "w5.json", "--for", "batsim5", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    content = json.loads((tmp_path / "w5.json").read_text())
+    assert {one["type"] for one in content["profiles"].values()} == {
+        "DelayProfile",
+        "ParallelTaskHomogeneousProfile",
+        "SequentialCompositionProfile",
+    }
+    assert content["jobs"][1]["extra_data"] == '{"estimate": 49, "user": "u1"}'
+    for name in ("w", "w5"):
+        done = run_cli("simulate", "--procs", "4", "-w", f"{name}.json", "--policy", "easy", "-e", name, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "w_jobs.csv").read_text() == (tmp_path / "w5_jobs.csv").read_text()
+    for command in ("lint", "stats"):
+        done = run_cli("workload", command, "w5.json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
+def test_convert_tells_what_it_changed_and_what_it_cannot(tmp_path: Path) -> None:
+    total = {"type": "parallel_homogeneous_total", "cpu": 8e9, "com": 4}
+    batsim_json.write(workload({"t": total}, sizes=(4,)), tmp_path / "w.json")
+    done = run_cli("workload", "convert", "w.json", "w5.json", "--for", "batsim5", cwd=tmp_path)
+    assert "1  amounts of a profile are written as Batsim 5 spreads them" in done.stdout
+    batsim_json.write(workload({"s": {"type": "send", "msg": {}}}, sizes=(4,)), tmp_path / "w.json")
+    done = run_cli("workload", "convert", "w.json", "w6.json", "--for", "batsim5", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith('pybatsched: w.json: profile "s", field type: expected a profile that Batsim 5 can')
+    assert not (tmp_path / "w6.json").exists()
