@@ -14,7 +14,7 @@ from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
-from pybatsched.live import batsim
+from pybatsched.live import batsim, batsim5
 from pybatsched.live.server import DEFAULT_TIMEOUT_S
 from pybatsched.live.supervision import Supervisor, result_of
 from pybatsched.machines import names
@@ -29,6 +29,7 @@ from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.workload import Workload, batsim_json, files
+from pybatsched.workload.batsim5 import to_batsim5
 from pybatsched.workload.ids import full_id
 
 EPILOG: Final = """\
@@ -37,6 +38,8 @@ examples:
   pybatsched run -p platform.xml -w log.swf.gz --walltimes exact --policy conservative -e out/cons
   pybatsched run -p platform.xml -w w.json --policy easy -e out/easy --image oarteam/batsim:4.0.0
   pybatsched run -p platform.xml -w w.json --policy easy -e out/easy -- -E --disable-schedule-tracing
+  pybatsched run -p platform.xml -w w.json --policy easy -e out/easy --batsim batsim5       (Batsim 5 speaks another
+                                                              protocol and reads other files: both are seen to)
 
 What follows -- goes to Batsim as it is; options that the policy needs are given to Batsim by themselves. Batsim writes
 PREFIX_jobs.csv, PREFIX_schedule.csv, …, and what it says goes to PREFIX_batsim.log. Until the run is over they are
@@ -89,13 +92,14 @@ class _Job:
     digests: Mapping[str, list[dict[str, str]]]
     launcher: batsim.Launcher
     version: str
+    is_five: bool
     reads: list[str]
     flags: list[str]
     options: Mapping[str, list[str]]
 
     def told_with(self, prefix: str) -> list[str]:
         """Give Batsim's arguments, with the prefix of the files it shall write."""
-        words = [*self.reads, "-e", prefix]
+        words = [*self.reads, "-e", batsim5.prefix_of(prefix) if self.is_five else prefix]
         if self.launcher.container:  # in there, only whole paths mean the same
             words = [word if word[0] == "-" else str(_place(word)).removesuffix(_MARK) for word in words]
         return words + self.flags
@@ -123,12 +127,19 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
             if args.verbose:
                 narrate(message, reply)
 
-        session = Session(job.plan, watch=heard)
+        session = Session(job.plan, watch=heard, say=None)
         if args.journal:
             session.record_in(JournalWriter(args.journal))
         log, told = Path(f"{results.part}{marks.LOG}"), job.told_with(results.part)
         supervisor = Supervisor(
-            session, job.launcher, told, log, args.timeout, _say(args), first_timeout_s=args.first_timeout
+            session,
+            job.launcher,
+            told,
+            log,
+            args.timeout,
+            _say(args),
+            first_timeout_s=args.first_timeout,
+            is_five=job.is_five,
         )
         results.begin(n_jobs)
         try:
@@ -136,11 +147,13 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
                 finished = supervisor.run()
         finally:
             results.n_over = sum(session.engine.jobs.n_over.values())
+            if job.is_five:
+                batsim5.settle_files(results.part, session.notes)
     ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
     tally = Tally(args.tau, evaluated_ids(job.workloads))
     written = Path(f"{results.part}{marks.JOBS}")
     result = result_of(session, finished, written, f"{args.export}{marks.JOBS}", ids, tally=tally)
-    if "--energy" in job.options and result.finished:
+    if not {"--energy", "--energy-host"}.isdisjoint(job.options) and result.finished:
         result = replace(result, energy=energy.read(written, Path(f"{results.part}_schedule.csv")))
     results.n_over = result.figures.n_jobs + result.figures.n_left_out
     return result, session.engine
@@ -148,7 +161,10 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
 
 def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job, Results]:
     """Read and check all inputs, keep others from our files, and make what Batsim shall read of the inputs."""
-    options = batsim.read_arguments(args.for_batsim)
+    launcher = None if args.image else batsim.find(args.batsim)
+    version = (launcher or batsim.in_docker(args.image, (), ".")).version()
+    is_five = batsim5.is_five(version)
+    options = _options(args, is_five=is_five)
     plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
     plan.check_early()
     given = [args.platform, *args.workload]
@@ -157,10 +173,10 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
         arguments.refuse_journal_among(args.journal, args.export, own_suffixes)
-    energy = "--energy" in options
+    energy = not {"--energy", "--energy-host"}.isdisjoint(options)
     source = names.find(args.platform, energy=energy)
     masters = options.get("--master-host", [DEFAULT_MASTER])
-    platform = source.read(master=masters[-1], roles=read_roles(options.get("--add-role-to-hosts", ())))
+    platform = source.read(master=masters[-1], roles=read_roles(_roles(options)))
     if energy:
         check_energy(platform)
     for remark in (*platform.remarks, *platform.refused):
@@ -171,7 +187,6 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     for remark in inputs.too_small(platform, workloads.values()):
         _say(args)(remark)
     digests = inputs.digests(args.platform, args.workload, energy=energy)
-    launcher = None if args.image else batsim.find(args.batsim)
     clusters = inputs.clusters_of(platform)
     about = {
         "inputs": digests,
@@ -184,17 +199,32 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     results = stack.enter_context(closing.kept(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     workload_files = [
-        _as_file(args, path, f"{args.export}_{name}.json", workload)
+        _as_file(args, path, f"{args.export}_{name}.json", workload, is_five=is_five)
         for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
     ]
     if launcher is None:
         launcher = batsim.in_docker(args.image, [platform_file, *workload_files], _place(args.export).parent)
     reads = ["-p", platform_file, *(word for path in workload_files for word in ("-w", path))]
-    flags = [flag for flag in plan.source.batsim_args if flag not in options]
+    wanted = ["--trace-machine-state"] if is_five else plan.source.batsim_args
+    flags = [flag for flag in wanted if flag not in options]
     flags += args.for_batsim
     if not {"--quiet", "--verbosity"} & options.keys():
         flags.append("-q")
-    return _Job(plan, workloads, digests, launcher, launcher.version(), reads, flags, options), results
+    told = f"{args.image} ({version})" if args.image else version
+    return _Job(plan, workloads, digests, launcher, told, is_five, reads, flags, options), results
+
+
+def _options(args: argparse.Namespace, *, is_five: bool) -> dict[str, list[str]]:
+    """Read what the user says to Batsim himself."""
+    if not is_five:
+        return batsim.read_arguments(args.for_batsim)
+    options = batsim.read_arguments(args.for_batsim, batsim5.OPTIONS, batsim5.OURS)
+    batsim5.check_gone(options)
+    return options
+
+
+def _roles(options: Mapping[str, list[str]]) -> list[str]:
+    return [*options.get("--add-role-to-hosts", ()), *options.get("--add-role", ())]
 
 
 def _command(args: argparse.Namespace) -> dict[str, str]:
@@ -205,7 +235,7 @@ def _setting(job: _Job, engine: Engine) -> summary.Setting:
     """Say what the run was made of, as Batsim itself has told it."""
     cluster = engine.cluster
     told = dict(cluster.config) | {
-        "energy": "--energy" in job.options,
+        "energy": not {"--energy", "--energy-host"}.isdisjoint(job.options),
         "compute-sharing": cluster.allow_sharing,
         "storage-sharing": "--disable-storage-sharing" not in job.options,
     }
@@ -235,8 +265,11 @@ def _written(path: str, text: str) -> str:
     return path
 
 
-def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload) -> str:
+def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload, *, is_five: bool) -> str:
     """Give a file that Batsim reads: the user's own, if it is what Batsim shall see."""
+    if is_five:
+        batsim_json.write(to_batsim5(workload), copy)
+        return copy
     if inputs.are_as_files_say(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path):
         return path
     batsim_json.write(workload, copy)

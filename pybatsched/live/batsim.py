@@ -7,15 +7,16 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from pybatsched.errors import InputError
-from pybatsched.live.batsim_options import OPTIONS
+from pybatsched.live.batsim_options import OPTIONS, Option
 from pybatsched.live.processes import DIE_WITH_PARENT
 
 _PATIENCE_S: Final = 2.0
+_PATIENCE_WITH_IMAGES_S: Final = 1800.0  # it may have to be pulled
 _SHOWN_BYTES: Final = 4096
 _N_SHOWN: Final = 12
 #: What we say to Batsim ourselves, and where the user says it instead.
@@ -25,16 +26,17 @@ _OURS: Final = {
     "--export": "give -e before the --",
     "--socket-endpoint": "the socket between scheduler and Batsim is found without you",
 }
-_LONG: Final = {name: option.name for option in OPTIONS for name in option.names}
-#: Options of Batsim that have no value; all others have one, those that we do not know as well.
-_FLAGS: Final = frozenset(option.name for option in OPTIONS if not option.n_values)
 
 
-def read_arguments(words: Sequence[str]) -> dict[str, list[str]]:
+def read_arguments(
+    words: Sequence[str], known: Sequence[Option] = OPTIONS, ours: Mapping[str, str] = _OURS
+) -> dict[str, list[str]]:
     """Read arguments for Batsim by the long names of its options, whatever their spelling: -m x, -mx, --master-host=x.
 
-    Raises InputError for those that are ours to give.
+    `known` are its options; one that is not known has one value. Two values of one option are given with a colon
+    between. Raises InputError for those that are `ours` to give.
     """
+    options = {name: option for option in known for name in option.names}
     found: dict[str, list[str]] = {}
     rest = list(words)
     while rest:
@@ -43,15 +45,18 @@ def read_arguments(words: Sequence[str]) -> dict[str, list[str]]:
         if not word.startswith("--"):
             name, value = word[:2], word[2:]
             equals = value
-        name = _LONG.get(name, name)
-        if name in _OURS:
-            raise InputError(f"{word!r} among the arguments for Batsim; {_OURS[name]}")
-        if name in _FLAGS:
-            found.setdefault(name, [])
+        option = options.get(name, Option((name,), 1))
+        if option.name in ours:
+            raise InputError(f"{word!r} among the arguments for Batsim; {ours[option.name]}")
+        values = found.setdefault(option.name, [])
+        if not option.n_values:
             if value and not word.startswith("--"):  # -Eq is -E -q
                 rest.insert(0, f"-{value}")
-        else:
-            found.setdefault(name, []).append(value if equals or not rest else rest.pop(0))
+            continue
+        given = [value] if equals else []
+        while len(given) < option.n_values and rest:
+            given.append(rest.pop(0))
+        values.append(":".join(given))
     return found
 
 
@@ -64,18 +69,25 @@ class Launcher:
         self.container = container
 
     def version(self) -> str:
-        """Ask the program for its version; for an image, its name."""
-        if self.container:
-            return self.shown
+        """Ask the program for its version. An image is started for that."""
         try:
             done = subprocess.run(
-                [*self.command, "--version"], capture_output=True, text=True, timeout=60, check=False, errors="replace"
+                [*self.command, "--version"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE_WITH_IMAGES_S if self.container else 60,
+                check=False,
+                errors="replace",
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise InputError(f"{self.shown} --version: {error}") from None
         words = done.stdout.split()
         if done.returncode or not words:
-            raise InputError(f"{self.shown} --version: exit code {done.returncode}; expected Batsim's version")
+            why = "".join(f"; it says: {line}" for line in done.stderr.strip().splitlines()[-1:])
+            raise InputError(
+                f"{self.shown} --version: exit code {done.returncode}; expected Batsim's version{why:.300}"
+            )
         return words[0].removeprefix("v")
 
 

@@ -30,7 +30,10 @@ class _BatsimEndedError(PeerLostError):
 
 @dataclass(slots=True)
 class Supervisor:
-    """Runs a Batsim for a session. `log` takes what Batsim says; `say` hears what people should know meanwhile."""
+    """Runs a Batsim for a session, one that `is_five` or an older one.
+
+    `log` takes what Batsim says; `say` hears what people should know meanwhile.
+    """
 
     session: Session
     launcher: Launcher
@@ -39,6 +42,7 @@ class Supervisor:
     timeout_s: float
     say: Callable[[str], None]
     first_timeout_s: float = 0.0
+    is_five: bool = False
     _child: Child | None = field(default=None, init=False)
 
     def run(self) -> bool:
@@ -55,7 +59,7 @@ class Supervisor:
                 serve(self.session, options, self._start)
                 self._await_end()
             except _BatsimEndedError as error:
-                if not self.session.n_messages:
+                if not self.session.engine.began:
                     raise InputError(f"Batsim did not begin: {error}") from None
                 if not self._is_deadlock():
                     raise PeerLostError(f"{error}\n{diagnose(self.session.engine)}") from None
@@ -66,7 +70,8 @@ class Supervisor:
         return True
 
     def _start(self, endpoint: str) -> None:
-        self._child = Child(self.launcher, [*self.arguments, "--socket-endpoint", endpoint], self.log)
+        socket = ["-s", endpoint, ""] if self.is_five else ["--socket-endpoint", endpoint]
+        self._child = Child(self.launcher, [*self.arguments, *socket], self.log)
         self.say(f"{self.launcher.shown} started, its own words go to {self.log}")
 
     def _look(self) -> None:

@@ -138,7 +138,7 @@ def _write_properties(properties: Mapping[str, str] | None) -> list[dict[str, st
 def read_job(job_id: str, said: Members, submitted_at: float | None) -> dict[str, Any]:
     """Read a job's description as Batsim 4 would give it: its own members, and the user's beside them."""
     workload = workload_of(job_id)
-    job = fields_of(said.maybe_text("extra_data"))
+    job = fields_of(said.maybe_text("extra_data"), _JOB)
     job |= {"id": job_id, "res": said.integer("resource_request")}
     job["profile"] = short_name(said.maybe_text("profile_id") or "", workload)
     if submitted_at is not None:
@@ -146,8 +146,6 @@ def read_job(job_id: str, said: Members, submitted_at: float | None) -> dict[str
     walltime = said.maybe_number("walltime")
     if walltime is not None:
         job["walltime"] = walltime
-    else:
-        job.pop("walltime", None)  # of the user's own text: not what Batsim knows
     return job
 
 
@@ -157,7 +155,7 @@ def write_job(job_id: str, job: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "resource_request": job["res"],
         "walltime": None if walltime is None or walltime <= 0 else float(walltime),
-        "extra_data": extra_data_of({key: value for key, value in job.items() if key not in _JOB}),
+        "extra_data": extra_data_of({key: value for key, value in job.items() if key not in _JOB}, _JOB),
         "profile_id": full_name(str(job["profile"]), workload_of(job_id)),
     }
 

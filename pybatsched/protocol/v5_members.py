@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -129,11 +129,15 @@ class Members:
         raise RemoteProtocolError(f"expected {expected}, got {got}", field=f"{self.path}.{key}")
 
 
-def fields_of(extra_data: str | None) -> dict[str, Any]:
+def fields_of(extra_data: str | None, own: Container[str] = ()) -> dict[str, Any]:
     """Read the fields that a user has put into the one text that Batsim 5 passes on; a text of his own stays one.
+
+    So does an object that says something else of what Batsim itself says, its `own` members.
 
     >>> fields_of('{"estimate": 60}'), fields_of("big"), fields_of("")
     ({'estimate': 60}, {'extra_data': 'big'}, {})
+    >>> fields_of('{"res": 1}', {"res"})
+    {'extra_data': '{"res": 1}'}
     """
     if not extra_data:
         return {}
@@ -141,20 +145,18 @@ def fields_of(extra_data: str | None) -> dict[str, Any]:
         found = msgspec.json.decode(extra_data)
     except (msgspec.DecodeError, RecursionError):
         found = None
-    return found if type(found) is dict else {"extra_data": extra_data}
+    is_beside = type(found) is dict and not any(name in own for name in found)
+    return found if is_beside else {"extra_data": extra_data}
 
 
-def extra_data_of(fields: Mapping[str, Any]) -> str:
+def extra_data_of(fields: Mapping[str, Any], own: Container[str] = ()) -> str:
     """Write fields into one text; `fields_of` gives them back."""
     if not fields:
         return ""
-    if fields.keys() == {"extra_data"} and type(fields["extra_data"]) is str and _is_no_object(fields["extra_data"]):
-        return str(fields["extra_data"])
+    text = fields.get("extra_data")
+    if len(fields) == 1 and type(text) is str and text and fields_of(text, own) == fields:
+        return text
     return msgspec.json.encode(fields).decode()
-
-
-def _is_no_object(text: str) -> bool:
-    return bool(text) and fields_of(text) == {"extra_data": text}
 
 
 def workload_of(identifier: str) -> str:

@@ -38,6 +38,8 @@ SUFFIXES: Final = (
     "_consumed_energy.csv",
     "_pstate_changes.csv",
     "_schedule.trace",
+    "_schedule.json",  # of Batsim 5, and
+    "_real_exec_info.json",
     LOG,
     SUMMARY,
 )

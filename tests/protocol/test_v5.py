@@ -197,10 +197,17 @@ def test_the_begin_tells_what_was_agreed() -> None:
 
 
 def test_a_job_has_the_fields_of_its_text() -> None:
-    job = {"resource_request": 2, "walltime": None, "profile_id": "w0!d", "extra_data": '{"estimate": 9, "res": 7}'}
+    job = {"resource_request": 2, "walltime": None, "profile_id": "w0!d", "extra_data": '{"estimate": 9}'}
     (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
     assert isinstance(event, e.JobSubmitted)
     assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "estimate": 9}
+
+
+def test_a_text_that_contradicts_batsim_stays_a_text() -> None:
+    job = {"resource_request": 2, "profile_id": "w0!d", "extra_data": '{"res": 7}'}
+    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    assert isinstance(event, e.JobSubmitted)
+    assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "extra_data": '{"res": 7}'}
 
 
 def test_names_may_be_spelled_in_another_way_and_members_be_missing() -> None:
