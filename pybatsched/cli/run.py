@@ -205,7 +205,7 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     if launcher is None:
         launcher = batsim.in_docker(args.image, [platform_file, *workload_files], _place(args.export).parent)
     reads = ["-p", platform_file, *(word for path in workload_files for word in ("-w", path))]
-    wanted = ["--trace-machine-state"] if is_five else plan.source.batsim_args
+    wanted = [] if is_five else plan.source.batsim_args
     flags = [flag for flag in wanted if flag not in options]
     flags += args.for_batsim
     if not {"--quiet", "--verbosity"} & options.keys():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -57,6 +58,7 @@ OPTIONS: Final = (
     Option(("-c", "--config"), 1),
     Option(("--gen-config",), 1),
 )
+_NO_NUMBER: Final = re.compile(rb"(:\s*)(-?(?:nan|inf))\b")
 #: Options of Batsim 4 that a scheduler asks for itself, and others that are gone, with what to do instead.
 _GONE: Final = {
     "--enable-dynamic-jobs": "the scheduler asks for it itself",
@@ -106,7 +108,8 @@ def settle_files(prefix: str, notes: Mapping[str, str]) -> None:
 
 def _write_schedule(source: Path, target: Path) -> None:
     try:
-        said = msgspec.json.decode(source.read_bytes())
+        # Means of no job at all are written as nan, which is no JSON.
+        said = msgspec.json.decode(_NO_NUMBER.sub(rb'\1"\2"', source.read_bytes()))
         if type(said) is not dict:
             raise ValueError("it is no object")
     except (OSError, ValueError, msgspec.DecodeError) as error:

@@ -38,6 +38,13 @@ from pybatsched.protocol.v5_handshake import Features
 from pybatsched.protocol.v5_members import Members, full_name, workload_of
 from pybatsched.protocol.v5_profiles import write_profile
 
+#: Events that Batsim 5.0.0-rc2 stamps with the time of an earlier message.
+_STAMPED_BEFORE: Final = {
+    "ExternalEventOccurredEvent",
+    "HostsPStateChangedEvent",
+    "HostsTurnedOnOffEvent",
+    "JobsKilledEvent",
+}
 #: As many parts as no sequence has.
 _MANY: Final = 2**32
 Record = TypeVar("Record", e.Event, d.Decision)
@@ -52,6 +59,7 @@ class Codec:
         self._n_calls = 0
         self._sleeps: dict[int, frozenset[str]] = {}  # by host, the pstates in which it sleeps
         self._asleep = EMPTY  # as far as the scheduler has said
+        self._killed: set[str] = set()  # jobs whose kill was asked for and not answered: Batsim dies of a second one
         # What the simulator has heard and not answered: hosts that were turned on or off, and calls by their time.
         self._turning = EMPTY
         self._calls: list[tuple[float, int, str]] = []
@@ -68,6 +76,9 @@ class Codec:
                 text = (host.properties or {}).get("sleep_pstates", "")
                 self._sleeps[host.id] = frozenset(part.split(":")[0].strip() for part in text.split(",") if part)
             message = replace(message, items=(replace(begins, config=self.config()), *message.items[1:]))
+        for event in message.items:
+            if type(event) is e.JobKilled:
+                self._killed.difference_update(event.job_ids)
         return message
 
     def encode_decisions(self, message: Message[d.Decision], /) -> bytes:
@@ -92,9 +103,18 @@ class Codec:
                 ready.append(replace(decision, extra={CALL_ID: f"call-{self._n_calls}"}))
             elif type(decision) is d.SetResourceState and "event" not in decision.beside:
                 ready += self._switches(decision)
+            elif type(decision) is d.KillJob and "event" not in decision.beside:
+                ready += self._new_kills(decision)
             else:
                 ready.append(decision)
         return tuple(ready)
+
+    def _new_kills(self, decision: d.KillJob) -> Iterator[d.KillJob]:
+        """Leave out jobs that are being killed, and the whole decision if there are no others."""
+        job_ids = tuple(job_id for job_id in decision.job_ids if job_id not in self._killed)
+        self._killed.update(job_ids)
+        if job_ids:
+            yield replace(decision, job_ids=job_ids, beside={"event": {"job_ids": list(job_ids)}})
 
     def _switches(self, decision: d.SetResourceState) -> Iterator[d.SetResourceState]:
         """Hosts that sleep, or shall sleep, are turned on or off; others change their pace at once."""
@@ -192,7 +212,7 @@ def _decoded(
     items: list[Record] = []
     for item in envelope.objects("events"):
         told_at, kind = item.number("timestamp"), item.text("event_type")
-        at = on_tick(told_at)
+        at = on_tick(told_now if kind in _STAMPED_BEFORE else told_at)
         data = item.maybe("event")
         reader = readers.get(kind)
         if reader is None:

@@ -228,13 +228,15 @@ class Session:
 
 
 def _features(needs: Iterable[Need]) -> Features:
-    """Ask for what a policy needs, and for profiles at the begin, where Batsim 4 tells them."""
+    """Ask for what a policy needs. Profiles come with jobs; who makes jobs of others' parts has to know them all."""
+    makes_jobs = Need.DYNAMIC_JOBS in needs
     return Features(
-        dynamic_registration=Need.DYNAMIC_JOBS in needs,
+        dynamic_registration=makes_jobs,
         profile_reuse=Need.PROFILE_REUSE in needs,
         acknowledge_dynamic_jobs=Need.ACKNOWLEDGED_JOBS in needs,
-        forward_profiles_on_job_submission=Need.FORWARDED_PROFILES in needs,
-        forward_profiles_on_simulation_begins=True,
+        forward_profiles_on_job_submission=not makes_jobs or Need.FORWARDED_PROFILES in needs,
+        # Not without need: Batsim 5.0.0-rc2 does not survive it if a workload has a profile that no job uses.
+        forward_profiles_on_simulation_begins=makes_jobs,
     )
 
 
@@ -253,7 +255,9 @@ def _lacking(cls: type[Policy], name: str) -> Iterator[str]:
     if Need.DYNAMIC_JOBS in cls.needs:
         yield (
             f"policy {name} may let jobs go on as others, and Batsim 5 keeps no notes on jobs: its own files do not "
-            "tell which. A journal does, and the files of pybatsched run do"
+            "tell which. A journal does, and the files of pybatsched run do. (Should Batsim end now with a "
+            "segmentation fault: 5.0.0-rc2 does if a workload has profiles that no job uses; "
+            "pybatsched workload convert --for batsim5 leaves them out)"
         )
 
 

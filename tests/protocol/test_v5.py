@@ -332,3 +332,23 @@ def test_a_type_of_batsim_5_alone_is_kept() -> None:
 @given(st.dictionaries(st.one_of(NAMES, st.just("extra_data")), st.one_of(st.integers(-9, 9), st.text(), st.none())))
 def test_fields_are_the_same_after_both_ways(fields: dict[str, Any]) -> None:
     assert fields_of(extra_data_of(fields)) == fields
+
+
+def test_a_job_is_killed_once() -> None:
+    """Batsim 5.0.0-rc2 dies of a list of jobs that are all being killed."""
+    codec = Codec()
+    assert said(d.KillJob(("w0!a",)), d.KillJob(("w0!a", "w0!b")), d.KillJob(("w0!b",)), codec=codec) == [
+        {"KillJobsEvent": {"job_ids": ["w0!a"]}},
+        {"KillJobsEvent": {"job_ids": ["w0!b"]}},
+    ]
+    assert said(d.KillJob(("w0!a",)), codec=codec) == []
+
+
+@pytest.mark.parametrize("name", ["HostsPStateChangedEvent", "HostsTurnedOnOffEvent"])
+def test_stamps_of_an_earlier_message_are_not_believed(name: str) -> None:
+    data = {"host_ids": "0", "pstate": 1} if name == "HostsPStateChangedEvent" else {"host_ids": "0", "state": 1}
+    wire = {"now": 5.0, "events": [{"timestamp": 1.0, "event_type": name, "event": data}]}
+    codec = Codec()
+    message = codec.decode_events(json.dumps(wire).encode())
+    assert message.items[0].timestamp == 5.0
+    assert json.loads(codec.encode_events(message).rstrip(b"\0")) == wire

@@ -39,9 +39,9 @@ def journalled(path: Path, policy: str | type[Policy], workload: Workload, **opt
 
 def test_the_hello_asks_for_what_the_policy_needs() -> None:
     hello = read_hello(Session(plan_for("easy")).handle(write_greeting("")))
-    assert hello == Hello("pybatsched", pybatsched.__version__, Features(forward_profiles_on_simulation_begins=True))
+    assert hello == Hello("pybatsched", pybatsched.__version__, Features(forward_profiles_on_job_submission=True))
     hello = read_hello(Session(plan_for("ujfb")).handle(write_greeting("")))
-    assert hello.features.dynamic_registration
+    assert hello.features == Features(dynamic_registration=True, forward_profiles_on_simulation_begins=True)
 
 
 def test_options_come_with_the_greeting() -> None:

@@ -1,0 +1,103 @@
+"""The simulator in Batsim 5's place: every message as real Batsim 5.0.0-rc2 had it, for each recording."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.recordings import Recording5, recordings5
+
+from pybatsched.cli import build_parser
+from pybatsched.cli.simulate import read_scenario
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.errors import RemoteProtocolError
+from pybatsched.protocol import Message
+from pybatsched.protocol.v5 import Codec
+from pybatsched.protocol.v5_handshake import read_greeting, read_hello
+from pybatsched.simulator import batsim5
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.simulation import Simulation
+
+ALL = recordings5()
+#: Members of the first event that are of the program and its machine, not of the simulation.
+ITS_OWN = ("batsim_arguments", "batsim_execution_context_json")
+#: Recordings whose files have members that are neither Batsim's nor in `extra_data`: the real one forgets them.
+OTHER_MEMBERS = {"features-reject"}
+
+
+def scenario_of(recording: Recording5) -> Scenario:
+    """Read the inputs, by the names that Batsim was given."""
+    words = ["-p", "platform.xml", "-w", "workload.json"]
+    before = Path.cwd()
+    os.chdir(recording.directory)
+    try:
+        scenario = read_scenario(build_parser().parse_args(["simulate", *words, "--external", "--quiet"]))
+    finally:
+        os.chdir(before)
+    for workload in scenario.workloads.values():
+        workload.source = Path(workload.source).name
+    return scenario
+
+
+def plain(raw: bytes) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(raw.rstrip(b"\0"))
+    for event in message["events"]:
+        if event["event_type"] == "SimulationBeginsEvent":
+            event["event"] = {key: value for key, value in event["event"].items() if key not in ITS_OWN}
+    return message
+
+
+def without_extra_data(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_extra_data(part) for key, part in value.items() if key != "extra_data"}
+    return [without_extra_data(part) for part in value] if isinstance(value, list) else value
+
+
+def play(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
+    """Answer the simulator with what the scheduler once said to Batsim 5. Gives the simulator's messages."""
+    (_, greeting), (_, hello), *rest = recording.records
+    features = read_hello(hello).features
+    codec = Codec(features, read_greeting(greeting))
+    replies = iter(raw for sender, raw in rest if sender == "scheduler")
+    said = []
+
+    def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        said.append(plain(codec.encode_events(Message(now, tuple(events)))))
+        message = codec.decode_decisions(next(replies))
+        return message.now, message.items
+
+    scenario = scenario_of(recording)
+    scenario = Scenario(scenario.platform, scenario.workloads, batsim5.as_asked(scenario.options, features))
+    telling = batsim5.telling_more(scheduler, scenario.platform, "ENDPOINT")
+    assert Simulation(scenario, telling, Outputs(str(prefix))).run()
+    return said
+
+
+@pytest.mark.parametrize("recording", [one for one in ALL if one.exit_code == 0], ids=lambda r: r.name)
+def test_messages_and_jobs_are_batsims(recording: Recording5, tmp_path: Path) -> None:
+    said = play(recording, tmp_path / "out")
+    heard = [plain(raw) for sender, raw in recording.records[2:] if sender == "batsim"]
+    if recording.name in OTHER_MEMBERS:
+        said = [without_extra_data(message) for message in said]
+        heard = [without_extra_data(message) for message in heard]
+    for mine, theirs in zip(said, heard, strict=True):
+        assert mine == theirs
+    columns = ("job_id", "starting_time", "execution_time", "finish_time", "final_state", "allocated_resources")
+    rows, their_rows = (
+        [{name: row[name] for name in columns} for row in csv.DictReader(path.read_text().splitlines())]
+        for path in (tmp_path / "out_jobs.csv", recording.directory / "out_jobs.csv")
+    )
+    assert rows == their_rows
+
+
+@pytest.mark.parametrize("recording", [one for one in ALL if one.exit_code != 0], ids=lambda r: r.name)
+def test_what_batsim_does_not_survive_is_refused(recording: Recording5, tmp_path: Path) -> None:
+    with pytest.raises(RemoteProtocolError, match="expected an integer, got 6.5"):
+        play(recording, tmp_path / "out")
