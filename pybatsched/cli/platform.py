@@ -26,6 +26,7 @@ examples:
   pybatsched platform generate curie --unit node --output curie.xml
   pybatsched platform generate intrepid --unit pset --alpha 0.15 --output wide.xml
   pybatsched platform check my_platform.xml                       what Batsim would refuse, with line numbers
+  pybatsched platform check --for batsim5 my_platform.xml         what Batsim 5 would
 
 A name works wherever a platform file does: pybatsched simulate -p curie-node -w w.json --policy easy
 """
@@ -203,7 +204,15 @@ exit codes: 0 Batsim would take it, notes or not; 7 it would not; 2 the file can
 
 def _check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="SimGrid platform files, or names of machines")
-    parser.add_argument("-E", "--energy", action="store_true", help="it must also have what batsim -E needs")
+    parser.add_argument(
+        "--for",
+        dest="batsim",
+        choices=("batsim4", "batsim5"),
+        default="batsim4",
+        help="who is to take it (default: batsim4): Batsim 4 on SimGrid 3, or Batsim 5 on SimGrid 4",
+    )
+    energy = "it must also have what batsim -E needs (Batsim 5: --energy-host)"
+    parser.add_argument("-E", "--energy", action="store_true", help=energy)
     parser.add_argument("-q", "--quiet", action="store_true", help="print only what Batsim would refuse")
     _add_roles(parser)
 
@@ -217,6 +226,7 @@ def _check(args: argparse.Namespace) -> int:
             master=args.master_host,
             roles=read_roles(args.add_role_to_hosts),
             energy=args.energy,
+            batsim5=args.batsim == "batsim5",
         )
         told = [finding for finding in found if finding.is_refused or not args.quiet]
         for finding in told[:_N_TOLD]:
@@ -227,5 +237,6 @@ def _check(args: argparse.Namespace) -> int:
         n_refused += refused
         if not args.quiet:
             things = "a thing" if refused == 1 else f"{refused:,} things"
-            print(f"{name}: {f'{things} that Batsim refuses' if refused else 'Batsim would take it'}")
+            whose = "Batsim 5" if args.batsim == "batsim5" else "Batsim"
+            print(f"{name}: {f'{things} that {whose} refuses' if refused else f'{whose} would take it'}")
     return 7 if n_refused else 0

@@ -27,6 +27,7 @@ examples:
   pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
   pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
   pybatsched workload areas w.json -p rackham                      planned areas, by memory of nodes
+  pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
   pybatsched workload stats w.json --plot w.svg                    figures and a picture
 
 A log is a file in the Standard Workload Format, or of the Rackham format; every FILE may be plain or gzip.

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pybatsched.errors import InputError
-from pybatsched.platform import xml
+from pybatsched.platform import simgrid4, xml
 from pybatsched.platform.model import DEFAULT_MASTER, Host, Platform, check_energy
 from pybatsched.platform.roles import assemble
 
@@ -35,12 +35,13 @@ def check(
     master: str = DEFAULT_MASTER,
     roles: Mapping[str, str] | None = None,
     energy: bool = False,
+    batsim5: bool = False,
 ) -> list[Finding]:
     """Check a platform file from end to end. O(bytes + n log n).
 
     Mistakes in its elements are all found at once. Who is the master, what routes name and where they lead is looked
     at when there are none before it: one mistake should not be told twice. With `energy`, it must have what ``-E``
-    needs.
+    needs. With `batsim5`, it is for Batsim 5 and SimGrid 4 instead of Batsim 4.
     """
     problems: list[InputError] = []
     try:
@@ -52,12 +53,16 @@ def check(
     if problems:
         return sorted(found)
     found += [Finding(line, f"{source}, line {line}: {text}", True) for line, text in content.network.refused]
+    if batsim5:
+        found += [_different(one, source) for one in simgrid4.of_network(content)]
     try:
         platform = assemble(content.hosts, source, master=master, roles=roles)
         if energy:
             check_energy(platform)
     except InputError as error:
         return sorted([*found, _refused(error, source)])
+    if batsim5:
+        found += [_different(one, source) for one in simgrid4.of_hosts(platform)]
     ways = xml.ways_of(content, platform)
     missing = () if content.network.refused else ways.missing
     found += [Finding(line, f"{source}, line {line}: {text}", True) for line, text in missing]
@@ -69,6 +74,10 @@ def check(
         found.append(Finding(0, _hops(source, ways.hop_s, ways.hop_at), False))
     found += _sizes(platform)
     return sorted(found)
+
+
+def _different(one: simgrid4.Difference, source: str) -> Finding:
+    return Finding(one.line, f"{source}, line {one.line}: {one.text}", one.is_refused)
 
 
 def _refused(error: InputError, source: str) -> Finding:

@@ -41,6 +41,8 @@ class Content:
         self._wiring = Wiring(self._notes, self.network, self._zones)
         self._lines: dict[str, int] = {}  # of hosts, once somebody asks
         self._props: dict[str, str] = {}
+        #: SimGrid's settings that the file changes, with their lines.
+        self.settings: dict[str, int] = {}
         self._begin: dict[str, Callable[[Place], None]] = {
             "platform": self._platform,
             "zone": self._begin_zone,
@@ -153,6 +155,8 @@ class Content:
             if self._zones[-1].is_settled:
                 raise self._notes.error(place, ": expected all properties of a zone before its other content")
             self._zones[-1].own.setdefault(key, value)
+        elif tag == "config":
+            self.settings.setdefault(key, place.line)
 
     def _take_props(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Give the properties of the host or cluster that ends: with a role in any case, and as they are."""
@@ -224,6 +228,7 @@ class Content:
         around = self._zones[-1].properties()
         if own and topology == "FLAT":  # SimGrid forgets to give other clusters the properties that their hosts get
             around = MappingProxyType({**around, **own})
+            zone.own.update(own)
         like = Host("", self._speeds(place), self._cores(place), properties, around, 0, place.line)
         self._row(place, topology, like, zone)
 

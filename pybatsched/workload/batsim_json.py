@@ -54,7 +54,8 @@ def _read(source: str, text: bytes) -> Workload:
         _refuse_member(top, content, "profiles", "an object of profiles by name")
     if type(jobs) is not list:
         _refuse_member(top, content, "jobs", "an array of jobs")
-    if batsim5.is_batsim5(profiles):
+    is_batsim5 = batsim5.is_batsim5(profiles)
+    if is_batsim5:
         jobs, profiles = batsim5.from_batsim5(jobs, profiles, source)
     check_profiles(profiles, source)
     places: dict[str, int] = {}
@@ -67,7 +68,7 @@ def _read(source: str, text: bytes) -> Workload:
                 f"found that of jobs[{first}] again in jobs[{index}]"
             )
     about = {key: value for key, value in content.items() if key not in _OWN_MEMBERS}
-    return Workload(jobs, profiles, n_procs, source, about)
+    return Workload(jobs, profiles, n_procs, source, about, 5 if is_batsim5 else 4)
 
 
 def _refuse_member(top: Place, content: dict[str, Any], member: str, expected: str) -> NoReturn:

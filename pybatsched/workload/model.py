@@ -16,7 +16,8 @@ class Workload:
 
     `jobs` are in the file's order, each with `id` (text or integer), `subtime`, `res`, `profile` and whatever else the
     user put there; `n_procs` is the file's `nb_res`, the machine it was made for. `source` names the file in messages,
-    and `about` keeps the file's other top-level members.
+    and `about` keeps the file's other top-level members. `batsim` is the Batsim whose file it was read from, 4 or
+    5, and 0 if there is none that says the same.
     """
 
     jobs: list[dict[str, Any]]
@@ -24,6 +25,7 @@ class Workload:
     n_procs: int
     source: str = ""
     about: dict[str, Any] = field(default_factory=dict)
+    batsim: int = field(default=0, compare=False)
 
     @property
     def why_empty(self) -> str:

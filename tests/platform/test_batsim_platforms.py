@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.patience import PATIENCE_S
-from support.platforms import DEFECTS, HARMLESS
+from support.platforms import DEFECTS, HARMLESS, MASTER, ONLY_BATSIM_4
 from support.process import Server, run_cli
 from support.simulated import rows
 
@@ -49,11 +49,17 @@ def test_batsim_survives_what_we_take(name: str, inputs: Path) -> None:
     assert survives(inputs)
 
 
-def survives(inputs: Path) -> bool:
+@pytest.mark.parametrize("name", ONLY_BATSIM_4)
+def test_batsim_survives_what_batsim_5_does_not(name: str, inputs: Path) -> None:
+    (inputs / "p.xml").write_text(ONLY_BATSIM_4[name].text)
+    assert survives(inputs, "-m", MASTER)
+
+
+def survives(inputs: Path, *more: str) -> bool:
     """Let Batsim run on a platform, without our looking at the file."""
     with Server("--policy", "fcfs", "--timeout", f"{PATIENCE_S:g}", endpoint=f"ipc://{inputs}/socket") as server:
         endpoint = server.wait_ready()
-        command = ["batsim", "-p", "p.xml", "-w", "w.json", "-e", "out", "-q", "-s", endpoint]
+        command = ["batsim", "-p", "p.xml", "-w", "w.json", "-e", "out", "-q", "-s", endpoint, *more]
         done = subprocess.run(command, cwd=inputs, capture_output=True, timeout=PATIENCE_S, check=False)
     jobs = inputs / "out_jobs.csv"
     return done.returncode == 0 and jobs.exists() and len(rows(jobs)) == 5

@@ -197,3 +197,35 @@ HARMLESS = {
         l7='<zone id="disks" routing="Full"><host id="disk" speed="0f"><prop id="role" value="storage"/></host></zone>'
     ),
 }
+
+_PSTATES = NODES.replace("1Gf", "1Gf,1f,1f,1f")
+_PROP = '><prop id="sleep_pstates" value="{}"/></cluster>'
+
+#: The master's name where a file does not give the role.
+MASTER = "node0"
+#: What Batsim 4.2.1 takes without -E, and Batsim 5.0.0-rc2 on SimGrid 4.0 does not.
+ONLY_BATSIM_4 = {
+    "a torus in no zone": Defect(
+        f'{HEAD}<cluster id="t" prefix="node" suffix="" radical="0-7" speed="1Gf" bw="1e300Bps" lat="0"'
+        ' topology="TORUS" topo_parameters="2,2,2"/>\n</platform>\n',
+        4,
+        "<cluster id=t> of topology TORUS in no zone; expected it in a <zone>, or SimGrid 4 ends",
+    ),
+    "a network model": Defect(
+        _with().replace("<zone ", '<config>\n<prop id="network/model" value="CM02"/></config>\n<zone ', 1),
+        5,
+        "<config> changes network/model; expected it as it is",
+    ),
+    "a zone with the id of SimGrid's own": Defect(
+        _with().replace('id="site"', 'id="_world_"'), 4, "SimGrid 4 has a zone of this id itself"
+    ),
+    "a pstate of speed 0": Defect(
+        _with(l5=NODES.replace("1Gf", "1Gf,0f")), 5, "host 'node100' computes in pstate 1; expected a speed above 0"
+    ),
+    "sleep pstates that are no three": Defect(
+        _with(l5=_PSTATES.replace("/>", _PROP.format("1:2"))), 5, "property sleep_pstates: expected the three pstates"
+    ),
+    "sleep pstates that do not exist": Defect(
+        _with(l5=_PSTATES.replace("/>", _PROP.format("1:2:4"))), 5, "property sleep_pstates: expected pstates below 4"
+    ),
+}

@@ -257,6 +257,14 @@ def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
         assert (again.jobs, again.profiles, again.n_procs) == (found.jobs, found.profiles, found.n_procs)
 
 
+def test_it_is_known_whose_file_a_workload_was(tmp_path: Path) -> None:
+    found = read(tmp_path, content5(job(), d={"type": "DelayProfile", "delay": 5}))
+    assert found.batsim == 5
+    batsim_json.write(found, tmp_path / "w4.json")
+    assert batsim_json.read(tmp_path / "w4.json").batsim == 4
+    assert (batsim5.to_batsim5(found).batsim, workload(DELAY).batsim) == (0, 0)
+
+
 def test_a_recorded_workload_with_fields_gets_extra_data() -> None:
     file = GOLDEN / "v5" / "features-reject" / "workload.json"
     if not file.exists():

@@ -1,0 +1,80 @@
+"""What Batsim 5 on SimGrid 4 refuses or means otherwise about a platform, found without it, with the line.
+
+That Batsim 5 does so is checked beside a real one in test_batsim5_platforms.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.places import ROOT
+from support.platforms import DEFECTS, GOOD, HARMLESS, MASTER, ONLY_BATSIM_4, text_of
+from support.process import run_cli
+
+from pybatsched.machines import names
+from pybatsched.platform.check import Finding, check
+
+
+def found(text: str, *, batsim5: bool = True) -> list[Finding]:
+    return check(text.encode(), "p.xml", batsim5=batsim5, master=MASTER)
+
+
+def refused(text: str, *, batsim5: bool = True) -> list[Finding]:
+    return [finding for finding in found(text, batsim5=batsim5) if finding.is_refused]
+
+
+@pytest.mark.parametrize("name", ONLY_BATSIM_4)
+def test_what_only_batsim_4_takes_is_told_with_its_line(name: str) -> None:
+    defect = ONLY_BATSIM_4[name]
+    assert refused(defect.text, batsim5=False) == []
+    told = refused(defect.text)
+    assert len(told) == defect.n_found
+    assert defect.said in told[0].text
+    assert told[0].line == defect.line
+    assert told[0].text.startswith(f"p.xml, line {defect.line}: ")
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_what_batsim_4_refuses_is_refused_the_same(name: str) -> None:
+    assert refused(DEFECTS[name].text) == refused(DEFECTS[name].text, batsim5=False)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_both_take_is_not_refused(name: str) -> None:
+    assert refused(HARMLESS[name]) == []
+
+
+def test_properties_of_clusters_are_noted_once() -> None:
+    nodes = GOOD[0].replace("/>", '><prop id="memory" value="64"/></cluster>')
+    text = text_of((nodes, *GOOD[1:]))
+    assert [one for one in found(text) if one.line] == [
+        Finding(
+            5,
+            "p.xml, line 5: <cluster id=nodes>: its properties are those of its hosts alone, no longer also in their "
+            "zone_properties",
+            False,
+        )
+    ]
+    assert [one for one in found(text, batsim5=False) if one.line] == []
+
+
+def test_all_machines_are_for_both() -> None:
+    for name in names.shipped():
+        assert [one.text for one in check(names.find(name).data(), name, batsim5=True) if one.is_refused] == []
+
+
+def test_the_command_tells_for_whom_it_checked(tmp_path: Path) -> None:
+    defect = ONLY_BATSIM_4["a torus in no zone"]
+    (tmp_path / "p.xml").write_text(defect.text)
+    args = ("platform", "check", "p.xml", "-m", MASTER)
+    done = run_cli(*args, cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "p.xml: Batsim would take it")
+    done = run_cli(*args, "--for", "batsim5", cwd=tmp_path)
+    assert done.returncode == 7
+    assert done.stdout.splitlines() == [
+        f"p.xml, line {defect.line}: {defect.said} (refused)",
+        "p.xml: a thing that Batsim 5 refuses",
+    ]
+    done = run_cli("platform", "check", "--for", "batsim5", str(ROOT / "platforms" / "cluster32.xml"))
+    assert done.stdout.splitlines()[-1].endswith("cluster32.xml: Batsim 5 would take it")
