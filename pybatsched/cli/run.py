@@ -29,7 +29,7 @@ from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.workload import Workload, batsim_json, files
-from pybatsched.workload.batsim5 import to_batsim5
+from pybatsched.workload.batsim5 import to_batsim5, under_name, without_unused
 from pybatsched.workload.ids import full_id
 
 EPILOG: Final = """\
@@ -199,7 +199,7 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     results = stack.enter_context(closing.kept(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     workload_files = [
-        _as_file(args, path, f"{args.export}_{name}.json", workload, is_five=is_five)
+        _as_file(args, path, f"{args.export}_{name}.json", workload, five_as=name if is_five else None)
         for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
     ]
     if launcher is None:
@@ -265,10 +265,13 @@ def _written(path: str, text: str) -> str:
     return path
 
 
-def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload, *, is_five: bool) -> str:
-    """Give a file that Batsim reads: the user's own, if it is what Batsim shall see."""
-    if is_five:
-        batsim_json.write(to_batsim5(workload), copy)
+def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload, *, five_as: str | None) -> str:
+    """Give a file that Batsim reads: the user's own, if it is what Batsim shall see.
+
+    For a Batsim 5 that knows the workload by this name it is always one of ours.
+    """
+    if five_as is not None:
+        batsim_json.write(under_name(to_batsim5(without_unused(workload)), five_as), copy)
         return copy
     if inputs.are_as_files_say(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path):
         return path

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
 from pybatsched.workload.checks import Place, is_count, is_number, shown
 from pybatsched.workload.extra_data import EXTRA, object_in, with_expanded, with_extra
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import users_of
+from pybatsched.workload.prepare import parts_of, users_of
 
 STRATEGY: Final = "generation_strategy"
 SPREAD: Final = "DefinedAmountsSpreadUniformly"
@@ -94,6 +95,36 @@ def to_batsim5(workload: Workload) -> Workload:
     replayed = users_of(traces, workload.profiles) if traces else set()
     jobs = [_to_job(job, workload.source, replays=job["profile"] in replayed) for job in workload.jobs]
     return Workload(jobs, profiles, workload.n_procs, workload.source, workload.about)
+
+
+def without_unused(workload: Workload) -> Workload:
+    """Leave out the profiles that no job uses, neither by itself nor as a part: 5.0.0-rc2 may end of one. O(size)."""
+    used = {job["profile"] for job in workload.jobs}
+    to_see = list(used)
+    while to_see:
+        profile = workload.profiles.get(to_see.pop())
+        new = set() if profile is None else set(parts_of(profile)) - used
+        used |= new
+        to_see += new
+    profiles = {name: profile for name, profile in workload.profiles.items() if name in used}
+    return workload if len(profiles) == len(workload.profiles) else replace(workload, profiles=profiles)
+
+
+def under_name(made: Workload, name: str) -> Workload:
+    """Give a workload in Batsim 5's words whose ids 5.0.0-rc2 reads well under a name such as w0. O(size).
+
+    It takes an id with that name in it for one that has the name before a ``!``; so those get it that have not.
+    """
+
+    def told(one: Any) -> Any:
+        return f"{name}!{one}" if name in str(one) and not str(one).startswith(f"{name}!") else one
+
+    jobs = [{**job, "id": told(job["id"]), "profile": told(job["profile"])} for job in made.jobs]
+    profiles = {
+        key: {**profile, "seq": list(map(told, profile["seq"]))} if "seq" in profile else profile
+        for key, profile in made.profiles.items()
+    }
+    return replace(made, jobs=jobs, profiles=profiles)
 
 
 def n_changed(before: Workload, made: Workload) -> int:

@@ -60,7 +60,7 @@ SINCE_REGISTERED = ("submission_time", "waiting_time", "turnaround_time", "stret
 
 
 def became(path: Path) -> list[dict[str, str]]:
-    """Give all that a run's file tells of jobs, in its order; energy is compared where it is measured."""
+    """Give all that a run tells of jobs; ends of one instant may have another order, and energy is compared elsewhere."""
     found = rows(path)
     for row in found:
         del row["consumed_energy"]
@@ -68,7 +68,7 @@ def became(path: Path) -> list[dict[str, str]]:
             del row[name]
         for name, value in row.items():
             row[name] = value.replace("-0.000000", "0.000000")
-    return found
+    return sorted(found, key=lambda row: (row["workload_name"], row["job_id"]))
 
 
 @pytest.mark.parametrize("name", INPUTS)
