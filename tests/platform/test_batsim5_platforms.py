@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from support.batsim5 import run_batsim5
+from support.places import ROOT
 from support.platforms import DEFECTS, HARMLESS, MASTER, ONLY_BATSIM_4
-
-from pybatsched.machines import names
 
 pytestmark = pytest.mark.batsim5
 
+PLATFORMS = ROOT / "platforms"
 #: The largest machines take Batsim minutes to load; others wait for them in vain.
 TOO_LARGE = {"curie-core", "intrepid-core"}
 
@@ -43,10 +43,10 @@ def test_batsim_5_does_not_survive_what_we_refuse(name: str, tmp_path: Path) -> 
     assert not survives(tmp_path, {**DEFECTS, **ONLY_BATSIM_4}[name].text)
 
 
-@pytest.mark.parametrize("name", [name for name in names.shipped() if name not in TOO_LARGE])
+@pytest.mark.parametrize("name", sorted({file.stem for file in PLATFORMS.glob("*.xml")} - TOO_LARGE))
 def test_every_machine_is_loaded(name: str, tmp_path: Path) -> None:
     energy = ("--energy-host",) if name.endswith("-energy") else ()
-    assert survives(tmp_path, names.find(name).data().decode(), *energy)
+    assert survives(tmp_path, (PLATFORMS / f"{name}.xml").read_text(), *energy)
 
 
 def test_properties_of_a_cluster_are_those_of_its_hosts_alone(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_sizes_are_those_of_all_jobs_also_through_sequences() -> None:
     profiles = {
         "t": {"type": "parallel_homogeneous_total", "cpu": 0, "com": 1},
         "inner": {"type": "composed", "seq": ["t"]},
-        "outer": {"type": "composed", "seq": ["inner", "t"]},
+        "outer": {"type": "composed", "seq": ["inner"]},
     }
     made = batsim5.to_batsim5(workload(profiles, job(profile="outer", res=5)))
     assert made.profiles["t"]["com"] == 4
