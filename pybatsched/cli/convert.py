@@ -208,6 +208,7 @@ def _for_batsim5(workload: Workload, report: Report) -> tuple[Workload, Report]:
     if used is not workload:
         n = len(workload.profiles) - len(used.profiles)
         report.note(f"{n:,} profiles that no job uses are left out: Batsim 5.0.0-rc2 may end of one")
+    batsim5.check_work(used)
     made = batsim5.to_batsim5(used)
     n = batsim5.n_changed(used, made)
     if n:

@@ -29,7 +29,7 @@ from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.workload import Workload, batsim_json, files
-from pybatsched.workload.batsim5 import to_batsim5, under_name, without_unused
+from pybatsched.workload import batsim5 as workload_files
 from pybatsched.workload.ids import full_id
 
 EPILOG: Final = """\
@@ -198,13 +198,13 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     about |= {"clusters": clusters} if clusters else {}
     results = stack.enter_context(closing.kept(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
-    workload_files = [
+    own_files = [
         _as_file(args, path, f"{args.export}_{name}.json", workload, five_as=name if is_five else None)
         for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
     ]
     if launcher is None:
-        launcher = batsim.in_docker(args.image, [platform_file, *workload_files], _place(args.export).parent)
-    reads = ["-p", platform_file, *(word for path in workload_files for word in ("-w", path))]
+        launcher = batsim.in_docker(args.image, [platform_file, *own_files], _place(args.export).parent)
+    reads = ["-p", platform_file, *(word for path in own_files for word in ("-w", path))]
     wanted = [] if is_five else plan.source.batsim_args
     flags = [flag for flag in wanted if flag not in options]
     flags += args.for_batsim
@@ -268,12 +268,17 @@ def _written(path: str, text: str) -> str:
 def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload, *, five_as: str | None) -> str:
     """Give a file that Batsim reads: the user's own, if it is what Batsim shall see.
 
-    For a Batsim 5 that knows the workload by this name it is always one of ours.
+    `five_as` is the name by which a Batsim 5 knows the workload, None for an older Batsim.
     """
+    is_own = inputs.are_as_files_say(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path)
+    made = workload
     if five_as is not None:
-        batsim_json.write(under_name(to_batsim5(without_unused(workload)), five_as), copy)
-        return copy
-    if inputs.are_as_files_say(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path):
+        used = workload_files.without_unused(workload)
+        workload_files.check_work(used)
+        workload_files.check_names(used, five_as)
+        made = workload_files.to_batsim5(used)
+        is_own = is_own and used is workload
+    if is_own and workload.batsim == (4 if five_as is None else 5):
         return path
-    batsim_json.write(workload, copy)
+    batsim_json.write(made, copy)
     return copy

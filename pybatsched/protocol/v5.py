@@ -229,6 +229,25 @@ def _decoded(
     return Message(now, tuple(items), extra if now == told_now else {**extra, "now": told_now})
 
 
+def in_order(events: tuple[e.Event, ...]) -> tuple[e.Event, ...]:
+    """Give external events in the order of their file, by their ids (``ee0!7``): of one instant they come in any.
+
+    All others stay where they are. O(n log n).
+    """
+    places = [i for i, event in enumerate(events) if type(event) is e.Notify and "id" in event.extra]
+    if len(places) < 2:
+        return events
+    ordered = list(events)
+    for place, event in zip(places, sorted((events[i] for i in places), key=_number), strict=True):
+        ordered[place] = event
+    return tuple(ordered)
+
+
+def _number(event: e.Event) -> tuple[str, int]:
+    name, _, number = str(event.extra["id"]).rpartition("!")
+    return name, int(number) if number.isdecimal() else 0
+
+
 def is_said(decision: d.Decision) -> bool:
     """Tell whether a decision is for Batsim 5 to hear; O(1)."""
     return type(decision) is not d.SetJobMetadata
@@ -248,4 +267,4 @@ def _parsed(raw: bytes) -> Members:
     return Members(value, "message")
 
 
-__all__ = ["CannotSayError", "Codec", "Features", "is_said"]
+__all__ = ["CannotSayError", "Codec", "Features", "in_order", "is_said"]

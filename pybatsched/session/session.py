@@ -72,9 +72,10 @@ class Session:
             return self._greet(raw)
         try:
             message = self._decode(raw) if journal is None else self._record_request(journal, raw)
-            reply = self.engine.step(message.now, message.items)
             if isinstance(self._codec, v5.Codec):
-                reply = self._in_words_of(self._codec, reply)
+                reply = self._in_words_of(self._codec, self.engine.step(message.now, v5.in_order(message.items)))
+            else:
+                reply = self.engine.step(message.now, message.items)
             answer = self._encode(reply)
         except PybatschedError as error:
             if isinstance(error, RemoteProtocolError) and error.message_number is None:

@@ -60,6 +60,7 @@ _KINDS: Final[dict[str, _Kind]] = {
 _SPREADABLE: Final = frozenset((_HOMOGENEOUS, _STORAGE))
 _UNFINISHED: Final = ("ForkJoinCompositionProfile", "ParallelTaskMergeCompositionProfile")
 _NAMES: Final = frozenset((*(kind.name for kind in _KINDS.values()), *_UNFINISHED))
+_COMPUTING: Final = frozenset(("parallel", "parallel_homogeneous", "parallel_homogeneous_total"))
 _BYTES: Final = ("bytes_to_read", "bytes_to_write")
 _LOST: Final[dict[str, str]] = {
     "send": "it sends a message to the scheduler, and Batsim 5 has no messages between jobs and schedulers",
@@ -110,21 +111,32 @@ def without_unused(workload: Workload) -> Workload:
     return workload if len(profiles) == len(workload.profiles) else replace(workload, profiles=profiles)
 
 
-def under_name(made: Workload, name: str) -> Workload:
-    """Give a workload in Batsim 5's words whose ids 5.0.0-rc2 reads well under a name such as w0. O(size).
+def check_work(workload: Workload) -> None:
+    """Raise InputError for a parallel task without any work: 5.0.0-rc2 ends when it begins one. O(profiles)."""
+    for name, profile in workload.profiles.items():
+        if profile["type"] in _COMPUTING and not any(map(_is_some, (profile.get("cpu", 0), profile.get("com", 0)))):
+            raise InputError(
+                f"{workload.source}: profile {shown(name)} computes and sends nothing; expected some work for Batsim 5 "
+                "(its 5.0.0-rc2 ends when it begins such a job)"
+            )
 
-    It takes an id with that name in it for one that has the name before a ``!``; so those get it that have not.
+
+def _is_some(amounts: Any) -> bool:
+    return any(amount > 0 for amount in amounts) if type(amounts) is list else amounts > 0
+
+
+def check_names(workload: Workload, name: str) -> None:
+    """Raise InputError for a profile that 5.0.0-rc2 does not find in a workload of a name such as w0. O(profiles).
+
+    It takes the name of a profile with that name in it for a whole id. (With ids of jobs Batsim 4 does the same, and
+    they are told when a workload is read.)
     """
-
-    def told(one: Any) -> Any:
-        return f"{name}!{one}" if name in str(one) and not str(one).startswith(f"{name}!") else one
-
-    jobs = [{**job, "id": told(job["id"]), "profile": told(job["profile"])} for job in made.jobs]
-    profiles = {
-        key: {**profile, "seq": list(map(told, profile["seq"]))} if "seq" in profile else profile
-        for key, profile in made.profiles.items()
-    }
-    return replace(made, jobs=jobs, profiles=profiles)
+    for one in workload.profiles:
+        if name in one:
+            raise InputError(
+                f"{workload.source}: profile {shown(one)}: expected a name without {name!r} in it, which is what the "
+                "workload is called in this run: Batsim 5 would not find it"
+            )
 
 
 def n_changed(before: Workload, made: Workload) -> int:

@@ -60,7 +60,7 @@ SINCE_REGISTERED = ("submission_time", "waiting_time", "turnaround_time", "stret
 
 
 def became(path: Path) -> list[dict[str, str]]:
-    """Give all that a run tells of jobs; ends of one instant may have another order, and energy is compared elsewhere."""
+    """Give all that a run tells of jobs; ends of one instant may have another order. Energy is compared elsewhere."""
     found = rows(path)
     for row in found:
         del row["consumed_energy"]

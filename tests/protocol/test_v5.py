@@ -14,7 +14,7 @@ from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
-from pybatsched.protocol.v5 import CannotSayError, Codec, Features
+from pybatsched.protocol.v5 import CannotSayError, Codec, Features, in_order
 from pybatsched.protocol.v5_decisions import milliseconds
 from pybatsched.protocol.v5_handshake import Hello, is_greeting, read_greeting, read_hello, write_greeting, write_hello
 from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of
@@ -352,3 +352,10 @@ def test_stamps_of_an_earlier_message_are_not_believed(name: str) -> None:
     message = codec.decode_events(json.dumps(wire).encode())
     assert message.items[0].timestamp == 5.0
     assert json.loads(codec.encode_events(message).rstrip(b"\0")) == wire
+
+
+def test_events_of_one_instant_are_in_the_order_of_their_file() -> None:
+    notices = [e.Notify("x", timestamp=1.0, extra={"id": f"ee{name}!{n}"}) for name, n in ((0, 10), (1, 0), (0, 9))]
+    end = e.SimulationEnds(timestamp=1.0)
+    found = in_order((notices[0], end, notices[1], notices[2]))
+    assert found == (notices[2], end, notices[0], notices[1])

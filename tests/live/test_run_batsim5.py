@@ -1,0 +1,156 @@
+"""`run` with a stand-in for Batsim 5: told in its words, and its files made those that all others read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.places import ROOT
+from support.process import Server, run_cli
+from support.simulated import rows
+
+from pybatsched.live import batsim5
+from pybatsched.live.batsim import read_arguments
+from pybatsched.testing import Workload
+from pybatsched.workload import batsim_json
+
+STAND_IN = ROOT / "tests" / "support" / "stand_in5.py"
+PLATFORM = ROOT / "tests" / "conformance" / "recordings" / "v5" / "basic" / "platform.xml"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with a program, a workload, and one with urgent jobs."""
+    program = tmp_path / "batsim5"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n')
+    program.chmod(0o755)
+    workload = Workload().job("a", n=4, s=100, at=0, walltime=200).job("u", n=4, s=10, at=5, walltime=20, urgent=True)
+    workload.job("b", n=1, s=30, at=6, walltime=40)
+    workload.profiles["unused"] = {"type": "delay", "delay": 7}
+    content = {"nb_res": 4, "jobs": workload.jobs, "profiles": workload.profiles}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    return tmp_path
+
+
+def run5(place: Path, *words: str, policy: str = "ujfb") -> tuple[int, str]:
+    given = ("run", "-p", str(PLATFORM), "-w", "w.json", "--policy", policy, "-e", "five", "--batsim", "./batsim5")
+    done = run_cli(*given, *words, cwd=place)
+    return done.returncode, done.stderr
+
+
+def test_its_files_are_read_as_those_of_batsim_4(place: Path) -> None:
+    code, errors = run5(place, "--journal", "five.pbj")
+    assert code == 0, errors
+    done = run_cli("simulate", "-p", str(PLATFORM), "-w", "w.json", "--policy", "ujfb", "-e", "four", "-q", cwd=place)
+    assert done.returncode == 0
+    five, four = rows(place / "five_jobs.csv"), rows(place / "four_jobs.csv")
+    kept = ("job_id", "workload_name", "profile", "starting_time", "finish_time", "final_state", "metadata")
+    assert [{name: row[name] for name in kept} for row in five] == [{name: row[name] for name in kept} for row in four]
+    assert five[2]["metadata"].startswith("parent=w0!a;")
+    assert rows(place / "five_schedule.csv")[0]["nb_jobs"] == "4"
+    assert (place / "five_schedule.json").exists()
+    told = [run_cli("metrics", prefix, cwd=place).stdout.replace("five", "four") for prefix in ("five", "four")]
+    assert "slowdown" in told[0]
+    assert told[0] == told[1]
+    done = run_cli("replay", "five.pbj", cwd=place)
+    assert "identical" in done.stdout
+
+
+def test_its_workload_is_in_its_words(place: Path) -> None:
+    assert run5(place)[0] == 0
+    written = json.loads((place / "five_w0.json").read_text())
+    assert {profile["type"] for profile in written["profiles"].values()} == {"DelayProfile"}
+    assert "unused" not in written["profiles"]
+    assert [job["id"] for job in written["jobs"]] == ["a", "u", "b"]
+    assert json.loads(written["jobs"][1]["extra_data"]) == {"urgent": True}
+    assert batsim_json.read(place / "five_w0.json").jobs[1]["urgent"] is True
+
+
+def test_what_it_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN_ARGS", str(place / "args"))
+    assert run5(place, "--", "--mmax", "4")[0] == 0
+    args = json.loads((place / "args").read_text())
+    assert args[args.index("-e") + 1] == str(place / "five.part_")  # Batsim 5 cannot do without a directory
+    assert args[args.index("--mmax") + 1] == "4"
+    assert args[-3] == "-s"
+    assert args[-2].startswith("ipc://")
+    assert args[-1] == ""
+    assert not {"--enable-dynamic-jobs", "--socket-endpoint"} & set(args)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--enable-dynamic-jobs"], "Batsim 5 has no such option; the scheduler asks for it itself"),
+        (["--events", "e.txt"], "pybatsched workload events --for batsim5"),
+        (["-s", "tcp://x:1", ""], "the socket between scheduler and Batsim is found without you"),
+        (["-l", "lib.so", ""], "the scheduler is pybatsched itself"),
+        (["-e", "x"], "give -e before the --"),
+    ],
+)
+def test_what_is_not_for_batsim_5(place: Path, words: list[str], told: str) -> None:
+    code, errors = run5(place, "--", *words)
+    assert code == 2
+    assert told in errors
+
+
+def test_one_that_dies_of_our_hello_has_not_begun(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "early")
+    code, errors = run5(place)
+    assert code == 2
+    assert "Batsim did not begin: Batsim ended with exit code 139 after message 1" in errors
+    assert "Segmentation fault." in errors
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "told"),
+    [
+        ("none", {"type": "parallel_homogeneous", "cpu": 0, "com": 0}, "computes and sends nothing"),
+        ("my-w0", {"type": "delay", "delay": 3}, "expected a name without 'w0' in it"),
+    ],
+)
+def test_profiles_that_batsim_5_does_not_survive_are_told(place: Path, name: str, profile: Any, told: str) -> None:
+    content = json.loads((place / "w.json").read_text())
+    content["profiles"][name] = profile
+    assert run5(place)[0] == 0  # as long as no job uses it
+    content["jobs"][0]["profile"] = name
+    (place / "w.json").write_text(json.dumps(content))
+    code, errors = run5(place)
+    assert code == 2
+    assert f'profile "{name}"' in errors
+    assert told in errors
+
+
+def test_a_server_and_the_simulator_in_batsim_5s_place(place: Path) -> None:
+    with Server("--policy", "ujfb") as server:
+        words = ("-p", str(PLATFORM), "-w", "w.json", "--external", "-s", server.wait_ready(), "-e", "out", "-q")
+        done = run_cli("simulate", *words, "--protocol", "v5", cwd=place)
+        assert done.returncode == 0, done.stderr
+        assert server.finish() == 0
+    assert "Batsim 5 keeps no notes on jobs" in server.errors
+    summary = json.loads((place / "out_summary.json").read_text())
+    assert summary["versions"]["behaves_as_batsim"] == "5.0.0-rc2"
+
+
+def test_a_scheduler_of_batsim_4_is_no_scheduler_of_batsim_5(place: Path) -> None:
+    """And the reverse: a Batsim 5 that hears JSON in place of a hello is told so, by who answers."""
+    done = run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "easy", "--protocol", "v5", cwd=place)
+    assert done.returncode == 2
+    assert "--protocol v5 is for --external" in done.stderr
+    words = ("--procs", "4", "-w", "w.json", "--external", "--protocol", "v5", "--enable-dynamic-jobs")
+    done = run_cli("simulate", *words, cwd=place)
+    assert done.returncode == 2
+    assert "schedulers of Batsim 5 ask for it themselves" in done.stderr
+
+
+def test_two_values_of_an_option_are_read() -> None:
+    words = ["-r", "node1", "storage", "--add-role=node2", "storage", "-Eq", "--mmax=4"]
+    assert read_arguments(words, batsim5.OPTIONS, batsim5.OURS) == {
+        "--add-role": ["node1:storage", "node2:storage"],
+        "--energy": [],
+        "--quiet": [],
+        "--mmax": ["4"],
+    }
