@@ -5,18 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.free_links import written
+from support.grid_crowds import crowd as grid_crowd
+from support.gridded import Grid
+from support.located import Machine, Node
+from support.located import crowd as located_crowd
 from support.places import GOLDEN
 from support.process import run_cli
 from support.programs import program
 from support.recordings import recordings
 from support.simulated import embed, rows
 
+from pybatsched.errors import InputError
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
+from pybatsched.testing import Workload
+from pybatsched.workload import batsim_json
+from pybatsched.workload.batsim5 import check_work, without_unused
 
 pytestmark = pytest.mark.batsim5
 
-POLICIES = ["fcfs", "easy", "conservative", "dbf", "ujf", "ujfb", "redirection", "locality", "reallocation"]
+POLICIES = ["fcfs", "easy", "conservative", "dbf", "ujf", "ujfb", "redirection", "reallocation"]
+MACHINE = Machine((Node(), Node(), Node(memory_gb=32), Node(8, 16, 0.25)))
+GRID = Grid({"c1": (4, 1.0), "c2": (6, 1.2), "c3": (2, 2.0)})
 #: Options of Batsim 4 for which schedulers of Batsim 5 ask themselves; the others that are known have the same name.
 ASKED_FOR = {
     "--enable-dynamic-jobs",
@@ -51,7 +62,20 @@ def inputs() -> dict[str, tuple[Path, list[str]]]:
     found = {one.name: (one.directory, told(one.args)) for one in recordings() if one.name not in NOT_RUN}
     for path in sorted((GOLDEN / "schedules").glob("*/workload.json")):
         found[f"schedule {path.parent.name}"] = (path.parent, ["-p", "platform.xml", "-w", "workload.json"])
-    return {name: (place, args) for name, (place, args) in found.items() if args and not name.startswith("com-")}
+    return {
+        name: (place, args)
+        for name, (place, args) in found.items()
+        if args and not name.startswith("com-") and all(map(has_work, place.glob("workload*.json")))
+    }
+
+
+def has_work(path: Path) -> bool:
+    """Tell whether all jobs of a workload have something to do: Batsim 5 does not survive one that has not."""
+    try:
+        check_work(without_unused(batsim_json.read(path)))
+    except InputError:
+        return False
+    return True
 
 
 INPUTS = inputs()
@@ -71,17 +95,43 @@ def became(path: Path) -> list[dict[str, str]]:
     return sorted(found, key=lambda row: (row["workload_name"], row["job_id"]))
 
 
+def run5(place: Path, args: list[str], policy: list[str], out: Path) -> Path:
+    """Run a policy with Batsim 5, and again from the journal. Gives the file of its jobs."""
+    own = [word.replace("-E", "--energy-host") for word in args if word in {"-E", "--mmax-workload"}]
+    files = [word for word in args if word not in {"-E", "--mmax-workload"}]
+    batsim = program("batsim5")
+    assert batsim is not None
+    given = ["--policy", *policy, "-e", str(out / "five"), "--journal", str(out / "five.pbj"), "--batsim", batsim]
+    done = run_cli("run", *files, *given, "--allow-empty", "-q", "--", *own, cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert replay(JournalReader(out / "five.pbj"), policy[0]).difference is None
+    return out / "five_jobs.csv"
+
+
 @pytest.mark.parametrize("name", INPUTS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_jobs_are_those_of_the_embedded_simulator(policy: str, name: str, tmp_path: Path) -> None:
     place, args = INPUTS[name]
-    own = [word.replace("-E", "--energy-host") for word in args if word in {"-E", "--mmax-workload"}]
-    files = [word for word in args if word not in {"-E", "--mmax-workload"}]
-    given = ["run", *files, "--policy", policy, "-e", str(tmp_path / "five"), "--journal", str(tmp_path / "five.pbj")]
-    batsim = program("batsim5")
-    assert batsim is not None
-    done = run_cli(*given, "--batsim", batsim, "--allow-empty", "-q", "--", *own, cwd=place)
+    theirs = run5(place, args, [policy], tmp_path)
+    assert became(theirs) == became(embed(place, args, policy, tmp_path / "mine"))
+
+
+def beside(workload: Workload, hosts: list[dict[str, str]], policy: list[str], place: Path) -> None:
+    """Compare a run with Batsim 5 with one on the embedded simulator, on hosts with properties."""
+    args = [word for word in written(workload, hosts, place) if word not in ASKED_FOR]
+    done = run_cli("simulate", *args, "--policy", *policy, "-e", str(place / "mine"), "-q")
     assert done.returncode == 0, done.stderr
-    mine = embed(place, args, policy, tmp_path / "mine")
-    assert became(tmp_path / "five_jobs.csv") == became(mine)
-    assert replay(JournalReader(tmp_path / "five.pbj"), policy).difference is None
+    theirs = became(run5(place, args, policy, place))
+    assert theirs == became(place / "mine_jobs.csv")
+    assert any("kind=replace" in row["metadata"] for row in theirs)
+
+
+@pytest.mark.parametrize("score", ["fcfs", "eft", "lea", "leo", "lem"])
+def test_locality(score: str, tmp_path: Path) -> None:
+    beside(located_crowd(MACHINE, 3, 60), MACHINE.hosts, ["locality", "-o", f"score={score}"], tmp_path)
+
+
+@pytest.mark.parametrize("algorithm", ["none", "regular", "all_cancellation"])
+def test_reallocation(algorithm: str, tmp_path: Path) -> None:
+    crowd = grid_crowd(GRID, 3, 60, unscaled=False)
+    beside(crowd, GRID.hosts, ["reallocation", "-o", "period=10", "-o", f"algorithm={algorithm}"], tmp_path)
