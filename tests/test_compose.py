@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +145,30 @@ def test_compose_accepts_the_file() -> None:
     if not has_compose():
         pytest.skip("no docker with its compose plug-in on the PATH")
     subprocess.run(["docker", "compose", "config", "--quiet"], cwd=ROOT, check=True, timeout=PATIENCE_S)
+
+
+def test_batsim_5_has_words_of_its_own(tmp_path: Path) -> None:
+    """The stand-in for it takes them, and the scheduler is the same."""
+    told = services(defaults() | {"BATSIM5_SCHED": '{"order": "sjf"}'.replace('"', '\\"')})
+    assert told["batsim5"]["profiles"] == ["batsim5"]
+    with Server("--policy", "easy", cwd=ROOT) as server:
+        text = told["batsim5"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")
+        words = shlex.split(text.replace("tcp://scheduler:28000", server.wait_ready()))
+        assert words[-1] == '{"order": "sjf"}'
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "tests" / "support" / "stand_in5.py"), *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+        assert (server.finish(), done.returncode) == (0, 0), (server.errors, done.stderr)
+    assert len(rows(tmp_path / "out_jobs.csv")) == 30
+
+
+def test_the_example_for_batsim_5_is_the_example(tmp_path: Path) -> None:
+    path = tmp_path / "w.json"
+    done = run_cli("workload", "convert", "examples/workload.json", str(path), "--for", "batsim5", cwd=ROOT)
+    assert done.returncode == 0
+    made, kept = (json.loads(one.read_text()) for one in (path, ROOT / "examples" / "workload.batsim5.json"))
+    assert (made["jobs"], made["profiles"]) == (kept["jobs"], kept["profiles"])
