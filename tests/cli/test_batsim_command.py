@@ -119,6 +119,9 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml --WS none.dax 5", 16, "Cut workflow file 'none.dax' cannot be read."),
         ("-p none.xml -w none.json -W none.dax", 7, "Workload file"),
         ("-p platform.xml --mmax many", 0, "Cannot read --mmax 'many' as an integer."),
+        ("-p platform.xml --mmax 2147483648", 0, "Cannot read --mmax '2147483648' as an integer."),
+        ("-p platform.xml --redis-port 7x", 0, "Cannot read --redis-port '7x' as an integer."),
+        ("-p platform.xml --mmax ٣", 0, "Cannot read --mmax '٣' as an integer."),
         ("-p platform.xml --workflow-jobs-limit -1", 0, "--workflow-jobs-limit -1 must not be negative."),
         ("-p platform.xml -v loud", 0, "Invalid verbosity level 'loud'; expected one of quiet,"),
         ("-p platform.xml --enable-profile-reuse", 0, "without --enable-dynamic-jobs"),
@@ -133,6 +136,21 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
 def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
     found, errors = refused(*words.split(), cwd=plain)
     assert (found, told in errors) == (code, True), errors
+
+
+@pytest.mark.parametrize("number", ["3", "3x", "+3", " 3.9"])
+def test_numbers_are_read_as_batsim_reads_them(number: str, plain: Path) -> None:
+    """What stands behind a number does not count. Three machines are too few for a job of four."""
+    done = run_process("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
+    assert done.returncode == ABORTED
+    assert "job w0!cid asks for 4 processors; the platform has 3" in done.stderr
+
+
+@pytest.mark.parametrize("roles", ["nobody", "a:b:storage"])
+def test_roles_that_are_none_end_it_before_anything_else(roles: str, plain: Path) -> None:
+    done = run_process("batsim", "-p", "none.xml", "--dump-execution-context", "-r", roles, cwd=plain)
+    assert (done.returncode, done.stdout) == (ABORTED, "")
+    assert f"--add-role-to-hosts {roles}: expected one ':'" in done.stderr
 
 
 def test_jobs_that_need_a_network_are_refused_by_name(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ def test_a_value_may_look_like_an_option() -> None:
     }
 
 
+def test_an_empty_value_stands_behind_an_equals_sign() -> None:
+    assert read(["-p", "a.xml", "--export="]).one("--export") == ""
+
+
 def test_two_values() -> None:
     assert read(["-p", "a", "--WS", "flow.xml", "5", "--workflow-start", "b.xml", "6"]).values["--workflow-start"] == [
         ("flow.xml", "5"),
@@ -63,6 +67,9 @@ def test_two_values() -> None:
         (["-p", "a", "--enable"], "--enable is not clear: --enable-redis or --enable-dynamic-jobs or"),
         (["-p", "a", "--energy=yes"], "--energy takes no value, got 'yes'"),
         (["-p", "a", "--sched-cfg", "b", "--sched-cfg-file", "c"], "exclude each other"),
+        (["-p", "a", "-e", ""], "--export requires a value"),
+        (["-p", "a", "--export", "--"], "--export requires a value"),
+        (["-p", "a", "--simgrid-version"], "--simgrid-version stands alone"),
     ],
 )
 def test_what_is_no_command_line_of_batsim(words: list[str], why: str) -> None:
