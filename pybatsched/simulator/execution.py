@@ -22,6 +22,7 @@ from pybatsched.simulator.power import Power
 from pybatsched.simulator.refusal import Refusal
 from pybatsched.simulator.replay import Replay
 from pybatsched.simulator.tasks import Capacity, Executors, Tasks, fair_rates
+from pybatsched.simulator.usage import check_places
 from pybatsched.simulator.work import Frame, Work
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Execution:
         self.power: Power | None = None
         self.tasks: Tasks | None = None
         if options.energy or options.compute_sharing or world.replays_usage:
-            self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed, self._task_ended)
+            self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed, self._read_meters)
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
         self._naps: dict[str, tuple[int, float]] = {}  # with energy: the first host of a job in a delay, and its end
@@ -66,9 +67,9 @@ class Execution:
         if self.power is not None:
             self.power.loads_changed(hosts, now)
 
-    def _task_ended(self, hosts: Iterable[int], now: float) -> None:
+    def _read_meters(self, hosts: Iterable[int], now: float) -> None:
         if self.power is not None:
-            self.power.task_ended(hosts, now)
+            self.power.read(hosts, now)
 
     def started(self, job: SimJob) -> None:
         """Let a job have its processors."""
@@ -177,7 +178,7 @@ class Execution:
         try:
             return (yield from self._sleep(span_s, left))
         finally:  # a kill ends it too
-            power.touch(host, self._loop.now)
+            power.read((host,), self._loop.now)
             del self._naps[job.id]
 
     def _sequence(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
@@ -264,6 +265,7 @@ class Execution:
         if part.refusal is not None or not part.sizes <= {job.res}:
             why = part.refusal or f"profile {part.name} is written for another number of processors"
             raise Refusal(f"job {job.id}: {why}; run it with Batsim")
+        check_places(part.rank_counts, job.fields, f"job {job.id}")
         frame.index = 0
         return (yield from self.execute(job, part, left))
 
