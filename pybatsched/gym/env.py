@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         self._options = _checked(options)
         self._reward = reward_of(reward)
+        if not (isinstance(tau_s, (int, float)) and 0 < tau_s < math.inf):
+            raise InputError(f"tau_s: expected seconds above 0, found {tau_s!r:.60}")
         self._tau_s = tau_s
         whole = workload_of(workload, walltimes)
         self._platform = platform_of(platform, whole)
