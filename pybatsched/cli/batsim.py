@@ -126,7 +126,7 @@ def _mistakes(given: Given) -> tuple[int, list[str]]:
     )
     for option, what, bit in files:
         for path in given.all(option):
-            if not Path(path).exists():
+            if not _is_there(path):
                 code |= bit
                 errors.append(f"{what} file '{path}' cannot be read.")
     errors += [
@@ -141,6 +141,15 @@ def _mistakes(given: Given) -> tuple[int, list[str]]:
     if given.has("--enable-profile-reuse") and not given.has("--enable-dynamic-jobs"):
         errors.append("--enable-profile-reuse is of no use without --enable-dynamic-jobs; is that one missing?")
     return code, errors
+
+
+def _is_there(path: str) -> bool:
+    """Tell whether a file can be found, for whatever reason it cannot."""
+    try:
+        Path(path).stat()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _integer(given: Given, option: str) -> int | None:
@@ -208,7 +217,7 @@ def _simulate(given: Given, log: _Log) -> None:
         outputs,
         hear=log.heard,
         # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
-        before_last=signals.ignore,
+        before_last=signals.overlook_one,
     )
     if result.stopped:
         raise UnfinishedError(result.stopped)
