@@ -15,7 +15,7 @@ from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator import work as w
-from pybatsched.simulator.loop import SAME_INSTANT_S
+from pybatsched.simulator.loop import SAME_INSTANT_S, SOON
 from pybatsched.simulator.machines import HostState
 from pybatsched.simulator.outputs import schedule_figures
 from pybatsched.simulator.power import Power
@@ -204,9 +204,19 @@ class Execution:
             if limit >= 0:
                 left[0] = limit - span_s
             return 0
+        if self._is_later_part(job):
+            yield SOON
         yield self._loop.now + limit
         left[0] = 0.0
         return j.WALLTIME_REACHED
+
+    def _is_later_part(self, job: SimJob) -> bool:
+        """Tell whether a parallel task that begins now is not the first thing that its job does.
+
+        Under Batsim a task waits for its walltime a moment after it has begun. Whoever begins to wait at the same
+        instant is before it then; at the start of jobs nobody does, since each of them starts in a moment of its own.
+        """
+        return self._loop.now > job.started_at
 
     def _span_s(self, job: SimJob, work: Work) -> float:
         """Give the length of a parallel task that has its processors for itself. O(1) on equal hosts, else O(n)."""
@@ -234,7 +244,11 @@ class Execution:
         try:
             if limit >= 0:
                 task.deadline_at = begun + limit
-                task.arm(task.deadline_at, self._loop)
+                if self._is_later_part(job):
+                    yield SOON
+                    task.arm(task.deadline_at, self._loop, self._loop.begin_wait())
+                else:
+                    task.arm(task.deadline_at, self._loop, task.seq)
             while not task.is_over(self._loop.now):
                 if task.is_late(self._loop.now):
                     left[0] = 0.0

@@ -78,13 +78,13 @@ class Task:
         self._since = now
         self.rate = rate
         self.due_at = now + self._left / rate if rate > 0 else math.inf
-        self.arm(self.due_at, loop)
+        self.arm(self.due_at, loop, self.seq)
 
-    def arm(self, at: float, loop: Loop) -> None:
-        """Be woken at an instant."""
+    def arm(self, at: float, loop: Loop, seq: int) -> None:
+        """Be woken at an instant, in the place `seq` among those who wake then."""
         if at not in self._armed and at < math.inf:
             self._armed.add(at)
-            loop.wake_at(self._alarm(loop), at, self.seq)
+            loop.wake_at(self._alarm(loop), at, seq)
 
     def stop(self) -> None:
         """Hear no alarm any more: the process may be waiting for something else by then."""
