@@ -26,11 +26,11 @@ def read_ranks(profile: str, described: Mapping[str, Any], source: str) -> tuple
     listed = described.get("trace")
     if not isinstance(listed, str):
         raise InputError(f"{source}: profile {profile}, field trace: expected the name of a file, found {listed!r:.60}")
-    place = Path(source).parent / listed
+    place = _below(Path(source).parent, listed)
     names = [line.rstrip() for line in _lines(place, f"{source}: profile {profile}")]
     if not names:
         raise InputError(f"{place}: expected the name of a file for each rank, found none")
-    return tuple(_phases(place.parent / name, rank) for rank, name in enumerate(names))
+    return tuple(_phases(_below(place.parent, name), rank) for rank, name in enumerate(names))
 
 
 def check_places(counts: AbstractSet[int], job: Mapping[str, Any], who: str) -> None:
@@ -81,8 +81,15 @@ def _phases(path: Path, rank: int) -> Phases:
     return tuple(phases)
 
 
+def _below(folder: Path, name: str) -> Path:
+    """Give the file of a name in a directory, as Batsim does: one that begins with a slash is there, too."""
+    return folder / name.lstrip("/")
+
+
 def _lines(path: Path, who: str) -> list[str]:
     try:
+        if path.exists() and not path.is_file():  # a device may have no end
+            raise InputError(f"{who}: cannot read the usage trace {path}: it is no file")
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise InputError(f"{who}: cannot read the usage trace {path}: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,10 @@ def test_energy_of_traces_after_a_delay(profile: str, joules: float, tmp_path: P
         ({"trace": "all.txt"}, {}, "profile u: cannot read the usage trace"),
         ({"trace": "all.txt"}, {"all.txt": ""}, "expected the name of a file for each rank, found none"),
         ({"trace": "all.txt"}, {"all.txt": "r0\n"}, "rank 0: cannot read the usage trace"),
+        ({"trace": "."}, {}, "profile u: cannot read the usage trace .*: it is no file"),
+        ({"trace": "pipe"}, {}, "profile u: cannot read the usage trace .*pipe: it is no file"),
+        ({"trace": "/dev/zero"}, {}, "profile u: cannot read the usage trace .+/dev/zero: .*No such file"),
+        ({"trace": "all.txt"}, {"all.txt": "pipe\n"}, "rank 0: cannot read the usage trace .*pipe: it is no file"),
         ({"trace": "all.txt"}, {"all.txt": "r0\n", "r0": "1 m_usage 1 1\n"}, "r0, line 1: expected '0 m_usage USAGE"),
         ({"trace": "all.txt"}, {"all.txt": "r0\n", "r0": "\n0 compute 1\n"}, "r0, line 2: expected '0 m_usage USAGE"),
         ({"trace": "all.txt"}, {"all.txt": "r0\n", "r0": "0 m_usage x 1\n"}, "expected numbers"),
@@ -120,6 +125,7 @@ def test_energy_of_traces_after_a_delay(profile: str, joules: float, tmp_path: P
     ],
 )
 def test_traces_that_are_none(described: dict[str, Any], files: dict[str, str], told: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=told):
