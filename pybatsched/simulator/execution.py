@@ -195,6 +195,8 @@ class Execution:
 
     def _compute(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
         """Run a parallel task. One that takes exactly what is left of the walltime is a success."""
+        if self._is_later_part(job):
+            yield SOON
         if self.tasks is not None:
             return (yield from self._share(job, work, frame, left, self.tasks))
         frame.span_s = span_s = self._span_s(job, work)
@@ -213,8 +215,9 @@ class Execution:
     def _is_later_part(self, job: SimJob) -> bool:
         """Tell whether a parallel task that begins now is not the first thing that its job does.
 
-        Under Batsim a task waits for its walltime a moment after it has begun. Whoever begins to wait at the same
-        instant is before it then; at the start of jobs nobody does, since each of them starts in a moment of its own.
+        Under Batsim a task begins a moment after its job has gone on, and waits for its walltime another moment later.
+        Who begins to wait at the same instant, as a delay does, is before it then; at the start of jobs nobody is,
+        since each of them starts in a moment of its own.
         """
         return self._loop.now > job.started_at
 
