@@ -97,14 +97,13 @@ def batsim_py(python: str, folder: Path, batsim: str) -> dict[str, Any]:
     return found
 
 
-def drop_in(folder: Path) -> str | None:
-    """Make an executable `batsim` of `pybatsched batsim`, in a directory of its own; None where there is no such."""
+def drop_in(folder: Path) -> str:
+    """Make an executable `batsim` of `pybatsched batsim`, in a directory of its own."""
     place = folder / "drop-in"
-    place.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "pybatsched", "batsim", "--link", str(place)], capture_output=True, check=False
+    subprocess.run(
+        [sys.executable, "-m", "pybatsched", "batsim", "--link", place], stdout=subprocess.DEVNULL, check=True
     )
-    return str(place) if done.returncode == 0 and (place / "batsim").exists() else None
+    return str(place)
 
 
 def show(name: str, row: dict[str, Any], first: dict[str, Any]) -> None:
@@ -147,9 +146,7 @@ def main() -> None:
         real = shutil.which("batsim")
         found = batsim_py(args.python, folder, str(Path(real).parent)) if real else {"why_not": "left out, no batsim"}
         show("batsim-py, batsim", found, first)
-        linked = drop_in(folder)
-        found = batsim_py(args.python, folder, linked) if linked else {"why_not": "left out, no such command"}
-        show("batsim-py, pybatsched batsim", found, first)
+        show("batsim-py, pybatsched batsim", batsim_py(args.python, folder, drop_in(folder)), first)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ def test_any_user_may_run_the_image_and_nothing_is_written_into_it(tmp_path: Pat
 
 def test_the_image_is_the_compiled_build_without_a_compiler() -> None:
     assert docker("run", "--rm", "pybatsched", "--version").stdout.endswith("(compiled)\n")
-    assert docker("run", "--rm", "pybatsched-batsim", "--version").stdout.removeprefix("v") == "4.2.1\n"
+    assert docker("run", "--rm", "pybatsched-batsim", "--version").stdout == "4.2.1\n"
     looks = docker("run", "--rm", "--entrypoint", "sh", "pybatsched", "-c", "command -v gcc cc", check=False)
     assert (looks.returncode != 0, looks.stdout) == (True, "")
 

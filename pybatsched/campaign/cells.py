@@ -25,8 +25,9 @@ from pybatsched.machines.write import n_extra
 from pybatsched.policies import registry
 from pybatsched.policies.loading import names_file, split
 
-#: What tells agents apart, by their endings.
-_CODE_AND_WEIGHTS: Final = frozenset((".py", ".npy", ".npz"))
+#: What tells agents apart, by their endings: those that libraries give to what was learnt.
+_WEIGHTS: Final = (".npy", ".npz", ".zip", ".pt", ".pth", ".onnx", ".safetensors", ".pkl", ".joblib")
+_CODE_AND_WEIGHTS: Final = frozenset((".py", *_WEIGHTS))
 #: A change of what is computed of a run makes other cells of the same spec.
 FIGURES_VERSION: Final = 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import signal
 import sys
 import traceback
@@ -12,7 +13,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from pybatsched import __version__
-from pybatsched.errors import Interrupted, PybatschedError
+from pybatsched.errors import InputError, Interrupted, PybatschedError
 
 #: The commands, each a module of this package, in the order of the help, with the first line of what each says of
 #: itself, so that a list of them need not load them.
@@ -34,6 +35,9 @@ _COMMANDS: Final = {
     "replay": "Run a journal's policy again and report the first difference.",
     "explain": "Tell the story of a job from a journal: why it waited, started, was requeued and ended.",
 }
+
+#: Why a path that somebody has named may lead nowhere, whichever call finds out first: it is no bug of ours.
+_NO_WAY_THERE: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG})
 
 _DESCRIPTION: Final = """\
 A scheduler for the Batsim simulator, and a simulator of its own. Start it and point Batsim (3.1 to 4.2) at the same
@@ -146,7 +150,10 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = N
         return error.exit_code
     except (Interrupted, KeyboardInterrupt) as stop:
         return interrupted(stop)
-    except Exception:  # noqa: BLE001  the last border: everything else is our own fault
+    except Exception as error:  # noqa: BLE001  the last border: everything else is our own fault
+        if isinstance(error, OSError) and error.errno in _NO_WAY_THERE and error.filename is not None:
+            tell(f"{error.filename}: {error.strerror}")
+            return InputError.exit_code
         traceback.print_exc()
         print(
             "pybatsched: this is a bug of pybatsched. Please report the lines above with the command you gave, "

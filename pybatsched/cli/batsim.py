@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import signal
 import sys
@@ -31,6 +32,7 @@ SIMGRID_VERSION: Final = "3.32.0"
 BAD_USAGE: Final = 255
 NO_PLATFORM, NO_WORKLOAD, NO_WORKFLOW, NO_CUT_WORKFLOW = 0x01, 0x02, 0x04, 0x10
 
+_INT_MAX: Final = 2**31 - 1
 _LEVELS: Final = ("quiet", "network-only", "information", "debug")
 #: Beginnings of SimGrid's options that concern nothing that is simulated here.
 _NO_EFFECT: Final = ("host/model:ptask_L07", "network/", "smpi/", "contexts/", "debug/", "exception/", "path:", "bmf/")
@@ -57,6 +59,10 @@ def _run(given: Given) -> int:
     code, errors = _mistakes(given)
     for text in errors:
         log.wrong(text)
+    for roles in given.all("--add-role-to-hosts"):
+        if roles.count(":") != 1:
+            log.wrong(f"--add-role-to-hosts {roles}: expected one ':', as in host1,host2:storage")
+            _abort()
     if given.has("--dump-execution-context"):
         print(_context(given))
         return 0
@@ -120,15 +126,15 @@ def _mistakes(given: Given) -> tuple[int, list[str]]:
     )
     for option, what, bit in files:
         for path in given.all(option):
-            if not Path(path).exists():
+            if not _is_there(path):
                 code |= bit
                 errors.append(f"{what} file '{path}' cannot be read.")
     errors += [
         f"Cannot read {option} '{given.one(option)}' as an integer."
         for option in ("--redis-port", "--mmax", "--workflow-jobs-limit")
-        if not _is_integer(given.one(option))
+        if _integer(given, option) is None
     ]
-    if given.one("--workflow-jobs-limit").startswith("-"):
+    if (_integer(given, "--workflow-jobs-limit") or 0) < 0:
         errors.append(f"--workflow-jobs-limit {given.one('--workflow-jobs-limit')} must not be negative.")
     if given.one("--verbosity") not in _LEVELS:
         errors.append(f"Invalid verbosity level '{given.one('--verbosity')}'; expected one of {', '.join(_LEVELS)}")
@@ -137,8 +143,25 @@ def _mistakes(given: Given) -> tuple[int, list[str]]:
     return code, errors
 
 
-def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").removeprefix("+").isdecimal()
+def _is_there(path: str) -> bool:
+    """Tell whether a file can be found, for whatever reason it cannot."""
+    try:
+        Path(path).stat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _integer(given: Given, option: str) -> int | None:
+    """Give the number of an option as Batsim reads it, None if it is none.
+
+    Numbers are C's: ASCII digits, blanks before them, and what stands behind them does not count but in a port.
+    """
+    found = re.match(r"\s*([+-]?[0-9]+)(.*)", given.one(option), re.ASCII | re.DOTALL)
+    if found is None or (found[2] and option == "--redis-port"):
+        return None
+    number = int(found[1])
+    return number if -_INT_MAX - 1 <= number <= _INT_MAX else None
 
 
 def _refuse(given: Given) -> None:
@@ -157,13 +180,12 @@ def _refuse(given: Given) -> None:
 
 
 def _context(given: Given) -> str:
-    port = given.one("--redis-port")
     return json.dumps(
         {
             "socket_endpoint": given.one("--socket-endpoint"),
             "redis_enabled": given.has("--enable-redis"),
             "redis_hostname": given.one("--redis-hostname"),
-            "redis_port": int(port) if _is_integer(port) else 0,
+            "redis_port": _integer(given, "--redis-port") or 0,
             "redis_prefix": given.one("--redis-prefix"),
             "export_prefix": given.one("--export"),
             "external_scheduler": not given.has("--no-sched"),
@@ -195,7 +217,7 @@ def _simulate(given: Given, log: _Log) -> None:
         outputs,
         hear=log.heard,
         # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
-        before_last=signals.ignore,
+        before_last=signals.overlook_one,
     )
     if result.stopped:
         raise UnfinishedError(result.stopped)
@@ -218,7 +240,7 @@ def _scenario(given: Given, log: _Log) -> Scenario:
     args.events = given.all("--events")
     args.add_role_to_hosts = given.all("--add-role-to-hosts")
     args.master_host = given.one("--master-host")
-    args.mmax = max(int(given.one("--mmax")), 0)  # less is no limit either
+    args.mmax = max(_integer(given, "--mmax") or 0, 0)  # less is no limit either
     args.sched_cfg = given.one("--sched-cfg") or None
     args.sched_cfg_file = given.one("--sched-cfg-file") or None
     for name in (
@@ -235,7 +257,7 @@ def _scenario(given: Given, log: _Log) -> Scenario:
     args.forward_unknown_events = given.has("--forward-unknown-events") and bool(args.events)
     scenario = simulate.read_scenario(args)
     redis: dict[str, Any] = {f"redis_{name}": given.one(f"--redis-{name}") for name in ("hostname", "prefix")}
-    options = replace(scenario.options, **redis, redis_port=int(given.one("--redis-port")))
+    options = replace(scenario.options, **redis, redis_port=_integer(given, "--redis-port") or 0)
     return replace(scenario, options=options)
 
 

@@ -21,6 +21,19 @@ def raise_interrupted() -> None:
     signal.signal(signal.SIGTERM, stop)
 
 
+def overlook_one() -> None:
+    """Let the next SIGINT or SIGTERM do nothing, and the one after it raise `Interrupted`.
+
+    For a last wait: who stops everything because somebody else is through must not disturb it, who wants to end it can.
+    """
+
+    def overlook(_signum: int, _frame: FrameType | None) -> None:
+        raise_interrupted()
+
+    signal.signal(signal.SIGINT, overlook)
+    signal.signal(signal.SIGTERM, overlook)
+
+
 def ignore() -> None:
     """Let SIGTERM and SIGINT do nothing any more: all is done, and how it went must not change on the way out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

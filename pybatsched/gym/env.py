@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         self._options = _checked(options)
         self._reward = reward_of(reward)
+        if not _is_span(tau_s):
+            raise InputError(f"tau_s: expected seconds above 0, found {tau_s!r:.60}")
         self._tau_s = tau_s
         whole = workload_of(workload, walltimes)
         self._platform = platform_of(platform, whole)
@@ -119,6 +122,10 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     def _told(self, play: Play) -> dict[str, Any]:
         mask: NDArray[np.int8] = play.queue.mask.view(np.int8)
         return {"action_mask": mask, "now": play.now}
+
+
+def _is_span(value: object) -> bool:
+    return isinstance(value, (int, float)) and 0 < value < math.inf
 
 
 def _checked(options: dict[str, Any]) -> ChoiceOptions:

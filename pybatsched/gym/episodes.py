@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from pathlib import Path
+from typing import SupportsIndex
 
 from pybatsched.errors import InputError
 from pybatsched.machines import names
@@ -22,7 +23,7 @@ class Episodes:
     def __init__(self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None) -> None:
         if n_jobs is not None and span_s is not None:
             raise InputError("episodes: expected n_jobs or span_s, found both")
-        if (n_jobs is not None and n_jobs < 1) or (span_s is not None and not span_s > 0):
+        if (n_jobs is not None and not (_is_whole(n_jobs) and n_jobs >= 1)) or (span_s is not None and not span_s > 0):
             raise InputError(
                 f"episodes: expected n_jobs from 1, or span_s above 0, found {span_s if n_jobs is None else n_jobs}"
             )
@@ -49,8 +50,8 @@ class Episodes:
 
     def at(self, start: int) -> Workload:
         """Give the episode that begins with a job. O(its jobs). Raises InputError if there is none."""
-        if not 0 <= start < self.n_starts:
-            raise InputError(f"start: expected a whole number from 0 to {self.n_starts - 1}, found {start}")
+        if not (_is_whole(start) and 0 <= start < self.n_starts):
+            raise InputError(f"start: expected a whole number from 0 to {self.n_starts - 1}, found {start!r:.60}")
         stop = len(self._jobs)
         if self._n_jobs is not None:
             stop = start + self._n_jobs
@@ -60,6 +61,11 @@ class Episodes:
         used = dict.fromkeys(job["profile"] for job in jobs)
         whole = self._workload
         return Workload(jobs, {name: whole.profiles[name] for name in used}, whole.n_procs, whole.source)
+
+
+def _is_whole(number: object) -> bool:
+    """Tell whether a number is a whole one, of Python or numpy."""
+    return isinstance(number, SupportsIndex) and not isinstance(number, bool)
 
 
 def workload_of(workload: str | Path | Workload, walltimes: str) -> Workload:

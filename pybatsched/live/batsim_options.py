@@ -213,15 +213,22 @@ def _take_short(given: Given, word: str, left: list[str]) -> None:
 
 def _take(given: Given, option: Option, values: list[str], left: list[str]) -> None:
     while len(values) < option.n_values:
-        if not left:
-            raise UsageError(f"{option.name} requires {'a value' if option.n_values == 1 else 'two values'}")
-        values.append(left.pop(0))
+        values.append(_next_value(option, left))
     if option.name in given.values and not option.is_repeated:
         raise UsageError(f"{option.name} is given twice")
     given.values.setdefault(option.name, []).append(tuple(values))
 
 
+def _next_value(option: Option, left: list[str]) -> str:
+    """Take the next word as a value. One that is empty or `--` is none; behind an equals sign it would be."""
+    if not left or left[0] in {"", "--"}:
+        raise UsageError(f"{option.name} requires {'a value' if option.n_values == 1 else 'two values'}")
+    return left.pop(0)
+
+
 def _check(given: Given) -> None:
+    if given.has("--simgrid-version") and len(given.values) > 1 and not any(map(given.has, ("--help", "--version"))):
+        raise UsageError("--simgrid-version stands alone")
     alone = ("--help", "--version", "--simgrid-version", "--unittest", "--link")
     if not any(map(given.has, alone)) and not given.has("--platform"):
         raise UsageError("-p FILE is missing")

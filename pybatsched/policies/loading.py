@@ -34,7 +34,11 @@ def split(name: str) -> tuple[Path, str]:
 
 def module_of(path: Path, module_name: str, who: str) -> ModuleType:
     """Run a file as a module of this name. Raises InputError that begins with `who` for whatever goes wrong."""
-    if not path.is_file():
+    try:
+        is_there = path.is_file()
+    except OSError as error:
+        raise InputError(f"{who}: {path}: {error.strerror}") from None
+    if not is_there:
         raise InputError(f"{who}: there is no file {path}")
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:

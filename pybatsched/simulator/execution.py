@@ -15,13 +15,14 @@ from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator import work as w
-from pybatsched.simulator.loop import SAME_INSTANT_S
+from pybatsched.simulator.loop import SAME_INSTANT_S, SOON
 from pybatsched.simulator.machines import HostState
 from pybatsched.simulator.outputs import schedule_figures
 from pybatsched.simulator.power import Power
 from pybatsched.simulator.refusal import Refusal
 from pybatsched.simulator.replay import Replay
 from pybatsched.simulator.tasks import Capacity, Executors, Tasks, fair_rates
+from pybatsched.simulator.usage import check_places
 from pybatsched.simulator.work import Frame, Work
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Execution:
         self.power: Power | None = None
         self.tasks: Tasks | None = None
         if options.energy or options.compute_sharing or world.replays_usage:
-            self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed, self._task_ended)
+            self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed, self._read_meters)
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
         self._naps: dict[str, tuple[int, float]] = {}  # with energy: the first host of a job in a delay, and its end
@@ -66,9 +67,9 @@ class Execution:
         if self.power is not None:
             self.power.loads_changed(hosts, now)
 
-    def _task_ended(self, hosts: Iterable[int], now: float) -> None:
+    def _read_meters(self, hosts: Iterable[int], now: float) -> None:
         if self.power is not None:
-            self.power.task_ended(hosts, now)
+            self.power.read(hosts, now)
 
     def started(self, job: SimJob) -> None:
         """Let a job have its processors."""
@@ -177,7 +178,7 @@ class Execution:
         try:
             return (yield from self._sleep(span_s, left))
         finally:  # a kill ends it too
-            power.touch(host, self._loop.now)
+            power.read((host,), self._loop.now)
             del self._naps[job.id]
 
     def _sequence(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
@@ -194,6 +195,8 @@ class Execution:
 
     def _compute(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
         """Run a parallel task. One that takes exactly what is left of the walltime is a success."""
+        if self._is_later_part(job):
+            yield SOON
         if self.tasks is not None:
             return (yield from self._share(job, work, frame, left, self.tasks))
         frame.span_s = span_s = self._span_s(job, work)
@@ -203,9 +206,20 @@ class Execution:
             if limit >= 0:
                 left[0] = limit - span_s
             return 0
+        if self._is_later_part(job):
+            yield SOON
         yield self._loop.now + limit
         left[0] = 0.0
         return j.WALLTIME_REACHED
+
+    def _is_later_part(self, job: SimJob) -> bool:
+        """Tell whether a parallel task that begins now is not the first thing that its job does.
+
+        Under Batsim a task begins a moment after its job has gone on, and waits for its walltime another moment later.
+        Who begins to wait at the same instant, as a delay does, is before it then; at the start of jobs nobody is,
+        since each of them starts in a moment of its own.
+        """
+        return self._loop.now > job.started_at
 
     def _span_s(self, job: SimJob, work: Work) -> float:
         """Give the length of a parallel task that has its processors for itself. O(1) on equal hosts, else O(n)."""
@@ -233,7 +247,11 @@ class Execution:
         try:
             if limit >= 0:
                 task.deadline_at = begun + limit
-                task.arm(task.deadline_at, self._loop)
+                if self._is_later_part(job):
+                    yield SOON
+                    task.arm(task.deadline_at, self._loop, self._loop.begin_wait())
+                else:
+                    task.arm(task.deadline_at, self._loop, task.seq)
             while not task.is_over(self._loop.now):
                 if task.is_late(self._loop.now):
                     left[0] = 0.0
@@ -264,6 +282,7 @@ class Execution:
         if part.refusal is not None or not part.sizes <= {job.res}:
             why = part.refusal or f"profile {part.name} is written for another number of processors"
             raise Refusal(f"job {job.id}: {why}; run it with Batsim")
+        check_places(part.rank_counts, job.fields, f"job {job.id}")
         frame.index = 0
         return (yield from self.execute(job, part, left))
 

@@ -141,7 +141,7 @@ class Loop:
         woken.sort(key=_by_wait)
         for _, process in woken:
             self.resume(process)
-        if self._begin:
+        while self._begin:
             self._let_begin(self._begin)
 
     def _let_begin(self, processes: list[Process]) -> None:

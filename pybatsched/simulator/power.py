@@ -4,9 +4,10 @@ A host draws what its present pstate says: the first of three numbers while it d
 to the third one with its load. Going to sleep and waking up pass through a virtual pstate in which one flop is
 computed: its speed gives the time, and it counts as full load.
 
-Meters are read as under Batsim: at each start and end of a job all of them, at the end of work those of its hosts. When
-work begins nobody reads, so what a host did since its meter was last read is billed as if that work had begun then. It
-shows in composed jobs that go from a delay to a parallel part.
+Meters are read as under Batsim: at each start and end of a job all of them, at the end of work those of its hosts, and
+at its beginning if that is on a single core. Else nobody reads, so a load, higher or lower than before, is billed as if
+it had begun when its host's meter was last read. It shows in composed jobs that go from a delay to a parallel part, on
+their hosts and on those of the tasks that are slowed down by them.
 """
 
 from __future__ import annotations
@@ -106,26 +107,18 @@ class Power:
         self._draw_anew(account, now)
 
     def set_load(self, host: int, load: float, now: float) -> None:
-        """Let a host be used to another degree, from 0 to 1."""
+        """Let a host be used to another degree, from 0 to 1; it counts from the last reading on."""
         account = self._hosts[host]
-        begins = load > account.load
         account.load = load
-        if begins:
-            self._bill_back(account, now)
-        else:
-            self._draw_anew(account, now)
-
-    def touch(self, host: int, now: float) -> None:
-        """Read one meter: something that took no power has ended on its host."""
-        self._draw_anew(self._hosts[host], now)
+        self._bill_back(account, now)
 
     def loads_changed(self, hosts: Iterable[int], now: float) -> None:
         """Look at the loads of these hosts again."""
         for host in hosts:
             self.set_load(host, self._load_of(host), now)
 
-    def task_ended(self, hosts: Iterable[int], now: float) -> None:
-        """Look at the loads of these hosts again; an end brings their meters up to date first."""
+    def read(self, hosts: Iterable[int], now: float) -> None:
+        """Read the meters of these hosts, and look at their loads again: something has ended there."""
         for host in hosts:
             account = self._hosts[host]
             account.load = self._load_of(host)

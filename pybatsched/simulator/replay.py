@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pybatsched.simulator.jobs import WALLTIME_REACHED
-from pybatsched.simulator.loop import SAME_INSTANT_S, Process
+from pybatsched.simulator.loop import SAME_INSTANT_S, SOON, Process
 from pybatsched.simulator.usage import Phases, hosts_of, n_cores_used
 
 if TYPE_CHECKING:
@@ -60,23 +60,32 @@ class Replay:
     def _rank(self, phases: Phases, host: int, own: list[Process]) -> Process:
         capacity = self._capacity_of(host)
         for usage, flops in phases:
-            if not flops:
+            n_cores = n_cores_used(usage, capacity.n_cores)
+            if not flops:  # no time, but its host's meter is read as by any other phase
+                if n_cores == 1:
+                    self._tasks.read_meter(host)
+                yield SOON
+                self._tasks.read_meter(host)
                 continue
-            task = self._tasks.begin([(host, flops)] * n_cores_used(usage, capacity.n_cores), own[0])
+            task = self._tasks.begin([(host, flops)] * n_cores, own[0])
             try:
                 while not task.is_over(self._loop.now):
                     yield None
             finally:
                 self._tasks.end(task)
         self._n_left -= 1
-        if not self._n_left:
-            self._wake_at(self._loop.now)
+        self._wake_at(self._loop.now, (host, self._job.alloc.lowest))
 
-    def _wake_at(self, at: float) -> None:
-        self._loop.wake_at(self._alarm(), at, self._loop.begin_wait())
+    def _wake_at(self, at: float, hosts: Sequence[int] = ()) -> None:
+        self._loop.wake_at(self._alarm(hosts), at, self._loop.begin_wait())
 
-    def _alarm(self) -> Process:
-        """Wake the job's own process, if it still waits for this. A rank cannot: it would be in its own way."""
+    def _alarm(self, hosts: Sequence[int]) -> Process:
+        """Wake the job's own process, if it still waits for this. A rank cannot: it would be in its own way.
+
+        Under Batsim a rank that is through sends a message, whose end reads the meters on both sides.
+        """
         if not self._is_over and self._job.process is not None:
+            for host in hosts:
+                self._tasks.read_meter(host)
             self._loop.resume(self._job.process)
         yield from ()

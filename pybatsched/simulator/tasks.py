@@ -78,13 +78,13 @@ class Task:
         self._since = now
         self.rate = rate
         self.due_at = now + self._left / rate if rate > 0 else math.inf
-        self.arm(self.due_at, loop)
+        self.arm(self.due_at, loop, self.seq)
 
-    def arm(self, at: float, loop: Loop) -> None:
-        """Be woken at an instant."""
+    def arm(self, at: float, loop: Loop, seq: int) -> None:
+        """Be woken at an instant, in the place `seq` among those who wake then."""
         if at not in self._armed and at < math.inf:
             self._armed.add(at)
-            loop.wake_at(self._alarm(loop), at, self.seq)
+            loop.wake_at(self._alarm(loop), at, seq)
 
     def stop(self) -> None:
         """Hear no alarm any more: the process may be waiting for something else by then."""
@@ -104,7 +104,7 @@ class Tasks:
 
     When one begins or ends, or a speed changes, the tasks that share hosts with it, directly or through others, get new
     rates: O(executors of these tasks) per round of sharing. `on_loads` hears which hosts are used to another degree,
-    `on_end` those where a task has ended.
+    `on_read` those whose meters are read: where a task has ended, or one begins that has a single executor.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class Tasks:
         loop: Loop,
         capacity_of: Callable[[int], Capacity],
         on_loads: Callable[[Iterable[int], float], None],
-        on_end: Callable[[Iterable[int], float], None],
+        on_read: Callable[[Iterable[int], float], None],
     ) -> None:
         self._loop = loop
         self._capacity_of = capacity_of
         self._on_loads = on_loads
-        self._on_end = on_end
+        self._on_read = on_read
         self._running: dict[Task, None] = {}
         self._on_host: dict[int, dict[Task, None]] = {}
 
@@ -127,6 +127,8 @@ class Tasks:
         self._running[task] = None
         for host, _ in executors:
             self._on_host.setdefault(host, {})[task] = None
+        if len(executors) == 1:
+            self.read_meter(executors[0][0])
         self._tell_later(self._share(host for host, _ in executors))
         return task
 
@@ -140,8 +142,12 @@ class Tasks:
             if not self._on_host[host]:
                 del self._on_host[host]
         touched = self._share(hosts)
-        self._on_end(hosts, self._loop.now)
+        self._on_read(hosts, self._loop.now)
         self._tell_later([host for host in touched if host not in hosts])
+
+    def read_meter(self, host: int) -> None:
+        """Read the meter of a host on which something ended, or begins, that is no task here."""
+        self._on_read((host,), self._loop.now)
 
     def _tell_later(self, hosts: list[int]) -> None:
         """Tell of loads when all have gone on who woke with this: the engine under Batsim does not know them before.

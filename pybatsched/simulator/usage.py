@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,20 +26,30 @@ def read_ranks(profile: str, described: Mapping[str, Any], source: str) -> tuple
     listed = described.get("trace")
     if not isinstance(listed, str):
         raise InputError(f"{source}: profile {profile}, field trace: expected the name of a file, found {listed!r:.60}")
-    place = Path(source).parent / listed
+    place = _below(Path(source).parent, listed)
     names = [line.rstrip() for line in _lines(place, f"{source}: profile {profile}")]
     if not names:
         raise InputError(f"{place}: expected the name of a file for each rank, found none")
-    return tuple(_phases(place.parent / name, rank) for rank, name in enumerate(names))
+    return tuple(_phases(_below(place.parent, name), rank) for rank, name in enumerate(names))
+
+
+def check_places(counts: AbstractSet[int], job: Mapping[str, Any], who: str) -> None:
+    """Raise InputError unless a job has one place for its ranks in all its traces, which are so many (`counts`).
+
+    Batsim keeps the places of the first trace for those that come after it, so they have to be of one size.
+    """
+    places = job.get("smpi_ranks_to_hosts_mapping")
+    if len(counts) > 1:
+        sizes = ", ".join(map(str, sorted(counts)))
+        raise InputError(f"{who}: its usage traces have {sizes} ranks; expected as many in each")
+    if counts and places and {len(places)} != counts:
+        raise InputError(f"{who}: smpi_ranks_to_hosts_mapping has {len(places)} ranks, the trace {min(counts)}")
 
 
 def hosts_of(ranks: Sequence[Phases], job: Mapping[str, Any], hosts: Sequence[int]) -> list[int]:
-    """Give the host of each rank: as the job says, or in turn."""
-    places = job.get("smpi_ranks_to_hosts_mapping") or [rank % len(hosts) for rank in range(len(ranks))]
-    if len(places) != len(ranks):
-        raise InputError(
-            f"job {job['id']}: smpi_ranks_to_hosts_mapping has {len(places)} ranks, the trace {len(ranks)}"
-        )
+    """Give the host of each rank: as the job says, or in turn on as many as it asks for."""
+    n_hosts = min(job["res"], len(hosts))
+    places = job.get("smpi_ranks_to_hosts_mapping") or [rank % n_hosts for rank in range(len(ranks))]
     return [hosts[place] for place in places]
 
 
@@ -70,8 +81,15 @@ def _phases(path: Path, rank: int) -> Phases:
     return tuple(phases)
 
 
+def _below(folder: Path, name: str) -> Path:
+    """Give the file of a name in a directory, as Batsim does: one that begins with a slash is there, too."""
+    return folder / name.lstrip("/")
+
+
 def _lines(path: Path, who: str) -> list[str]:
     try:
+        if path.exists() and not path.is_file():  # a device may have no end
+            raise InputError(f"{who}: cannot read the usage trace {path}: it is no file")
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise InputError(f"{who}: cannot read the usage trace {path}: {error}") from None

@@ -54,6 +54,7 @@ class Work:
     depth: int = 1  # of nesting
     computes: bool = False  # whether it has flops for its hosts
     ranks: tuple[Phases, ...] = ()  # of a usage trace, once it is read
+    rank_counts: frozenset[int] = frozenset()  # how many ranks the usage traces in it have
 
     @property
     def is_parallel(self) -> bool:

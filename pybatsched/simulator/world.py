@@ -17,7 +17,7 @@ from pybatsched.simulator.loop import Loop
 from pybatsched.simulator.machines import Book, CountingBook, HostBook
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
-from pybatsched.simulator.usage import read_ranks
+from pybatsched.simulator.usage import check_places, read_ranks
 from pybatsched.simulator.work import USAGE, WorkTable, resolve
 from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.ids import name_in
@@ -87,7 +87,10 @@ class World:
             for work in table.known():
                 if work.kind == USAGE:
                     work.ranks = read_ranks(work.name, work.described, workload.source)
+                    work.rank_counts = frozenset({len(work.ranks)})
                     self.replays_usage = True
+                elif work.parts:  # which come before it
+                    work.rank_counts = frozenset().union(*(part.rank_counts for part in work.parts))
             refused = {work.name: work.refusal for work in table.known() if work.refusal is not None}
             jobs = self._by_workload[name] = []
             with uncollected():
@@ -112,6 +115,8 @@ class World:
             raise InputError(
                 f"job {job.id} asks for {job.res} processors; its profile {work.name} is written for {written_for}"
             )
+        if work.rank_counts:
+            check_places(work.rank_counts, fields, f"job {job.id}")
         self.jobs[job.id] = job
         self.met.add(job.id)
         return job

@@ -7,11 +7,12 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.patience import PATIENCE_OF_WORK_S
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 from support.process import run_cli, run_process
 from support.recordings import recording
 from support.replying import DROP_IN, Scheduler, run_beside
@@ -118,7 +119,11 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml -W none.dax", 4, "Workflow file 'none.dax' cannot be read."),
         ("-p platform.xml --WS none.dax 5", 16, "Cut workflow file 'none.dax' cannot be read."),
         ("-p none.xml -w none.json -W none.dax", 7, "Workload file"),
+        (f"-p {'p' * 300} -w {'w' * 300}", 3, f"Platform file '{'p' * 300}' cannot be read."),
         ("-p platform.xml --mmax many", 0, "Cannot read --mmax 'many' as an integer."),
+        ("-p platform.xml --mmax 2147483648", 0, "Cannot read --mmax '2147483648' as an integer."),
+        ("-p platform.xml --redis-port 7x", 0, "Cannot read --redis-port '7x' as an integer."),
+        ("-p platform.xml --mmax ٣", 0, "Cannot read --mmax '٣' as an integer."),
         ("-p platform.xml --workflow-jobs-limit -1", 0, "--workflow-jobs-limit -1 must not be negative."),
         ("-p platform.xml -v loud", 0, "Invalid verbosity level 'loud'; expected one of quiet,"),
         ("-p platform.xml --enable-profile-reuse", 0, "without --enable-dynamic-jobs"),
@@ -133,6 +138,21 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
 def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
     found, errors = refused(*words.split(), cwd=plain)
     assert (found, told in errors) == (code, True), errors
+
+
+@pytest.mark.parametrize("number", ["3", "3x", "+3", " 3.9"])
+def test_numbers_are_read_as_batsim_reads_them(number: str, plain: Path) -> None:
+    """What stands behind a number does not count. Three machines are too few for a job of four."""
+    done = run_process("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
+    assert done.returncode == ABORTED
+    assert "job w0!cid asks for 4 processors; the platform has 3" in done.stderr
+
+
+@pytest.mark.parametrize("roles", ["nobody", "a:b:storage"])
+def test_roles_that_are_none_end_it_before_anything_else(roles: str, plain: Path) -> None:
+    done = run_process("batsim", "-p", "none.xml", "--dump-execution-context", "-r", roles, cwd=plain)
+    assert (done.returncode, done.stdout) == (ABORTED, "")
+    assert f"--add-role-to-hosts {roles}: expected one ':'" in done.stderr
 
 
 def test_jobs_that_need_a_network_are_refused_by_name(tmp_path: Path) -> None:
@@ -267,6 +287,25 @@ def test_no_signal_takes_the_files_of_a_run_that_is_over(tmp_path: Path) -> None
         scheduler.say(source.replies[-1])
         assert process.wait(PATIENCE_OF_WORK_S) == 0
     assert (tmp_path / "out_jobs.csv").read_text() == (source.directory / "out_jobs.csv").read_text()
+
+
+def test_the_second_signal_ends_the_wait_for_the_last_word(tmp_path: Path) -> None:
+    """A scheduler may hear of the end and say nothing."""
+    source = recording("plain")
+    scheduler = Scheduler(source.replies[:-1])
+    command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
+        scheduler.answer()
+        assert b"SIMULATION_ENDS" in scheduler.hear()
+        until = time.monotonic() + PATIENCE_S
+        while process.poll() is None and time.monotonic() < until:
+            process.send_signal(signal.SIGINT)  # two that come at once are one
+            time.sleep(0.05)
+        if process.poll() is None:
+            process.kill()
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert (process.returncode, errors) == (128 + signal.SIGINT, "pybatsched: interrupted by signal 2\n")
 
 
 def test_a_scheduler_that_wants_to_be_called_for_ever_is_told_of_the_end(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.patience import PATIENCE_S
+from support.places import ROOT
 from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
@@ -145,6 +146,26 @@ def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
     done = run_cli("replay", journal, "--policy", f"{lazy}:Lazy")
     assert done.returncode == 7
     assert "first difference at message" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "simulate --procs 4 --policy fcfs -w {}",
+        "simulate --procs 4 --policy {}.py:Mine -w examples/workload.json",
+        "simulate --procs 32 --policy rl -o agent={}.py:mine -w examples/workload.json",
+        "metrics {}",
+        "report {}",
+        "workload lint {}",
+        "batsim --link {}",
+    ],
+)
+def test_a_path_that_leads_nowhere_is_told_as_such(words: str) -> None:
+    """A name that is too long stands for all that keep one from a file: directories that may not be entered, loops."""
+    done = run_cli(*words.format("a" * 300).split(), cwd=ROOT)
+    assert done.returncode == 2
+    assert "File name too long" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(

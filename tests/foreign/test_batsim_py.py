@@ -88,7 +88,7 @@ def check_run(scenario: str, place: Path) -> None:
 def test_the_same_run_with_batsim(scenario: str, tmp_path: Path) -> None:
     """Every table of its monitors, all that it has seen, and every file of Batsim are the same, byte by byte.
 
-    But the energy that shared processors draw differs, and a Batsim that is ended early has written nothing.
+    But a Batsim that is ended early has written nothing.
     """
     for name in ("ours", "batsim"):
         place = tmp_path / name
@@ -101,20 +101,18 @@ def test_the_same_run_with_batsim(scenario: str, tmp_path: Path) -> None:
     assert len(names) == 8
     for name in names:
         assert (our_tables / name).read_bytes() == (their_tables / name).read_bytes(), name
-    left_out = {"limited": None, "sharing": {"consumed_energy", "consumed_joules"}}.get(scenario, set())
-    if left_out is None:
+    if scenario == "limited":
         return
-    compared = ["batsim_jobs.csv", "batsim_schedule.csv", "batsim_pstate_changes.csv"]
-    compared += ["batsim_consumed_energy.csv"] if not left_out else []
     assert sorted(path.name for path in our_files.iterdir()) == sorted(path.name for path in their_files.iterdir())
-    for name in compared:
-        assert content(our_files / name, left_out) == content(their_files / name, left_out), name
+    for name in ("jobs", "schedule", "pstate_changes", "consumed_energy"):
+        file = f"batsim_{name}.csv"
+        assert content(our_files / file) == content(their_files / file), name
 
 
-def content(path: Path, left_out: set[str]) -> list[dict[str, str]]:
+def content(path: Path) -> list[dict[str, str]]:
     with path.open() as file:
         table = list(csv.DictReader(file))
-    return [{k: v for k, v in row.items() if k not in left_out and k not in NOT_OF_THE_RUN} for row in table]
+    return [{name: value for name, value in row.items() if name not in NOT_OF_THE_RUN} for row in table]
 
 
 def test_its_own_tests_pass_in_its_environment(tmp_path: Path) -> None:

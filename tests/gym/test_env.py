@@ -233,6 +233,10 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"n_jobs": 1, "span_s": 1}, "episodes: expected n_jobs or span_s, found both"),
         ({"n_jobs": 0}, "episodes: expected n_jobs from 1, or span_s above 0, found 0"),
         ({"span_s": -1.0}, "episodes: expected n_jobs from 1, or span_s above 0, found -1.0"),
+        ({"n_jobs": 1.5}, "episodes: expected n_jobs from 1, or span_s above 0, found 1.5"),
+        ({"tau_s": 0}, "tau_s: expected seconds above 0, found 0"),
+        ({"tau_s": float("nan")}, "tau_s: expected seconds above 0, found nan"),
+        ({"tau_s": "x"}, "tau_s: expected seconds above 0, found 'x'"),
         ({"window": 0}, "option window: Input should be greater than or equal to 1, got 0"),
         ({"order": "odd"}, "option order: Input should be 'fcfs'"),
         ({"windows": 3}, "there is no option 'windows'; expected order, assume_walltime, window, running, reserv"),
@@ -253,8 +257,9 @@ def test_what_is_wrong_with_a_workload_or_a_reset_is_told(tmp_path: Path) -> Non
     env = SchedulingEnv(as_workload(six()))
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
-    with pytest.raises(InputError, match="start: expected a whole number from 0 to 0, found 1"):
-        env.reset(options={"start": 1})
+    for start in (1, -1, 0.5, "a"):
+        with pytest.raises(InputError, match=f"start: expected a whole number from 0 to 0, found {start!r}"):
+            env.reset(options={"start": start})
     with pytest.raises(InputError, match="reset: there is no option 'begin'; expected start"):
         env.reset(options={"begin": 1})
     played(env, in_queue_order)

@@ -123,6 +123,8 @@ def test_in_a_campaign(week: tuple[Path, Played], tmp_path: Path) -> None:
     found = waits()  # another one is another
     assert len(found) == 2
     assert found[0] != found[1]
+    (tmp_path / "trained.zip").write_bytes(b"what a library has written down")
+    assert len(waits()) == 3  # and so is one that may have learnt something else
 
 
 @pytest.mark.batsim

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from support.free_links import equal_nodes
-from support.process import run_process
+from support.patience import PATIENCE_OF_WORK_S
+from support.replying import DROP_IN
 from support.simulated import rows
 
 #: Eight hosts that draw 50 W idle, 60 W with next to no work and 150 W in full use.
 PLATFORM = equal_nodes(8, properties={"wattage_per_state": "50:60:150"})
 
 
-def energies(directory: Path, *jobs: tuple[int, list[dict[str, object]]]) -> list[tuple[float, float]]:
-    """Run jobs, each of so many processors and of these profiles in turn, all at once.
-
-    Gives when ends were, and what all hosts together had consumed by then, as Batsim writes it down.
-    """
+def write(directory: Path, *jobs: tuple[int, list[dict[str, object]]]) -> None:
+    """Write a platform and a workload of jobs, each of so many processors and of these profiles in turn."""
     profiles: dict[str, dict[str, object]] = {}
     described = []
     for number, (n, parts) in enumerate(jobs):
@@ -27,8 +29,12 @@ def energies(directory: Path, *jobs: tuple[int, list[dict[str, object]]]) -> lis
         described.append({"id": str(number), "subtime": 0, "res": n, "profile": str(number), "walltime": 1000})
     (directory / "w.json").write_text(json.dumps({"nb_res": 8, "jobs": described, "profiles": profiles}))
     (directory / "p.xml").write_text(PLATFORM)
-    done = run_process("batsim", "-p", "p.xml", "-w", "w.json", "-E", "--no-sched", "-q", cwd=directory)
-    assert done.returncode == 0, done.stderr
+
+
+def energies(directory: Path, program: Sequence[str] = DROP_IN) -> list[tuple[float, float]]:
+    """Run all jobs at once. Gives when ends were, and what all hosts together had consumed by then."""
+    command = [*program, "-p", "p.xml", "-w", "w.json", "-E", "--no-sched", "-q"]
+    subprocess.run(command, cwd=directory, capture_output=True, timeout=PATIENCE_OF_WORK_S, check=True)
     table = rows(directory / "out_consumed_energy.csv")
     return [(float(row["time"]), float(row["energy"])) for row in table if row["event_type"] == "e"]
 
@@ -37,18 +43,49 @@ def gflop(amount: float) -> dict[str, object]:
     return {"type": "parallel_homogeneous", "cpu": amount * 1e9, "com": 0}
 
 
-SECOND: dict[str, object] = {"type": "delay", "delay": 1}
+def seconds(n: int) -> dict[str, object]:
+    return {"type": "delay", "delay": n}
+
+
+SECOND = seconds(1)
 
 
 def test_one_that_goes_faster_when_another_ends(tmp_path: Path) -> None:
     """Until 8, hosts 0 and 1 are in full use and hosts 2 and 3 in half; then all four are in full use."""
     first = 8 * (2 * 150 + 2 * 105 + 4 * 50)
-    assert energies(tmp_path, (4, [gflop(8)]), (2, [gflop(4)])) == [(8, first), (12, first + 4 * (4 * 150 + 4 * 50))]
+    write(tmp_path, (4, [gflop(8)]), (2, [gflop(4)]))
+    assert energies(tmp_path) == [(8, first), (12, first + 4 * (4 * 150 + 4 * 50))]
 
 
 def test_one_that_begins_to_compute_when_another_ends(tmp_path: Path) -> None:
     """At 1 a job ends that has only slept, and another one begins to compute: until then there was one task."""
     first = 2 * 150 + 6 * 50
     then = first + 2 * (2 * 150 + 105 + 5 * 50)
-    found = energies(tmp_path, (3, [SECOND, gflop(8)]), (6, [SECOND]), (2, [gflop(2)]))
-    assert found == [(1, first), (3, then), (10, then + 7 * (3 * 150 + 5 * 50))]
+    write(tmp_path, (3, [SECOND, gflop(8)]), (6, [SECOND]), (2, [gflop(2)]))
+    assert energies(tmp_path) == [(1, first), (3, then), (10, then + 7 * (3 * 150 + 5 * 50))]
+
+
+def test_one_that_goes_slower_when_another_begins_elsewhere(tmp_path: Path) -> None:
+    """From 1 on the second job shares host 0, so that host 1 is in half use; nobody reads its meter before 5.
+
+    So all five seconds are billed as half use there, as Batsim does.
+    """
+    write(tmp_path, (2, [gflop(4)]), (1, [SECOND, gflop(2)]))
+    first = 5 * (150 + 105 + 6 * 50)
+    assert energies(tmp_path) == [(5, first), (6, first + 2 * 150 + 6 * 50)]
+
+
+@pytest.mark.batsim
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_runs_beside_batsim(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+
+    def job() -> tuple[int, list[dict[str, object]]]:
+        parts = [
+            gflop(draw.randint(1, 8)) if draw.random() < 0.6 else seconds(draw.randint(1, 6))
+            for _ in range(draw.randint(1, 4))
+        ]
+        return draw.randint(1, 8), parts
+
+    write(tmp_path, *(job() for _ in range(draw.randint(2, 4))))
+    assert energies(tmp_path) == energies(tmp_path, ["batsim"])

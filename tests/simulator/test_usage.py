@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ def write(directory: Path, *jobs: dict[str, Any]) -> list[str]:
     profiles: dict[str, Any] = {name: {"type": "usage_trace", "trace": f"traces/{name}/all.txt"} for name in TRACES}
     profiles["twice"] = {"type": "composed", "repeat": 2, "seq": ["full", "nap"]}
     profiles["nap"] = {"type": "delay", "delay": 1}
+    profiles["both"] = {"type": "parallel_homogeneous", "cpu": 4e9, "com": 0}
+    profiles["late"] = {"type": "composed", "repeat": 1, "seq": ["nap", "halves"]}
+    profiles["later"] = {"type": "composed", "repeat": 1, "seq": ["nap", "phases", "both"]}
+    profiles["more"] = {"type": "composed", "repeat": 1, "seq": ["halves", "crowd"]}
     all_jobs = [{"id": str(i), "subtime": 0, "walltime": 100} | job for i, job in enumerate(jobs)]
     (directory / "w.json").write_text(json.dumps({"nb_res": 4, "jobs": all_jobs, "profiles": profiles}))
     (directory / "p.xml").write_text(PLATFORM)
@@ -84,12 +89,34 @@ def test_energy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("profile", "joules"),
+    [
+        # Host 0 sleeps a second, computes 4 and idles 2. A phase on one core reads the meter of host 1 when it begins.
+        ("late", (100 + 160 * 4 + 100 * 2) + (100 + 140 * 6)),
+        # Host 1 has nothing to replay. That is told at 1, which reads its meter; the 4 seconds of computing after the
+        # 6 of the trace are billed from there on.
+        ("later", (100 + 200 * 2 + 140 * 4 + 140 * 4) + (100 + 140 * (6 + 4))),
+    ],
+)
+def test_energy_of_traces_after_a_delay(profile: str, joules: float, tmp_path: Path) -> None:
+    args = write(tmp_path, {"res": 2, "profile": profile})
+    done = run_cli("simulate", *args, "-E", "--policy", "fcfs", "-e", str(tmp_path / "out"), "-q")
+    assert done.returncode == 0, done.stderr
+    (row,) = rows(tmp_path / "out_jobs.csv")
+    assert float(row["consumed_energy"]) == joules
+
+
+@pytest.mark.parametrize(
     ("described", "files", "told"),
     [
         ({}, {}, "profile u, field trace: expected the name of a file, found None"),
         ({"trace": "all.txt"}, {}, "profile u: cannot read the usage trace"),
         ({"trace": "all.txt"}, {"all.txt": ""}, "expected the name of a file for each rank, found none"),
         ({"trace": "all.txt"}, {"all.txt": "r0\n"}, "rank 0: cannot read the usage trace"),
+        ({"trace": "."}, {}, "profile u: cannot read the usage trace .*: it is no file"),
+        ({"trace": "pipe"}, {}, "profile u: cannot read the usage trace .*pipe: it is no file"),
+        ({"trace": "/dev/zero"}, {}, "profile u: cannot read the usage trace .+/dev/zero: .*No such file"),
+        ({"trace": "all.txt"}, {"all.txt": "pipe\n"}, "rank 0: cannot read the usage trace .*pipe: it is no file"),
         ({"trace": "all.txt"}, {"all.txt": "r0\n", "r0": "1 m_usage 1 1\n"}, "r0, line 1: expected '0 m_usage USAGE"),
         ({"trace": "all.txt"}, {"all.txt": "r0\n", "r0": "\n0 compute 1\n"}, "r0, line 2: expected '0 m_usage USAGE"),
         ({"trace": "all.txt"}, {"all.txt": "r0\n", "r0": "0 m_usage x 1\n"}, "expected numbers"),
@@ -98,17 +125,29 @@ def test_energy(tmp_path: Path) -> None:
     ],
 )
 def test_traces_that_are_none(described: dict[str, Any], files: dict[str, str], told: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nobody will ever write to it
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=told):
         read_ranks("u", described, str(tmp_path / "w.json"))
 
 
-def test_a_mapping_of_another_size_is_refused(tmp_path: Path) -> None:
-    args = write(tmp_path, {"res": 2, "profile": "halves", "smpi_ranks_to_hosts_mapping": [0]})
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        (
+            {"profile": "halves", "smpi_ranks_to_hosts_mapping": [0]},
+            "job w0!0: smpi_ranks_to_hosts_mapping has 1 ranks, the trace 2",
+        ),
+        ({"profile": "more"}, "job w0!0: its usage traces have 2, 3 ranks; expected as many in each"),
+    ],
+)
+def test_ranks_that_have_no_place_are_told_before_the_run(job: dict[str, Any], told: str, tmp_path: Path) -> None:
+    args = write(tmp_path, {"res": 2} | job)
     done = run_cli("simulate", *args, "--policy", "fcfs", "-e", str(tmp_path / "out"), "-q")
     assert done.returncode == 2
-    assert "smpi_ranks_to_hosts_mapping has 1 ranks, the trace 2" in done.stderr
+    assert told in done.stderr
+    assert not (tmp_path / "out_jobs.csv").exists()
 
 
 KILLER = """
@@ -149,6 +188,8 @@ def test_a_kill_ends_all_ranks(tmp_path: Path) -> None:
 
 @pytest.mark.batsim
 @pytest.mark.parametrize("policy", ["fcfs", "easy"])
-def test_beside_batsim(policy: str, tmp_path: Path) -> None:
-    mine, theirs = beside_batsim(write(tmp_path, *JOBS), policy, [], tmp_path)
+@pytest.mark.parametrize("energy", [[], ["-E"]])
+def test_beside_batsim(policy: str, energy: list[str], tmp_path: Path) -> None:
+    late = ({"res": 2, "profile": "late", "subtime": 140}, {"res": 2, "profile": "later", "subtime": 160})
+    mine, theirs = beside_batsim([*write(tmp_path, *JOBS, *late), *energy], policy, [], tmp_path)
     same_jobs(mine, theirs)
