@@ -84,6 +84,30 @@ def test_a_deadlock_ends_with_0_and_is_told(tmp_path: Path) -> None:
     assert "job w0!" in done.stderr
 
 
+def test_a_long_list_of_jobs_that_are_left_is_cut(tmp_path: Path) -> None:
+    jobs = [{"id": n, "subtime": 0, "res": 1, "profile": "d"} for n in range(50)]
+    workload = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 1}}}
+    (tmp_path / "w.json").write_text(json.dumps(workload))
+    platform = recording("plain").directory / "platform.xml"
+    scheduler = Scheduler([b'{"now":0,"events":[]}'] * 4)
+    with scheduler.listening() as endpoint:
+        command = [*DROP_IN, "-p", str(platform), "-w", "w.json", "-s", endpoint, "-q"]
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        scheduler.answer()
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 0
+    assert errors.count("job w0!") == 20
+    assert errors.endswith("and 30 more\n")
+
+
+def test_a_registration_that_is_never_closed_is_told(tmp_path: Path) -> None:
+    done, _ = run_beside(recording("plain"), tmp_path / "out", "-q", "--enable-dynamic-jobs")
+    assert done.returncode == 0
+    assert (
+        "Deadlock detected: all jobs are over, but with --enable-dynamic-jobs the scheduler has to say" in done.stderr
+    )
+
+
 def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
     """Batsim would wait for ever."""
     source = recording("plain")
@@ -104,7 +128,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def refused(*words: str, cwd: Path) -> tuple[int, str]:
-    done = run_cli("batsim", *words, cwd=cwd)
+    done = run_process("batsim", *words, cwd=cwd)
     assert done.stdout == ""
     return done.returncode, done.stderr
 
@@ -119,6 +143,10 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml --WS none.dax 5", 16, "Cut workflow file 'none.dax' cannot be read."),
         ("-p none.xml -w none.json -W none.dax", 7, "Workload file"),
         ("-p platform.xml --mmax many", 0, "Cannot read --mmax 'many' as an integer."),
+        ("-p platform.xml --mmax -+4", 0, "Cannot read --mmax '-+4' as an integer."),
+        ("-p platform.xml --mmax 99999999999", 0, "Cannot read --mmax '99999999999' as an integer."),
+        (f"-p {'p' * 300}", 1, "cannot be read."),
+        ("-p platform.xml --workload=", 2, "Workload file '' cannot be read."),
         ("-p platform.xml --workflow-jobs-limit -1", 0, "--workflow-jobs-limit -1 must not be negative."),
         ("-p platform.xml -v loud", 0, "Invalid verbosity level 'loud'; expected one of quiet,"),
         ("-p platform.xml --enable-profile-reuse", 0, "without --enable-dynamic-jobs"),
@@ -127,7 +155,17 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml --sg-cfg tracing:yes", 2, "--sg-cfg tracing:yes: "),
         ("--unittest", 2, "--unittest: "),
         ("-p platform.xml -p platform.xml", 255, "--platform is given twice"),
-        ("-w workload.json", 255, "-p FILE is missing"),
+        ("-w workload.json", 255, "pybatsched batsim: -p FILE is missing; --help tells more\n"),
+        (
+            "-p platform.xml --sched-cfg-file none.txt",
+            ABORTED,
+            "ERROR] --sched-cfg-file none.txt: No such file or directory\n",
+        ),
+        (
+            "-p platform.xml -s somewhere",
+            ABORTED,
+            "cannot connect to 'somewhere': Invalid argument; expected an endpoint such as tcp://localhost:28000\n",
+        ),
     ],
 )
 def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
