@@ -46,6 +46,14 @@ def test_what_is_not_wanted_is_not_written(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out_jobs.csv", "out_schedule.csv"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_outputs_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (tmp_path / "out_jobs.csv").symlink_to("/dev/full")
+    done, _ = run_beside(recording("plain"), tmp_path / "out", "-q")
+    assert done.returncode == ABORTED
+    assert f"cannot write the outputs {tmp_path}/out_*: No space left on device\n" in done.stderr
+
+
 def test_it_overwrites_as_batsim_does(tmp_path: Path) -> None:
     (tmp_path / "out_jobs.csv").write_text("something else")
     done, _ = run_beside(recording("plain"), tmp_path / "out", "-q")
