@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FOREIGN := build/foreign
-COMPILED_TESTS ?= tests/conformance tests/properties tests/test_two_builds.py
+COMPILED_TESTS ?= tests/conformance tests/properties tests/gym/test_choices.py tests/test_two_builds.py
 ACCASIM := build/accasim
 # Everything that is installed is pinned, what builds our own packages included.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check

@@ -32,11 +32,12 @@ IN_C = [
 HOT = {
     "pybatsched/core": "actions cluster engine holds jobs notes ordered plugin rules services terms",
     "pybatsched/metrics": "tally",
-    "pybatsched/policies": "local rows",
+    "pybatsched/gym": "play",
+    "pybatsched/policies": "choices local observations rows",
     "pybatsched/simulator": "execution jobs lives loop machines orders outputs simulation submitters work world",
     "pybatsched_schedulers": (
-        "accepted conservative dbf easy fcfs grid preemption queue_plan reallocation redirection sizing suspension "
-        "swaps ujfb"
+        "accepted agent_queue conservative dbf easy fcfs grid preemption queue_plan reallocation redirection sizing "
+        "suspension swaps ujfb"
     ),
 }
 

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from pybatsched.errors import PybatschedError
 from pybatsched.gym import SchedulingEnv
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
@@ -162,15 +163,17 @@ def main() -> int:
     traces = Path(os.environ.get("PYBATSCHED_TRACES", "../shared/traces"))
     path = Path(args.log) if args.log else traces / LOG
     if not path.is_file():
-        sys.exit(f"there is no log {path}: name one, or set PYBATSCHED_TRACES to the directory of {LOG}")
-    args.output.mkdir(parents=True, exist_ok=True)
-
-    log = load(path)
+        parser.error(f"there is no log {path}: name one, or set PYBATSCHED_TRACES to the directory of {LOG}")
+    try:
+        args.output.mkdir(parents=True, exist_ok=True)
+        log = load(path)
+    except (OSError, PybatschedError) as error:
+        parser.error(str(error))
     weeks = list(busy_weeks(log).items())
     if args.quick:
         weeks = [(number, Workload(week.jobs[:60], log.profiles, log.n_procs)) for number, week in weeks[:4]]
     if len(weeks) < 2:
-        sys.exit(f"{path}: expected two weeks of jobs or more")
+        parser.error(f"{path}: expected two weeks of jobs or more")
     half = len(weeks) // 2
     seen, unseen = weeks[:half], weeks[half:]
     unseen = unseen[:: max(len(unseen) // N_TESTS, 1)][:N_TESTS]

@@ -117,6 +117,7 @@ def test_the_stand_in_is_started_as_batsim_is_and_only_when_asked_for() -> None:
     assert {name: told[name].get("profiles") for name in told} == {
         "scheduler": None,
         "batsim": ["batsim"],
+        "batsim5": ["batsim5"],
         "stand-in": ["stand-in"],
     }
     assert defaults()["COMPOSE_PROFILES"] == "batsim"

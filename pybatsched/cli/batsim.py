@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import resource
 import signal
 import sys
@@ -16,10 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pybatsched.cli import signals, simulate
+from pybatsched.cli import closing, signals, simulate
 from pybatsched.cli.batsim_link import link
 from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError, UnfinishedError
 from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
+from pybatsched.metrics.summary import Result
 from pybatsched.results.writing import InPlace
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.no_scheduler import run_all_at_once
@@ -43,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         given = read(args.arguments)
     except UsageError as error:
-        print(f"{error}\n{USAGE}", file=sys.stderr)
+        short, _, _ = USAGE.partition("\n\n")
+        print(f"{short}\npybatsched batsim: {error}; --help tells more", file=sys.stderr)
         return BAD_USAGE
     if given.has("--link"):
         return link(Path(given.one("--link")))
@@ -126,15 +127,15 @@ def _mistakes(given: Given) -> tuple[int, list[str]]:
     )
     for option, what, bit in files:
         for path in given.all(option):
-            if not _is_there(path):
+            if not path or not _is_there(path):
                 code |= bit
                 errors.append(f"{what} file '{path}' cannot be read.")
     errors += [
         f"Cannot read {option} '{given.one(option)}' as an integer."
         for option in ("--redis-port", "--mmax", "--workflow-jobs-limit")
-        if _integer(given, option) is None
+        if given.integer(option) is None
     ]
-    if (_integer(given, "--workflow-jobs-limit") or 0) < 0:
+    if (given.integer("--workflow-jobs-limit") or 0) < 0:
         errors.append(f"--workflow-jobs-limit {given.one('--workflow-jobs-limit')} must not be negative.")
     if given.one("--verbosity") not in _LEVELS:
         errors.append(f"Invalid verbosity level '{given.one('--verbosity')}'; expected one of {', '.join(_LEVELS)}")
@@ -150,18 +151,6 @@ def _is_there(path: str) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _integer(given: Given, option: str) -> int | None:
-    """Give the number of an option as Batsim reads it, None if it is none.
-
-    Numbers are C's: ASCII digits, blanks before them, and what stands behind them does not count but in a port.
-    """
-    found = re.match(r"\s*([+-]?[0-9]+)(.*)", given.one(option), re.ASCII | re.DOTALL)
-    if found is None or (found[2] and option == "--redis-port"):
-        return None
-    number = int(found[1])
-    return number if -_INT_MAX - 1 <= number <= _INT_MAX else None
 
 
 def _refuse(given: Given) -> None:
@@ -185,7 +174,7 @@ def _context(given: Given) -> str:
             "socket_endpoint": given.one("--socket-endpoint"),
             "redis_enabled": given.has("--enable-redis"),
             "redis_hostname": given.one("--redis-hostname"),
-            "redis_port": _integer(given, "--redis-port") or 0,
+            "redis_port": given.integer("--redis-port") or 0,
             "redis_prefix": given.one("--redis-prefix"),
             "export_prefix": given.one("--export"),
             "external_scheduler": not given.has("--no-sched"),
@@ -222,9 +211,18 @@ def _simulate(given: Given, log: _Log) -> None:
     if result.stopped:
         raise UnfinishedError(result.stopped)
     if not result.finished:
-        log.wrong("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
-        for stuck in result.stuck:
-            log.wrong(f"job {stuck.job_id}: {stuck.why}")
+        _tell_deadlock(result, log, dynamic_jobs=scenario.options.dynamic_jobs)
+
+
+def _tell_deadlock(result: Result, log: _Log, *, dynamic_jobs: bool) -> None:
+    if dynamic_jobs and not result.stuck:
+        log.wrong(f"Oops! Deadlock detected: {closing.NOT_CLOSED}")
+        return
+    log.wrong("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
+    for stuck in result.stuck[: closing.N_SHOWN]:
+        log.wrong(f"job {stuck.job_id}: {stuck.why}")
+    if len(result.stuck) > closing.N_SHOWN:
+        log.wrong(f"and {len(result.stuck) - closing.N_SHOWN:,} more")
 
 
 def _scenario(given: Given, log: _Log) -> Scenario:
@@ -240,7 +238,7 @@ def _scenario(given: Given, log: _Log) -> Scenario:
     args.events = given.all("--events")
     args.add_role_to_hosts = given.all("--add-role-to-hosts")
     args.master_host = given.one("--master-host")
-    args.mmax = max(_integer(given, "--mmax") or 0, 0)  # less is no limit either
+    args.mmax = max(given.integer("--mmax") or 0, 0)  # less is no limit either
     args.sched_cfg = given.one("--sched-cfg") or None
     args.sched_cfg_file = given.one("--sched-cfg-file") or None
     for name in (
@@ -257,7 +255,7 @@ def _scenario(given: Given, log: _Log) -> Scenario:
     args.forward_unknown_events = given.has("--forward-unknown-events") and bool(args.events)
     scenario = simulate.read_scenario(args)
     redis: dict[str, Any] = {f"redis_{name}": given.one(f"--redis-{name}") for name in ("hostname", "prefix")}
-    options = replace(scenario.options, **redis, redis_port=_integer(given, "--redis-port") or 0)
+    options = replace(scenario.options, **redis, redis_port=given.integer("--redis-port") or 0)
     return replace(scenario, options=options)
 
 

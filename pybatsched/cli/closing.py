@@ -15,7 +15,12 @@ from pybatsched.metrics import summary
 from pybatsched.results import marks
 from pybatsched.results.writing import Results
 
-_N_SHOWN: Final = 20
+#: How many of a kind are told.
+N_SHOWN: Final = 20
+#: Why a run is not over although its jobs are.
+NOT_CLOSED: Final = (
+    "all jobs are over, but with --enable-dynamic-jobs the scheduler has to say registration_finished, and it did not"
+)
 
 
 @contextmanager
@@ -65,15 +70,12 @@ def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
         lines = [f"{stopped}: {result.stopped}"]
     lines += [
         f"  {job.job_id} ({job.n_procs} processors, submitted at {seconds_text(job.submitted_at)}): {job.why}"
-        for job in result.stuck[:_N_SHOWN]
+        for job in result.stuck[:N_SHOWN]
     ]
-    if n > _N_SHOWN:
-        lines.append(f"  and {n - _N_SHOWN} more (all of them in the summary)")
+    if n > N_SHOWN:
+        lines.append(f"  and {n - N_SHOWN} more (all of them in the summary)")
     if not n and dynamic_jobs and not result.stopped:
-        lines[0] = (
-            f"the simulation stopped at {seconds_text(result.ended_at)}: all jobs are over, but with "
-            "--enable-dynamic-jobs the scheduler has to say registration_finished, and it did not"
-        )
+        lines[0] = f"the simulation stopped at {seconds_text(result.ended_at)}: {NOT_CLOSED}"
     print("pybatsched: " + "\n".join(lines), file=sys.stderr)
     return UnfinishedError.exit_code
 
@@ -81,7 +83,7 @@ def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
 def broken(promises: Sequence[str]) -> list[str]:
     """Tell the promises of a policy that did not hold, a line each, and not too many."""
     lines = [f"the policy broke {len(promises)} of its promises"]
-    lines += [f"  {promise}" for promise in promises[:_N_SHOWN]]
-    if len(promises) > _N_SHOWN:
-        lines.append(f"  and {len(promises) - _N_SHOWN} more")
+    lines += [f"  {promise}" for promise in promises[:N_SHOWN]]
+    if len(promises) > N_SHOWN:
+        lines.append(f"  and {len(promises) - N_SHOWN} more")
     return lines

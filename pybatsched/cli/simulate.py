@@ -216,8 +216,10 @@ def _options(args: argparse.Namespace) -> Options:
             raise InputError("give --sched-cfg or --sched-cfg-file, not both")
         try:
             text = Path(args.sched_cfg_file).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: {error}") from None
+        except OSError as error:
+            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: expected a text in UTF-8") from None
     return Options(
         dynamic_jobs=args.enable_dynamic_jobs,
         acknowledge_dynamic_jobs=args.acknowledge_dynamic_jobs,

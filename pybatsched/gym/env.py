@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
 from pybatsched.gym.episodes import Episodes, platform_of, workload_of
+from pybatsched.gym.given import seconds
 from pybatsched.gym.play import Play
 from pybatsched.gym.rewards import Reward, reward_of
 from pybatsched.metrics import DEFAULT_TAU_S
@@ -39,6 +39,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     Reset: ``options={"start": k}`` begins with the k-th job instead of a drawn one. The information of each step has
     `action_mask` (as `Discrete.sample` takes it) and `now`; that of the last step also the `figures` of the episode.
+
+    It can be pickled and copied, in the middle of an episode too: what was chosen is then played again. O(episode).
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  as Gymnasium declares it
@@ -57,13 +59,12 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         self._options = _checked(options)
         self._reward = reward_of(reward)
-        if not _is_span(tau_s):
-            raise InputError(f"tau_s: expected seconds above 0, found {tau_s!r:.60}")
-        self._tau_s = tau_s
+        self._tau_s = seconds("tau_s", tau_s, above=False)
         whole = workload_of(workload, walltimes)
         self._platform = platform_of(platform, whole)
         self._episodes = Episodes(whole, self._platform.n_procs, n_jobs=n_jobs, span_s=span_s)
         self._play: Play | None = None
+        self._chosen: list[int] = []  # since the episode began
         #: The workload of the episode, for those who want to run it elsewhere.
         self.workload: Workload | None = None
         self.action_space = spaces.Discrete(self._options.window + 1)
@@ -81,15 +82,18 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin an episode: play to its first choice."""
         super().reset(seed=seed)
+        if not isinstance(options, dict | None):
+            raise InputError(f"reset: expected options by name, such as {{'start': 0}}, found {options!r:.60}")
         given = dict(options or {})
         start = given.pop("start", None)
         if given:
             raise InputError(f"reset: there is no option {next(iter(given))!r:.60}; expected start")
         if start is None:
             start = int(self.np_random.integers(self._episodes.n_starts))
-        self.workload = self._episodes.at(start)
-        self._play = Play(Scenario(self._platform, {"w0": self.workload}), self._options, self._tau_s)
-        return self._seen(self._play), self._told(self._play)
+        workload = self._episodes.at(start)
+        play = self._begun(workload)
+        self.workload, self._play, self._chosen = workload, play, []
+        return self._seen(play), self._told(play)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take a choice and play to the next one, or to the end of the episode."""
@@ -97,6 +101,7 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         if play.is_over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset")
         since = play.choose(action)
+        self._chosen.append(int(action))
         info = self._told(play)
         if since.figures is not None:
             info["figures"] = since.figures.as_dict()
@@ -111,6 +116,21 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         queue = self._current().queue
         return [entry.job for entry in queue.queue[: queue.window]]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the simulation out, which stands still in the middle of its code, and tell whether there is one."""
+        return self.__dict__ | {"_play": self._play is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        has_begun = state["_play"]
+        self.__dict__ |= state | {"_play": None}
+        if has_begun and self.workload is not None:
+            self._play = self._begun(self.workload)
+            for place in self._chosen:
+                self._play.choose(place)
+
+    def _begun(self, workload: Workload) -> Play:
+        return Play(Scenario(self._platform, {"w0": workload}), self._options, self._tau_s)
+
     def _current(self) -> Play:
         if self._play is None:
             raise gymnasium.error.ResetNeeded("no episode has begun: call reset")
@@ -122,10 +142,6 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
     def _told(self, play: Play) -> dict[str, Any]:
         mask: NDArray[np.int8] = play.queue.mask.view(np.int8)
         return {"action_mask": mask, "now": play.now}
-
-
-def _is_span(value: object) -> bool:
-    return isinstance(value, (int, float)) and 0 < value < math.inf
 
 
 def _checked(options: dict[str, Any]) -> ChoiceOptions:

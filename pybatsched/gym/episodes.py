@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from pathlib import Path
-from typing import SupportsIndex
+from typing import Any, Self
 
 from pybatsched.errors import InputError
+from pybatsched.gym.given import seconds, whole
 from pybatsched.machines import names
 from pybatsched.metrics.fields import check_fields
 from pybatsched.platform.model import Platform, uniform
@@ -23,10 +24,8 @@ class Episodes:
     def __init__(self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None) -> None:
         if n_jobs is not None and span_s is not None:
             raise InputError("episodes: expected n_jobs or span_s, found both")
-        if (n_jobs is not None and not (_is_whole(n_jobs) and n_jobs >= 1)) or (span_s is not None and not span_s > 0):
-            raise InputError(
-                f"episodes: expected n_jobs from 1, or span_s above 0, found {span_s if n_jobs is None else n_jobs}"
-            )
+        n_jobs = None if n_jobs is None else whole("n_jobs", n_jobs, 1)
+        span_s = None if span_s is None else seconds("span_s", span_s, above=True)
         self._workload = workload
         fitting = [job for job in workload.jobs if 0 < job["res"] <= n_procs]
         self._jobs = sorted(fitting, key=lambda job: float(job["subtime"]))
@@ -39,6 +38,9 @@ class Episodes:
         if n_jobs is not None and n_jobs > len(self._jobs):
             raise InputError(f"{source}: episodes of {n_jobs:,} jobs, and only {len(self._jobs):,} fit the machine")
 
+    def __deepcopy__(self, _memo: Any) -> Self:
+        return self  # nobody changes it
+
     @property
     def n_starts(self) -> int:
         """How many episodes there are: with how many jobs one can begin and be whole."""
@@ -50,8 +52,7 @@ class Episodes:
 
     def at(self, start: int) -> Workload:
         """Give the episode that begins with a job. O(its jobs). Raises InputError if there is none."""
-        if not (_is_whole(start) and 0 <= start < self.n_starts):
-            raise InputError(f"start: expected a whole number from 0 to {self.n_starts - 1}, found {start!r:.60}")
+        start = whole("start", start, 0, self.n_starts - 1)
         stop = len(self._jobs)
         if self._n_jobs is not None:
             stop = start + self._n_jobs
@@ -59,17 +60,14 @@ class Episodes:
             stop = bisect_left(self._times, self._times[start] + self._span_s)
         jobs = self._jobs[start:stop]
         used = dict.fromkeys(job["profile"] for job in jobs)
-        whole = self._workload
-        return Workload(jobs, {name: whole.profiles[name] for name in used}, whole.n_procs, whole.source)
-
-
-def _is_whole(number: object) -> bool:
-    """Tell whether a number is a whole one, of Python or numpy."""
-    return isinstance(number, SupportsIndex) and not isinstance(number, bool)
+        log = self._workload
+        return Workload(jobs, {name: log.profiles[name] for name in used}, log.n_procs, log.source)
 
 
 def workload_of(workload: str | Path | Workload, walltimes: str) -> Workload:
     """Read a workload of any format, unless it is one already. Raises InputError."""
+    if not isinstance(workload, str | Path | Workload):
+        raise InputError(f"workload: expected a file or a Workload, found {workload!r:.60}")
     found = workload if isinstance(workload, Workload) else load(workload, walltimes=walltimes)
     check_fields([found])
     return found
@@ -79,6 +77,8 @@ def platform_of(platform: str | Path | int | Platform | None, workload: Workload
     """Find a platform: a file, the name of a machine, so many processors, or as many as the workload was made for."""
     if platform is None:
         return uniform(workload.n_procs)
-    if isinstance(platform, int):
-        return uniform(platform)
-    return platform if isinstance(platform, Platform) else names.find(str(platform)).read()
+    if isinstance(platform, Platform):
+        return platform
+    if isinstance(platform, str | Path):
+        return names.find(str(platform)).read()
+    return uniform(whole("platform", platform, 1))

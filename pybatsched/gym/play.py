@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import SupportsIndex
+from typing import SupportsIndex, cast
 
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Partition
@@ -49,7 +49,6 @@ class _Chosen(LocalPolicy):
 
     Options = ChoiceOptions
     scheduler = _Queue
-    local: _Queue
 
 
 class _Record(Outputs):
@@ -92,7 +91,7 @@ class Play:
         self._exchanges = Simulation(scenario, None, self._record).exchanges()
         self._decisions: list[d.Decision] = []
         self._hear(*next(self._exchanges))
-        self.queue = self._queue = self._policy.local
+        self.queue = self._queue = cast(_Queue, self._policy.local)
         self._go_on()
 
     def choose(self, action: SupportsIndex) -> Since:
@@ -127,7 +126,7 @@ class Play:
         """Tell the engine a message. Gives whether there is something to choose."""
         self.now = now
         self._decisions += self._engine.step(now, events).decisions
-        return self._policy.local.begin(now)
+        return cast(_Queue, self._policy.local).begin(now)
 
     def _made(self, _begins: SimulationBegins) -> LocalPolicy:
         return self._policy

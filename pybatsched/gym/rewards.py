@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
@@ -56,10 +56,11 @@ REWARDS: Final[Mapping[str, Reward]] = {
 }
 
 
-def reward_of(wanted: str | Reward) -> Reward:
+def reward_of(wanted: Any) -> Reward:
     """Give a reward by its name, or as it is. Raises InputError that lists the names."""
     if callable(wanted):
-        return wanted
-    if wanted not in REWARDS:
+        found: Reward = wanted
+        return found
+    if not isinstance(wanted, str) or wanted not in REWARDS:
         raise InputError(f"reward: expected one of {', '.join(REWARDS)}, or a function, found {wanted!r:.60}")
     return REWARDS[wanted]

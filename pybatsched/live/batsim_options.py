@@ -1,11 +1,13 @@
 """The command line of Batsim 4.2.1 (and 3.1.0, whose options are among them), read as Batsim reads it.
 
 Names may be cut short as long as they are clear, values stand behind a blank or an equals sign (a short option's may
-stand right behind it), and what may be given once is an error when given twice.
+stand right behind it), and what may be given once is an error when given twice. An empty word is no value. Who asks for
+help gets it, whatever options there are not.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -22,6 +24,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "--verbosity": "information",
     "--workflow-jobs-limit": "0",
 }
+
+#: No number of 32 bits has as many, zeros in front of it apart.
+_MAX_DIGITS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +168,17 @@ class Given:
         """Give the value of an option, or Batsim's default."""
         return self.values[name][0][0] if name in self.values else DEFAULTS.get(name, "")
 
+    def integer(self, name: str) -> int | None:
+        """Give the whole number that a value begins with, in 32 bits, as C++ reads it; None if there is none.
+
+        Nothing may stand behind a port.
+        """
+        found = re.match(r"\s*([+-]?[0-9]+)(.*)", self.one(name), re.ASCII | re.DOTALL)
+        if found is None or (found[2] and name == "--redis-port"):
+            return None
+        number = int(found[1]) if len(found[1]) < _MAX_DIGITS else None
+        return number if number is not None and -(2**31) <= number < 2**31 else None
+
     def all(self, name: str) -> list[str]:
         """Give the values of an option that may be repeated."""
         return [values[0] for values in self.values.get(name, [])]
@@ -171,44 +187,51 @@ class Given:
 def read(argv: Sequence[str]) -> Given:
     """Read a command line. Raises UsageError."""
     given = Given()
+    strangers: list[str] = []
     left = list(argv)
     while left:
         word = left.pop(0)
         if word.startswith("--") and word != "--":
             name, equals, value = word.partition("=")
             option = _long(name)
+            if option is None:
+                strangers.append(f"there is no option {name}")
+                continue
             if equals and option.n_values == 0:
                 raise UsageError(f"{option.name} takes no value, got {value!r}")
             _take(given, option, [value] if equals else [], left)
         elif word.startswith("-") and word not in {"-", "--"}:
-            _take_short(given, word, left)
+            strangers += _take_short(given, word, left)
         else:
-            raise UsageError(f"unexpected argument {word!r}")
+            strangers.append(f"unexpected argument {word!r}")
+    if strangers and not any(map(given.has, ("--help", "--version"))):
+        raise UsageError(strangers[0])
     _check(given)
     return given
 
 
-def _long(name: str) -> Option:
+def _long(name: str) -> Option | None:
     exact = [option for option in OPTIONS if name in option.names]
     found = exact or [option for option in OPTIONS if any(known.startswith(name) for known in option.names)]
-    if len(found) != 1:
-        which = " or ".join(option.name for option in found)
-        raise UsageError(f"{name} is not clear: {which}?" if found else f"there is no option {name}")
-    return found[0]
+    if len(found) > 1:
+        raise UsageError(f"{name} is not clear: {' or '.join(option.name for option in found)}?")
+    return found[0] if found else None
 
 
-def _take_short(given: Given, word: str, left: list[str]) -> None:
-    """Take short options that share a dash; the value of one may stand right behind it."""
-    letters = word[1:]
+def _take_short(given: Given, word: str, left: list[str]) -> list[str]:
+    """Take short options that share a dash; the value of one may stand right behind it. Tells which there are not."""
+    letters, strangers = word[1:], []
     while letters:
         name, letters = f"-{letters[0]}", letters[1:]
         option = next((option for option in OPTIONS if name in option.names), None)
         if option is None:
-            raise UsageError(f"there is no option {name}")
+            strangers.append(f"there is no option {name}")
+            continue
         if option.n_values:
             _take(given, option, [letters] if letters else [], left)
-            return
+            break
         _take(given, option, [], left)
+    return strangers
 
 
 def _take(given: Given, option: Option, values: list[str], left: list[str]) -> None:

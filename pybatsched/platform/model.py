@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, Self, TypeVar
 
 from pybatsched.errors import InputError
 from pybatsched.platform import energy
@@ -19,6 +20,15 @@ T = TypeVar("T")
 MAX_HOSTS = 10_000_000
 #: What Batsim takes for the master where nobody says otherwise.
 DEFAULT_MASTER = "master_host"
+
+
+def frozen(properties: Mapping[str, str]) -> MappingProxyType[str, str]:
+    """Give properties that nobody can change."""
+    return MappingProxyType(dict(properties))
+
+
+# Python pickles no such mapping by itself, and platforms go to other processes: with an environment, say.
+copyreg.pickle(MappingProxyType, lambda properties: (frozen, (dict(properties),)))
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 NO_ROLE: Mapping[str, str] = MappingProxyType({"role": ""})
@@ -101,6 +111,9 @@ class Platform:
     hop_at: str = ""
     remarks: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+
+    def __deepcopy__(self, _memo: Any) -> Self:
+        return self  # nobody can change it
 
     @property
     def n_procs(self) -> int:

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pybatsched.core.cluster import Partition
+from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.core.intervals import IntervalSet
@@ -78,6 +79,7 @@ def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
     return spans_s
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ChoiceScheduler(LocalScheduler):
     """A queue from which somebody chooses. What drives it calls `begin` once a message, then while that, and later
     `goes_on`, is true, `choose`, and lets what this gives take effect before it goes on.

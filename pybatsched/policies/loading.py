@@ -70,7 +70,7 @@ def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
     else:
         module_name, _, inner = name.partition(":")
         is_name = all(part.isidentifier() for part in module_name.split("."))
-        module = _run(lambda: importlib.import_module(module_name), who) if inner and is_name else None
+        module = _module(module_name, inner, who) if inner and is_name else None
     if module is None:
         raise InputError(f"{who}: expected module:object or path/to/file.py:object")
     found: Any = module
@@ -84,6 +84,16 @@ def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
         raise InputError(f"{who} is a {type(found).__name__}; expected a function of an observation and its mask")
     agent: Callable[..., Any] = found
     return agent
+
+
+def _module(name: str, inner: str, who: str) -> Any:
+    try:
+        return _run(lambda: importlib.import_module(name), who)
+    except InputError as error:
+        missing = error.__cause__
+        if isinstance(missing, ModuleNotFoundError) and missing.name == name and Path(f"{name}.py").is_file():
+            raise InputError(f"{who}: there is no module {name}; for the file say {name}.py:{inner}") from None
+        raise
 
 
 def _run(code: Callable[[], Any], who: str) -> Any:

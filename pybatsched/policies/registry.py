@@ -361,6 +361,9 @@ def _explained(error: ValidationError, name: str, merged: Mapping[str, tuple[Any
             lines.append(f"policy {name}: {problem['msg'].removeprefix('Value error, ')}")
             continue
         option = ".".join(map(str, problem["loc"]))
+        if problem["type"] == "missing":
+            lines.append(f"policy {name} needs the option {option}: give it with -o {option}=…")
+            continue
         key = str(problem["loc"][0])
         source = merged[key][1].given_by if key in merged else "defaults"
         lines.append(f"policy {name}: option {option} (from {source}): {problem['msg']}, got {problem['input']!r:.80}")

@@ -53,7 +53,10 @@ class ExternalScheduler:
             self._socket.connect(self.endpoint)
         except zmq.ZMQError as error:
             self.__exit__(None, None, None)
-            raise InputError(f"cannot connect to {self.endpoint}: {error.strerror or error}") from None
+            raise InputError(
+                f"cannot connect to {self.endpoint!r}: {zmq.strerror(error.errno or 0)}; "
+                "expected an endpoint such as tcp://localhost:28000"
+            ) from None
         return self
 
     def __exit__(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, NotSimulatedError
+from pybatsched.simulator import forms
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.power import Power
 from pybatsched.simulator.refusal import Refusal
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pybatsched.simulator.world import World
 
 Order = Callable[[Any], None]
+_NO_OPTIONS = (None, None, None)
 
 
 class Orders:
@@ -54,6 +56,8 @@ class Orders:
         }
         self._at_once: dict[type[d.Decision], Order] = {
             d.ExecuteJob: self._look_up,
+            d.KillJob: forms.check_kill,
+            d.Answer: forms.check_answer,
             d.RegisterJob: self._register_job,
             d.RegisterProfile: self._register_profile,
         }
@@ -65,6 +69,8 @@ class Orders:
         if order is None:
             name = getattr(decision, "type", kind.__name__)
             raise Refusal(f"Batsim knows no decision {name!r}")
+        if decision.extra and self._world.options.batsim == 4:  # Batsim 5 has forms of its own
+            forms.check_members(decision)
         at_once = self._at_once.get(kind)
         if at_once is not None:
             at_once(decision)
@@ -81,17 +87,11 @@ class Orders:
 
     def _look_up(self, decision: d.ExecuteJob) -> None:
         self._job(decision.job_id, "execute")
-        n_options = (
-            (decision.mapping is not None)
-            + (decision.storage_mapping is not None)
-            + (decision.additional_io_job is not None)
-        )
-        if n_options + len(decision.extra) > 1:
-            raise Refusal(f"EXECUTE_JOB of {decision.job_id} has more than three members")
+        options = decision.mapping, decision.storage_mapping, decision.additional_io_job
+        if decision.extra or options != _NO_OPTIONS:
+            forms.check_execution(decision)
         if not decision.procs:
             raise Refusal(f"job {decision.job_id} is given no processors")
-        if decision.additional_io_job is not None:
-            raise Refusal(f"job {decision.job_id}: additional_io_job needs a network model; run it with Batsim")
 
     def _execute(self, decision: d.ExecuteJob) -> None:
         world = self._world
@@ -196,7 +196,7 @@ class Orders:
             raise Refusal(str(error)) from None
         work = table.add(name, dict(decision.profile))
         if work.refusal is not None:
-            raise Refusal(f"registered {work.refusal}; run it with Batsim")
+            raise NotSimulatedError(f"registered {work.refusal}; run it with Batsim")
 
     def _register_job(self, decision: d.RegisterJob) -> None:
         self._check_registration()

@@ -113,7 +113,7 @@ class Outputs:
                 yield
         elif isinstance(self._place, InPlace):
             self._part = self._place.prefix
-            with _told_of(), self._files:
+            with _told_of(self._part), self._files:
                 self._open_all()
                 yield
         else:
@@ -127,7 +127,7 @@ class Outputs:
         results.begin(n_jobs, n_procs)
         self._part = results.part
         try:
-            with _told_of(), self._files:
+            with _told_of(self._part), self._files:
                 self._open_all()
                 yield
         finally:
@@ -224,12 +224,12 @@ class Outputs:
 
 
 @contextmanager
-def _told_of() -> Iterator[None]:
-    """Tell of what cannot be written. A policy's own OSError would have come as a PolicyError."""
+def _told_of(prefix: str) -> Iterator[None]:
+    """Tell of what cannot be written with a prefix. A policy's own OSError would have come as a PolicyError."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"cannot write {error.filename or 'the outputs'}: {error.strerror}") from None
+        raise InputError(f"cannot write {error.filename or f'the outputs {prefix}_*'}: {error.strerror}") from None
 
 
 def schedule_figures(

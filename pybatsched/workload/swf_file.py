@@ -53,6 +53,8 @@ class SwfJob(NamedTuple):
     line: int
 
 
+#: What is said of a file whose very first line is no comment and begins with no number.
+_NEITHER: Final = "; it begins neither as a log (SWF, Rackham) nor as a workload of Batsim (JSON)"
 #: The 18 fields as error messages call them, in the order of the format.
 FIELDS: Final = (
     "job number",
@@ -271,7 +273,8 @@ class _Reader:
             else:
                 if b"\0" in text:
                     raise InputError(f"{self.trace.source}: line {line}: expected text, found a binary file")
-                self._bad(line, f"expected 18 fields, found {len(row)}")
+                is_none = line == 1 and not row[0].isdigit() and not self.lenient
+                self._bad(line, f"expected 18 fields, found {len(row)}", _NEITHER if is_none else "")
         good = [self._is_good(row, line) for row, line in zip(rows, lines, strict=True)]
         rows = [row for row, fine in zip(rows, good, strict=True) if fine]
         lines = [line for line, fine in zip(lines, good, strict=True) if fine]

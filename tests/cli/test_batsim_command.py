@@ -7,12 +7,11 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
+from support.patience import PATIENCE_OF_WORK_S, wait_until
 from support.process import run_cli, run_process
 from support.recordings import recording
 from support.replying import DROP_IN, Scheduler, run_beside
@@ -45,6 +44,14 @@ def test_what_is_not_wanted_is_not_written(tmp_path: Path) -> None:
     done, _ = run_beside(recording("plain"), tmp_path / "out", *off, "--sg-log", "root.thresh:critical")
     assert done.returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out_jobs.csv", "out_schedule.csv"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_outputs_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (tmp_path / "out_jobs.csv").symlink_to("/dev/full")
+    done, _ = run_beside(recording("plain"), tmp_path / "out", "-q")
+    assert done.returncode == ABORTED
+    assert f"cannot write the outputs {tmp_path}/out_*: No space left on device\n" in done.stderr
 
 
 def test_it_overwrites_as_batsim_does(tmp_path: Path) -> None:
@@ -85,6 +92,30 @@ def test_a_deadlock_ends_with_0_and_is_told(tmp_path: Path) -> None:
     assert "job w0!" in done.stderr
 
 
+def test_a_long_list_of_jobs_that_are_left_is_cut(tmp_path: Path) -> None:
+    jobs = [{"id": n, "subtime": 0, "res": 1, "profile": "d"} for n in range(50)]
+    workload = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": 1}}}
+    (tmp_path / "w.json").write_text(json.dumps(workload))
+    platform = recording("plain").directory / "platform.xml"
+    scheduler = Scheduler([b'{"now":0,"events":[]}'] * 4)
+    with scheduler.listening() as endpoint:
+        command = [*DROP_IN, "-p", str(platform), "-w", "w.json", "-s", endpoint, "-q"]
+        process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        scheduler.answer()
+        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+    assert process.returncode == 0
+    assert errors.count("job w0!") == 20
+    assert errors.endswith("and 30 more\n")
+
+
+def test_a_registration_that_is_never_closed_is_told(tmp_path: Path) -> None:
+    done, _ = run_beside(recording("plain"), tmp_path / "out", "-q", "--enable-dynamic-jobs")
+    assert done.returncode == 0
+    assert (
+        "Deadlock detected: all jobs are over, but with --enable-dynamic-jobs the scheduler has to say" in done.stderr
+    )
+
+
 def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
     """Batsim would wait for ever."""
     source = recording("plain")
@@ -105,7 +136,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def refused(*words: str, cwd: Path) -> tuple[int, str]:
-    done = run_cli("batsim", *words, cwd=cwd)
+    done = run_process("batsim", *words, cwd=cwd)
     assert done.stdout == ""
     return done.returncode, done.stderr
 
@@ -124,6 +155,10 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml --mmax 2147483648", 0, "Cannot read --mmax '2147483648' as an integer."),
         ("-p platform.xml --redis-port 7x", 0, "Cannot read --redis-port '7x' as an integer."),
         ("-p platform.xml --mmax ٣", 0, "Cannot read --mmax '٣' as an integer."),
+        ("-p platform.xml --mmax -+4", 0, "Cannot read --mmax '-+4' as an integer."),
+        ("-p platform.xml --mmax 99999999999", 0, "Cannot read --mmax '99999999999' as an integer."),
+        (f"-p {'p' * 300}", 1, "cannot be read."),
+        ("-p platform.xml --workload=", 2, "Workload file '' cannot be read."),
         ("-p platform.xml --workflow-jobs-limit -1", 0, "--workflow-jobs-limit -1 must not be negative."),
         ("-p platform.xml -v loud", 0, "Invalid verbosity level 'loud'; expected one of quiet,"),
         ("-p platform.xml --enable-profile-reuse", 0, "without --enable-dynamic-jobs"),
@@ -132,7 +167,17 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml --sg-cfg tracing:yes", 2, "--sg-cfg tracing:yes: "),
         ("--unittest", 2, "--unittest: "),
         ("-p platform.xml -p platform.xml", 255, "--platform is given twice"),
-        ("-w workload.json", 255, "-p FILE is missing"),
+        ("-w workload.json", 255, "pybatsched batsim: -p FILE is missing; --help tells more\n"),
+        (
+            "-p platform.xml --sched-cfg-file none.txt",
+            ABORTED,
+            "ERROR] --sched-cfg-file none.txt: No such file or directory\n",
+        ),
+        (
+            "-p platform.xml -s somewhere",
+            ABORTED,
+            "cannot connect to 'somewhere': Invalid argument; expected an endpoint such as tcp://localhost:28000\n",
+        ),
     ],
 )
 def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
@@ -298,13 +343,16 @@ def test_the_second_signal_ends_the_wait_for_the_last_word(tmp_path: Path) -> No
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
         scheduler.answer()
         assert b"SIMULATION_ENDS" in scheduler.hear()
-        until = time.monotonic() + PATIENCE_S
-        while process.poll() is None and time.monotonic() < until:
+
+        def has_ended() -> bool:
             process.send_signal(signal.SIGINT)  # two that come at once are one
-            time.sleep(0.05)
-        if process.poll() is None:
+            return process.poll() is not None
+
+        try:
+            wait_until(has_ended)
+        finally:
             process.kill()
-        _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
+            _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert (process.returncode, errors) == (128 + signal.SIGINT, "pybatsched: interrupted by signal 2\n")
 
 

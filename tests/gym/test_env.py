@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -210,6 +212,43 @@ def test_in_vectors_each_plays_as_alone(kind: Any) -> None:
     assert [(one.actions, one.rewards) for one in found] == [(one.actions, one.rewards) for one in alone]
 
 
+# --- copies -------------------------------------------------------------------------------------------------------
+
+
+def pickled(env: Any) -> Any:
+    return pickle.loads(pickle.dumps(env))
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.deepcopy])
+@pytest.mark.parametrize("platform", [64, ROOT / "platforms" / "cluster32.xml"])
+def test_a_copy_goes_on_from_where_it_was(copied: Any, platform: Any) -> None:
+    """Where nothing has begun, in the middle, and at the end; what one of two does is nothing to the other."""
+    env = SchedulingEnv(drawn(), platform, n_jobs=20, window=8)
+    assert played(copied(env), by_numbers, seed=3) == played(env, by_numbers, seed=3)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        copied(env).step(0)
+    env.reset(seed=4)
+    for _ in range(7):
+        info = env.step(int(env.action_masks().argmax()))[-1]
+    twin = copied(env)
+    assert twin.unwrapped.workload == env.workload
+    ends = []
+    for one in (env, twin):
+        rest, is_over = [], False
+        while not is_over:
+            observation, reward, is_over, _, info = one.step(int(one.action_masks().argmax()))
+            rest.append((reward, info["now"], {name: array.tolist() for name, array in observation.items()}))
+        ends.append((rest, info["figures"], one.reset()[1]["now"]))  # and draws the same next
+    assert ends[0] == ends[1]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given: dict[str, Any] = {"platform": np.int64(64), "n_jobs": np.int32(20), "tau_s": np.float32(10)}
+    env = SchedulingEnv(drawn(), **given)
+    env.reset(options={"start": np.int64(3)})
+    assert numbers(env) == [int(job["id"]) for job in drawn().jobs[3:23]]
+
+
 # --- inputs -------------------------------------------------------------------------------------------------------
 
 
@@ -231,12 +270,18 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"reward": "fun"}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found 'fun'"),
         ({"n_jobs": 7}, "drawn.json: episodes of 7 jobs, and only 5 fit the machine"),
         ({"n_jobs": 1, "span_s": 1}, "episodes: expected n_jobs or span_s, found both"),
-        ({"n_jobs": 0}, "episodes: expected n_jobs from 1, or span_s above 0, found 0"),
-        ({"span_s": -1.0}, "episodes: expected n_jobs from 1, or span_s above 0, found -1.0"),
-        ({"n_jobs": 1.5}, "episodes: expected n_jobs from 1, or span_s above 0, found 1.5"),
-        ({"tau_s": 0}, "tau_s: expected seconds above 0, found 0"),
-        ({"tau_s": float("nan")}, "tau_s: expected seconds above 0, found nan"),
-        ({"tau_s": "x"}, "tau_s: expected seconds above 0, found 'x'"),
+        ({"n_jobs": 0}, "n_jobs: expected a whole number from 1, found 0"),
+        ({"n_jobs": 2.5}, "n_jobs: expected a whole number from 1, found 2.5"),
+        ({"n_jobs": "3"}, "n_jobs: expected a whole number from 1, found '3'"),
+        ({"span_s": -1.0}, "span_s: expected seconds above 0, found -1.0"),
+        ({"span_s": "7d"}, "span_s: expected seconds above 0, found '7d'"),
+        ({"span_s": float("nan")}, "span_s: expected seconds above 0, found nan"),
+        ({"tau_s": -1}, "tau_s: expected seconds, 0 or more, found -1"),
+        ({"tau_s": float("nan")}, "tau_s: expected seconds, 0 or more, found nan"),
+        ({"tau_s": "a minute"}, "tau_s: expected seconds, 0 or more, found 'a minute'"),
+        ({"reward": ["wait"]}, "reward: expected one of bounded_slowdown, wait, utilisation, or a function, found ['w"),
+        ({"platform": 2.5}, "platform: expected a whole number from 1, found 2.5"),
+        ({"platform": True}, "platform: expected a whole number from 1, found True"),
         ({"window": 0}, "option window: Input should be greater than or equal to 1, got 0"),
         ({"order": "odd"}, "option order: Input should be 'fcfs'"),
         ({"windows": 3}, "there is no option 'windows'; expected order, assume_walltime, window, running, reserv"),
@@ -257,11 +302,17 @@ def test_what_is_wrong_with_a_workload_or_a_reset_is_told(tmp_path: Path) -> Non
     env = SchedulingEnv(as_workload(six()))
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)
-    for start in (1, -1, 0.5, "a"):
-        with pytest.raises(InputError, match=f"start: expected a whole number from 0 to 0, found {start!r}"):
+    with pytest.raises(InputError, match="start: expected a whole number from 0 to 0, found 1"):
+        env.reset(options={"start": 1})
+    for start in (0.5, "0", True):
+        with pytest.raises(InputError, match="start: expected a whole number from 0 to 0, found "):
             env.reset(options={"start": start})
     with pytest.raises(InputError, match="reset: there is no option 'begin'; expected start"):
         env.reset(options={"begin": 1})
+    with pytest.raises(InputError, match="reset: expected options by name, such as {'start': 0}, found 'start'"):
+        env.reset(options="start")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="workload: expected a file or a Workload, found {}"):
+        SchedulingEnv({})  # type: ignore[arg-type]
     played(env, in_queue_order)
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(0)

@@ -94,8 +94,8 @@ def test_without_a_log_it_says_what_is_missing(tmp_path: Path) -> None:
         check=False,
         timeout=PATIENCE_OF_WORK_S,
     )
-    assert done.returncode == 1
-    assert done.stderr.startswith("there is no log gone.swf: name one, or set PYBATSCHED_TRACES")
+    assert done.returncode == 2
+    assert "learn.py: error: there is no log gone.swf: name one, or set PYBATSCHED_TRACES" in done.stderr
 
 
 @pytest.mark.skipif(not (TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz").exists(), reason="SDSC-SP2 is not at hand")
@@ -103,3 +103,28 @@ def test_on_sdsc_sp2(tmp_path: Path) -> None:
     log = str(TRACES / "SDSC-SP2-1998-4.2-cln.swf.gz")
     done = learn(log, "--quick", "--output", "out", cwd=tmp_path)
     assert done[0] == "SDSC-SP2-1998-4.2-cln.swf.gz: 2 busy weeks to learn from, and 2 after them for the test"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "notes.txt",
+            "notes.txt: line 1: expected 18 fields, found 3; it begins neither as a log (SWF, Rackham) nor as",
+        ),
+        ("log.swf --output notes.txt", "File exists: 'notes.txt'"),
+    ],
+)
+def test_what_is_wrong_is_told_without_a_traceback(words: str, said: str, log: Path) -> None:
+    (log.parent / "notes.txt").write_text("not a log\n")
+    done = subprocess.run(
+        [sys.executable, str(LEARN), *words.split()],
+        cwd=log.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_OF_WORK_S,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

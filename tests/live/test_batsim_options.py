@@ -67,6 +67,9 @@ def test_two_values() -> None:
         (["-p", "a", "--foo"], "there is no option --foo"),
         (["-p", "a", "-Ex"], "there is no option -x"),
         (["-p", "a", "--enable"], "--enable is not clear: --enable-redis or --enable-dynamic-jobs or"),
+        (["-p", "a", "--WS", "b", ""], "--workflow-start requires two values"),
+        (["--simgrid-version", "--foo"], "there is no option --foo"),
+        (["--help", "-p"], "--platform requires a value"),
         (["-p", "a", "--energy=yes"], "--energy takes no value, got 'yes'"),
         (["-p", "a", "--sched-cfg", "b", "--sched-cfg-file", "c"], "exclude each other"),
         (["-p", "a", "-e", ""], "--export requires a value"),
@@ -77,6 +80,33 @@ def test_two_values() -> None:
 def test_what_is_no_command_line_of_batsim(words: list[str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         read(words)
+
+
+@pytest.mark.parametrize("words", ["--help --foo", "-hx", "--version more", "-h -p"])
+def test_who_asks_for_help_gets_it_whatever_else_there_is(words: str) -> None:
+    given = read([*words.split(), "a.xml"])
+    assert given.has("--help") or given.has("--version")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("4", 4),
+        (" +4", 4),
+        ("-4", -4),
+        ("4.5", 4),
+        ("4x", 4),
+        ("2147483647", 2**31 - 1),
+        ("2147483648", None),
+        ("9" * 5000, None),
+        ("-+4", None),
+        ("", None),
+        ("x4", None),
+        ("٣", None),
+    ],
+)
+def test_numbers_are_read_as_batsim_reads_them(text: str, number: int | None) -> None:
+    assert read(["-p", "a", f"--mmax={text}"]).integer("--mmax") == number
 
 
 def test_sched_cfg_is_an_option_and_the_beginning_of_another() -> None:

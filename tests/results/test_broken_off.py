@@ -223,13 +223,13 @@ def test_files_that_cannot_grow(is_first: bool, place: Path, capsys: pytest.Capt
         preexec_fn=lambda: limit_files(20_000),
     )
     assert done.returncode == 2, done.stderr
-    assert "cannot write the outputs: File too large" in done.stderr
+    assert "cannot write the outputs out/a.part_*: File too large" in done.stderr
     assert results() == earlier
     n_over = n_rows()
     assert 100 < n_over < N_JOBS
     code, out, _ = said("metrics", "out/a", "--partial", capsys=capsys)
     assert (code, out.splitlines()[0]) == (0, f"out/a: failed after {n_over} of 1,200 jobs")
-    assert out.splitlines()[1] == "  cannot write the outputs: File too large"
+    assert out.splitlines()[1] == "  cannot write the outputs out/a.part_*: File too large"
 
 
 def test_a_deadlock_is_an_end_of_its_own(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

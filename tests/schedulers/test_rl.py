@@ -171,6 +171,15 @@ def test_names_that_name_no_agent(name: str, said: str) -> None:
         run_policy("rl", JOBS, 4, agent=name)
 
 
+def test_a_module_that_is_a_file_here_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_agent.py").write_text("import no_such_module\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        InputError, match=r"^agent 'my_agent:best': there is no module my_agent; for the file say my_ag"
+    ):
+        run_policy("rl", JOBS, 4, agent="my_agent:best")
+
+
 @pytest.mark.parametrize("choice", ["99", "-1", "None", "0.5", "'a'"])
 def test_an_agent_that_chooses_what_there_is_not(choice: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(f"def best(observation, mask):\n    return {choice}\n")
@@ -190,7 +199,7 @@ def test_an_agent_that_knows_no_masks_is_told_of(tmp_path: Path) -> None:
 def test_an_agent_is_asked_for() -> None:
     done = run_cli("simulate", "--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "rl")
     assert done.returncode == 2
-    assert "policy rl: option agent (from defaults): Field required" in done.stderr
+    assert done.stderr == "pybatsched: policy rl needs the option agent: give it with -o agent=…\n"
 
 
 @pytest.mark.parametrize("name", [IN_ORDER, "os:abort", BY_NUMBERS])

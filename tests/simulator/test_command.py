@@ -320,7 +320,10 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         (["--policy", "easy", "-E"], "wattage_per_state"),
         (["--policy", "easy", "-e", "w.json/x"], "cannot write"),
         (["--external", "-o", "a=1"], "are for --policy"),
-        (["--external", "-s", "nonsense"], "cannot connect to nonsense"),
+        (
+            ["--external", "-s", "nonsense"],
+            "cannot connect to 'nonsense': Invalid argument; expected an endpoint such as",
+        ),
         (["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"], "not both"),
         (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
         (["--policy", "easy", "--memory-unit", "TB"], "--memory-unit: invalid choice: 'TB'"),

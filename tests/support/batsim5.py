@@ -106,7 +106,7 @@ def run_batsim5(directory: Path, *args: str) -> Run:
             )
         finally:
             over.set()
-            thread.join()
+            thread.join(PATIENCE_S)
     table = directory / "out" / "jobs.csv"
     rows = list(csv.DictReader(table.read_text().splitlines())) if table.exists() else []
     errors = done.stderr.decode(errors="replace")

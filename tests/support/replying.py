@@ -16,6 +16,7 @@ from support.recordings import Recording
 #: The embedded simulator in Batsim's place.
 DROP_IN = (sys.executable, "-m", "pybatsched", "batsim")
 LOOPBACK = "tcp://127.0.0.1"
+LOOK_MS = 100
 
 
 class Scheduler:
@@ -36,6 +37,10 @@ class Scheduler:
         finally:
             self._socket.close()
             context.term()
+
+    def waits(self) -> bool:
+        """Tell whether there is a message, or will be at once."""
+        return bool(self._socket.poll(LOOK_MS))
 
     def hear(self) -> bytes:
         """Wait for a message, and answer nothing."""

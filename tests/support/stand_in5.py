@@ -33,7 +33,10 @@ def give_names(prefix: str) -> None:
         {**row, "profile": f"{row['workload_name']}!{row['profile']}", "metadata": "", "consumed_energy": "0.000000"}
         for row in found
     ]
-    jobs.write_text("".join(",".join(row) + "\n" for row in (lines[0].split(","), *(row.values() for row in rows))))
+    with jobs.open("w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0].split(","), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
     schedule = Path(f"{prefix}_schedule.csv")
     (row,) = csv.DictReader(schedule.read_text().splitlines())
     Path(f"{prefix}_schedule.json").write_text(json.dumps(row).replace('"0.000000"', "-nan"))

@@ -1,0 +1,146 @@
+"""Decisions in odd forms: the embedded simulator survives those that Batsim survives, and no others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.patience import PATIENCE_OF_WORK_S
+from support.places import RECORDED
+from support.replying import DROP_IN, Scheduler
+
+from pybatsched.cli import build_parser
+from pybatsched.cli.simulate import read_scenario
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.errors import NotSimulatedError
+from pybatsched.protocol import v4
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.refusal import Refusal
+from pybatsched.simulator.simulation import Simulation
+
+PLATFORM = RECORDED / "energy" / "platform.xml"
+ABORTED = -6
+Decided = tuple[str, dict[str, Any]]
+
+
+def start(alloc: str = "0-1", **more: Any) -> Decided:
+    return "EXECUTE_JOB", {"job_id": "w0!a", "alloc": alloc} | more
+
+
+#: Decisions about a waiting job of two processors, and what is said if Batsim does not survive them.
+ODD: list[tuple[list[Decided], str]] = [
+    ([start("0 1", mapping={"0": "0", "1": "1"})], ""),
+    ([start("0 1", note=1)], ""),
+    ([start(note=1, other=2)], "EXECUTE_JOB of w0!a has more than three members"),
+    ([start(mapping={"0": "0", "1": "1"}, note=1)], "EXECUTE_JOB of w0!a has more than three members"),
+    ([start(mapping=None)], "EXECUTE_JOB of w0!a: mapping is null; expected an object, or nothing"),
+    ([start(mapping={})], "EXECUTE_JOB of w0!a: the mapping is empty"),
+    ([start(storage_mapping={"pfs": 2})], ""),
+    (
+        [start(storage_mapping={"pfs": "2"})],
+        "expected a storage_mapping of names to numbers of hosts, found {'pfs': '2",
+    ),
+    ([start(storage_mapping={})], "expected a storage_mapping of names to numbers of hosts, found {}"),
+    ([("REJECT_JOB", {"job_id": "w0!a", "why": "x"})], "REJECT_JOB has the member 'why'; Batsim takes job_id alone"),
+    ([start(), ("KILL_JOB", {"job_ids": []})], "KILL_JOB names no job"),
+    ([start(), ("KILL_JOB", {"job_ids": ["w0!a"], "why": None})], "KILL_JOB has the member 'why'"),
+    ([start(), ("CALL_ME_LATER", {"timestamp": 9, "id": 1})], "CALL_ME_LATER has the member 'id'"),
+    ([start(), ("CALL_ME_LATER", {"timestamp": 9})], ""),
+    (
+        [start(), ("SET_RESOURCE_STATE", {"resources": "2", "state": "0", "x": 1})],
+        "SET_RESOURCE_STATE has the member 'x'; Batsim takes resources and state alone",
+    ),
+    ([start(), ("SET_RESOURCE_STATE", {"resources": "2", "state": 0})], "a pstate is a number as text, not 0"),
+    ([start(), ("SET_RESOURCE_STATE", {"resources": "2-2", "state": "0"})], ""),
+    (
+        [start(), ("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": "m", "x": 1})],
+        "SET_JOB_METADATA has the member 'x'",
+    ),
+    ([start(), ("QUERY", {"requests": {"consumed_energy": {}}, "x": 1})], "QUERY has the member 'x'"),
+    ([start(), ("ANSWER", {})], "Batsim takes the answer estimate_waiting_time, and no other"),
+    ([start(), ("ANSWER", {"other": {}})], "Batsim takes the answer estimate_waiting_time, and no other"),
+    ([start(), ("ANSWER", {"estimate_waiting_time": {"job_id": "a"}})], "the answer estimate_waiting_time: expected a"),
+    ([start(), ("ANSWER", {"estimate_waiting_time": {"job_id": "a", "estimated_waiting_time": 5}})], ""),
+    ([start(), ("NOTIFY", {"type": "registration_finished", "x": 1})], ""),
+]
+
+
+def reply_to(request: dict[str, Any], decided: Sequence[Decided]) -> bytes:
+    """Decide when the job comes, and say nothing otherwise."""
+    now = request["now"]
+    comes = any(event["type"] == "JOB_SUBMITTED" for event in request["events"])
+    events = [{"timestamp": now, "type": kind, "data": data} for kind, data in (decided if comes else ())]
+    return json.dumps({"now": now, "events": events}).encode()
+
+
+def workload(folder: Path) -> Path:
+    job = {"id": "a", "subtime": 1, "res": 2, "profile": "d"}
+    path = folder / "w.json"
+    path.write_text(json.dumps({"nb_res": 4, "jobs": [job], "profiles": {"d": {"type": "delay", "delay": 10}}}))
+    return path
+
+
+def simulated(decided: Sequence[Decided], folder: Path, *options: str) -> bool:
+    """Play a run to its end. Tells whether all jobs are over."""
+    words = ["-p", str(PLATFORM), "-w", str(workload(folder)), "-E", *options]
+    args = build_parser().parse_args(["simulate", *words, "--external", "--quiet"])
+
+    def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
+        told = {"now": now, "events": [{"type": "JOB_SUBMITTED" if type(x) is e.JobSubmitted else ""} for x in events]}
+        message = v4.decode_decisions(reply_to(told, decided))
+        return message.now, message.items
+
+    return Simulation(read_scenario(args), scheduler, Outputs(None, energy=True)).run()
+
+
+@pytest.mark.parametrize(("decided", "said"), ODD)
+def test_what_batsim_survives_and_nothing_else(decided: list[Decided], said: str, tmp_path: Path) -> None:
+    if not said:
+        assert simulated(decided, tmp_path)
+        return
+    with pytest.raises(Refusal) as caught:
+        simulated(decided, tmp_path)
+    assert said in str(caught.value)
+
+
+PROFILE = {"workload_name": "x", "profile_name": "p", "profile": {"type": "parallel_homogeneous", "cpu": 1, "com": 1}}
+
+
+@pytest.mark.parametrize(
+    "decided",
+    [
+        [start(additional_io_job={"alloc": "2", "profile_name": "d"})],
+        [start(), ("REGISTER_PROFILE", PROFILE)],
+    ],
+)
+def test_what_only_batsim_can_do_is_told_as_that(decided: list[Decided], tmp_path: Path) -> None:
+    """Batsim survives both. So it is no fault of the scheduler's."""
+    with pytest.raises(NotSimulatedError, match="network model; run it with Batsim"):
+        simulated(decided, tmp_path, "--enable-dynamic-jobs")
+    assert run(DROP_IN, decided, tmp_path, "--enable-dynamic-jobs") == 2
+
+
+@pytest.mark.batsim
+@pytest.mark.parametrize(("decided", "said"), ODD)
+def test_batsim_survives_the_same(decided: list[Decided], said: str, tmp_path: Path) -> None:
+    assert run(("batsim",), decided, tmp_path) == (ABORTED if said else 0)
+
+
+def run(program: Sequence[str], decided: Sequence[Decided], folder: Path, *options: str) -> int:
+    scheduler = Scheduler([])
+    command = [*program, "-p", str(PLATFORM), "-w", str(workload(folder)), "-E", "-q", *options]
+    with scheduler.listening() as endpoint:
+        process = subprocess.Popen(
+            [*command, "-s", endpoint], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        heard = b""
+        while process.poll() is None and b"SIMULATION_ENDS" not in heard:
+            if scheduler.waits():
+                heard = scheduler.hear()
+                scheduler.say(reply_to(json.loads(heard), decided))
+        return process.wait(PATIENCE_OF_WORK_S)
