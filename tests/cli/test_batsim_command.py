@@ -101,7 +101,7 @@ def test_a_long_list_of_jobs_that_are_left_is_cut(tmp_path: Path) -> None:
     with scheduler.listening() as endpoint:
         command = [*DROP_IN, "-p", str(platform), "-w", "w.json", "-s", endpoint, "-q"]
         process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        scheduler.answer()
+        scheduler.answer(process)
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 0
     assert errors.count("job w0!") == 20
@@ -123,7 +123,7 @@ def test_a_scheduler_that_goes_away_is_told(tmp_path: Path) -> None:
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
-        scheduler.answer()
+        scheduler.answer(process)
     _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 4
     assert "closed its connection" in errors
@@ -311,7 +311,7 @@ def test_a_signal_ends_it_while_it_waits(signum: signal.Signals, tmp_path: Path)
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
-        scheduler.answer()
+        scheduler.answer(process)
         process.send_signal(signum)
         _, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     assert process.returncode == 128 + signum
@@ -325,7 +325,7 @@ def test_no_signal_takes_the_files_of_a_run_that_is_over(tmp_path: Path) -> None
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory)
-        scheduler.answer()
+        scheduler.answer(process)
         last = scheduler.hear()
         assert b"SIMULATION_ENDS" in last
         process.send_signal(signal.SIGTERM)
@@ -341,7 +341,7 @@ def test_the_second_signal_ends_the_wait_for_the_last_word(tmp_path: Path) -> No
     command = [*DROP_IN, *source.args, "-e", str(tmp_path / "out"), "-q"]
     with scheduler.listening() as endpoint:
         process = subprocess.Popen([*command, "-s", endpoint], cwd=source.directory, stderr=subprocess.PIPE, text=True)
-        scheduler.answer()
+        scheduler.answer(process)
         assert b"SIMULATION_ENDS" in scheduler.hear()
 
         def has_ended() -> bool:
@@ -392,7 +392,7 @@ def test_a_word_in_a_job_does_not_end_the_hearing_of_signals(tmp_path: Path) -> 
             cwd=place,
             stderr=subprocess.DEVNULL,
         )
-        scheduler.answer()
+        scheduler.answer(process)
         assert b'"SIMULATION_ENDS"' in scheduler.hear()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_OF_WORK_S) == 128 + signal.SIGTERM

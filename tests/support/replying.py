@@ -51,10 +51,12 @@ class Scheduler:
         """Answer what was heard."""
         self._socket.send(reply)
 
-    def answer(self) -> None:
+    def answer(self, process: subprocess.Popen[str] | None = None) -> None:
+        """Answer as long as somebody asks; who has ended asks no more."""
         for reply in self._replies:
-            if not self._socket.poll(PATIENCE_MS):
-                return
+            while not self._socket.poll(PATIENCE_MS if process is None else LOOK_MS):
+                if process is None or (process.poll() is not None and not self.waits()):
+                    return
             self.requests.append(self._socket.recv())
             self._socket.send(reply)
 
@@ -69,6 +71,6 @@ def run_beside(
         process = subprocess.Popen(
             command, cwd=source.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        scheduler.answer()
+        scheduler.answer(process)
         said, errors = process.communicate(timeout=PATIENCE_OF_WORK_S)
     return subprocess.CompletedProcess(command, process.returncode, said, errors), scheduler
