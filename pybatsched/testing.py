@@ -126,7 +126,7 @@ class FakeBatsim:
             reply = codec.decode_decisions(handle(codec.encode_events(Message(now, tuple(events)))))
             return reply.now, reply.items
 
-        told = scheduler if self.batsim == 4 else batsim5.telling_more(scheduler, scenario.platform, "ENDPOINT")
+        told = scheduler if self.batsim == 4 else batsim5.telling_more(scheduler, scenario, "ENDPOINT")
         record = _Record()
         simulation = Simulation(scenario, told, record)
         try:

@@ -228,7 +228,7 @@ def _options(args: argparse.Namespace) -> Options:
         compute_sharing=args.enable_compute_sharing,
         storage_sharing=not args.disable_storage_sharing,
         energy=args.energy,
-        forward_unknown_events=args.forward_unknown_events,
+        forward_unknown_events=args.forward_unknown_events or args.protocol == "v5",  # Batsim 5 passes all on
         sched_config=text,
     )
 

@@ -31,7 +31,8 @@ _MACHINE_NEWS: Final = {
     "machine_available": e.MACHINES_AVAILABLE,
 }
 _MACHINE_TYPES: Final = {kind: name for name, kind in _MACHINE_NEWS.items()}
-_GENERIC: Final = "GenericExternalEvent"
+#: The type of all events in files of Batsim 5.
+_GENERIC: Final = "generic"
 _NOTICES: Final = {
     e.NO_MORE_STATIC_JOBS: "AllStaticJobsHaveBeenSubmittedEvent",
     e.NO_MORE_EXTERNAL_EVENTS: "AllStaticExternalEventsHaveBeenInjectedEvent",
@@ -261,16 +262,17 @@ def _write_call(event: e.RequestedCall) -> dict[str, Any]:
 def _read_external(given: Members, at: float) -> e.Notify:
     """Read an external event. Batsim 5 has none of machines: those are told in Batsim 4's words, inside of its text."""
     said = given.maybe_object("external_event")
-    fields = {} if said is None else fields_of(said.maybe_text("data"))
-    identifier = given.maybe_text("id")
+    text = None if said is None else said.maybe_text("data")
+    fields = fields_of(text)
     kind = fields.pop("type", None)
     if type(kind) is not str:
-        kind = given.maybe_text("external_event_type") or _GENERIC
+        kind, fields = _GENERIC, {} if text is None else {"data": text}
     procs = None
     if kind in _MACHINE_NEWS:
         procs = Members(fields, f"{given.path}.external_event.data").procs("resources")
         del fields["resources"]
     fields.pop("timestamp", None)  # when it was to be, which is now
+    identifier = given.maybe_text("id")
     if identifier is not None:
         fields["id"] = identifier
     return e.Notify(_MACHINE_NEWS.get(kind, kind), procs, timestamp=at, extra=fields or e.NOTHING)
@@ -281,13 +283,12 @@ def _write_notify(event: e.Notify) -> dict[str, Any]:
         return {}
     fields: dict[str, Any] = {"type": _MACHINE_TYPES.get(event.kind, event.kind), **event.extra}
     identifier = str(fields.pop("id", ""))
-    if event.procs is not None:
-        fields["resources"] = str(event.procs)
-    return {
-        "id": identifier,
-        "external_event_type": _GENERIC,
-        "external_event": {"data": extra_data_of({"timestamp": event.timestamp, **fields})},
-    }
+    text = fields.get("data")
+    if event.kind != _GENERIC or type(text) is not str:
+        if event.procs is not None:
+            fields["resources"] = str(event.procs)
+        text = extra_data_of({"timestamp": event.timestamp, **fields})
+    return {"id": identifier, "external_event_type": "GenericExternalEvent", "external_event": {"data": text}}
 
 
 def _read_pstate(given: Members, at: float) -> e.ResourceStateChanged:

@@ -14,7 +14,7 @@ import msgspec
 from pybatsched.core import events as e
 from pybatsched.platform.model import Host, Platform
 from pybatsched.protocol.v5_handshake import BATPROTOCOL_VERSION, Features
-from pybatsched.simulator.options import Options
+from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.simulation import Answer, Scheduler
 
 #: Whose words these are.
@@ -34,18 +34,19 @@ def as_asked(options: Options, features: Features) -> Options:
     )
 
 
-def telling_more(scheduler: Scheduler, platform: Platform, endpoint: str) -> Scheduler:
+def telling_more(scheduler: Scheduler, scenario: Scenario, endpoint: str) -> Scheduler:
     """Let a scheduler hear in the first message what Batsim 5 tells beyond Batsim 4."""
 
     def told(now: float, events: Sequence[e.Event]) -> Answer:
         if events and isinstance(events[0], e.SimulationBegins):
-            events = [told_of(events[0], platform, endpoint), *events[1:]]
+            begins = told_of(events[0], scenario.platform, len(scenario.event_lists), endpoint)
+            events = [begins, *events[1:]]
         return scheduler(now, events)
 
     return told
 
 
-def told_of(begins: e.SimulationBegins, platform: Platform, endpoint: str) -> e.SimulationBegins:
+def told_of(begins: e.SimulationBegins, platform: Platform, n_event_lists: int, endpoint: str) -> e.SimulationBegins:
     """Add to the first event what Batsim 5 tells beyond Batsim 4: speeds and cores of hosts, and who it is."""
     hosts = platform.hosts
     n = len(begins.compute_resources or ())
@@ -53,7 +54,7 @@ def told_of(begins: e.SimulationBegins, platform: Platform, endpoint: str) -> e.
     extra = {
         "batsim_arguments": ["batsim", "-s", endpoint, begins.option("sched-config") or ""],
         "batsim_execution_context_json": context,
-        "external_events": [],
+        "external_events": [{"name": f"ee{index}", "filename": ""} for index in range(n_event_lists)],
         "batprotocol_version": BATPROTOCOL_VERSION,
         "batsim_version": BATSIM_VERSION,
         "batsim_commit": "",
@@ -69,7 +70,7 @@ def told_of(begins: e.SimulationBegins, platform: Platform, endpoint: str) -> e.
 
 def _with_speeds(resources: Sequence[e.Resource], hosts: Sequence[Host]) -> tuple[e.Resource, ...]:
     return tuple(
-        msgspec.structs.replace(one, properties=_own(one), extra=_speeds(host))
+        msgspec.structs.replace(one, properties=_own(one), zone_properties=_around(one), extra=_speeds(host))
         for one, host in zip(resources, hosts, strict=True)
     )
 
@@ -77,6 +78,12 @@ def _with_speeds(resources: Sequence[e.Resource], hosts: Sequence[Host]) -> tupl
 def _own(resource: e.Resource) -> dict[str, str]:
     """Give the properties of a host without the role that Batsim 4 adds to those that have none."""
     return {name: value for name, value in (resource.properties or {}).items() if name != "role" or value}
+
+
+def _around(resource: e.Resource) -> dict[str, str]:
+    """Give the properties of the zones around a host, without those of its cluster, which are its own in SimGrid 4."""
+    own, around = resource.properties or {}, resource.zone_properties or {}
+    return {name: value for name, value in around.items() if own.get(name) != value}
 
 
 def _speeds(host: Host) -> dict[str, Any]:

@@ -24,12 +24,13 @@ _ORDER: Final = {AVAILABLE: 0, UNAVAILABLE: 1}
 
 
 class ExternalEvent(NamedTuple):
-    """One event. `described` is what the file says, for events of the user's own kinds."""
+    """One event. `described` is what the file says, for events of the user's own kinds; `place` is its place there."""
 
     at: float
     kind: str
     procs: IntervalSet
     described: Mapping[str, Any]
+    place: int = 0
 
 
 #: The only type of events in Batsim 5, and its member with what the user has to say.
@@ -48,11 +49,12 @@ def read(path: str | Path, *, n_hosts: int | None, forward_unknown: bool = False
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not text; expected one JSON object a line") from None
-    events = []
+    events: list[ExternalEvent] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                events.append(_event(line, n_hosts, forward_unknown=forward_unknown))
+                event = _event(line, n_hosts, forward_unknown=forward_unknown)
+                events.append(event._replace(place=len(events)))
             except ValueError as error:
                 raise InputError(f"{path}, line {number}: {error}") from None
     events.sort(key=lambda event: (event.at, _ORDER.get(event.kind, 2)))

@@ -116,7 +116,7 @@ def run_external(
         if batsim == 5:
             options = batsim5.as_asked(scenario.options, scheduler.greet(scenario.options.sched_config))
             scenario = replace(scenario, options=options)
-            answer = batsim5.telling_more(scheduler, scenario.platform, endpoint)
+            answer = batsim5.telling_more(scheduler, scenario, endpoint)
         result = _run(scenario, answer, outputs, progress, None)
         if (farewell or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # it was only a courtesy

@@ -110,13 +110,25 @@ class Simulation:
             self._execution.note_schedule(self.ended_at)
 
     def _begin(self) -> None:
+        loop = self.world.loop
         for name in self.world.scenario.workloads:
             take_jobs = partial(self.world.take_jobs, name)
-            self.world.loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_bye))
-        for events in self.world.scenario.event_lists:
-            self.world.loop.spawn(occur(events, self._on_occurred, self._on_events_bye))
+            loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_bye))
+        for index, events in enumerate(self.world.scenario.event_lists):
+            loop.spawn(occur(events, partial(self._on_occurred, f"ee{index}"), self._on_events_bye))
         self._execution.note_pstates()
-        self.world.loop.spawn(self._exchange([self._begins()]))
+        if self.world.options.batsim == 4:
+            loop.spawn(self._exchange([self._begins()]))
+            return
+        # In Batsim 5 the first message leaves when nobody has anything to say any more: where several say hello before
+        # they submit, it has the jobs of the first instant in it.
+        self.world.say(self._begins())
+        self._ready = True
+        if not self._n_submitters and not self._n_event_lists:
+            loop.post(self._on_nobody, None)
+
+    def _on_nobody(self, _nothing: None) -> None:
+        """Take notice that nobody will say hello."""
 
     def _go_on(self) -> None:
         try:
@@ -238,16 +250,17 @@ class Simulation:
             self.world.tell_submitted(job)
         self.world.n_submitted += len(jobs)
 
-    def _on_occurred(self, events: list[ExternalEvent]) -> None:
+    def _on_occurred(self, list_name: str, events: list[ExternalEvent]) -> None:
         now = self.world.stamp()
         for event in events:
+            known = {"id": f"{list_name}!{event.place}"} if self.world.options.batsim == 5 else {}
             if event.kind in {AVAILABLE, UNAVAILABLE}:
                 self._change_machines(event)
                 kind = e.MACHINES_AVAILABLE if event.kind == AVAILABLE else e.MACHINES_UNAVAILABLE
-                self.world.say(e.Notify(kind, event.procs, timestamp=now))
+                self.world.say(e.Notify(kind, event.procs, timestamp=now, extra=known or e.NOTHING))
             else:
                 told = {key: value for key, value in j.rounded(event.described).items() if key != "type"}
-                self.world.say(e.Notify(event.kind, timestamp=now, extra=told))
+                self.world.say(e.Notify(event.kind, timestamp=now, extra=told | known))
 
     def _change_machines(self, event: ExternalEvent) -> None:
         assert self.world.hosts is not None

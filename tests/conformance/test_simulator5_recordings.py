@@ -6,6 +6,8 @@ import csv
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.v5 import Codec
 from pybatsched.protocol.v5_handshake import read_greeting, read_hello
+from pybatsched.protocol.v5_members import fields_of
 from pybatsched.simulator import batsim5
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs import Outputs
@@ -27,18 +30,27 @@ from pybatsched.simulator.simulation import Simulation
 
 ALL = recordings5()
 #: Members of the first event that are of the program and its machine, not of the simulation.
-ITS_OWN = ("batsim_arguments", "batsim_execution_context_json")
+ITS_OWN = ("batsim_arguments", "batsim_execution_context_json", "external_events")
+#: Events that Batsim 5.0.0-rc2 stamps with the time of an earlier message.
+STAMPED_BEFORE = {"ExternalEventOccurredEvent", "HostsPStateChangedEvent", "HostsTurnedOnOffEvent"}
 #: Recordings whose files have members that are neither Batsim's nor in `extra_data`: the real one forgets them.
 OTHER_MEMBERS = {"features-reject"}
 
 
 def scenario_of(recording: Recording5) -> Scenario:
     """Read the inputs, by the names that Batsim was given."""
-    words = ["-p", "platform.xml", "-w", "workload.json"]
+    same = {"--ee": "--events", "--energy-host": "-E"}
+    words = [same.get(word, word) for word in recording.args]
+    for option in ("-s", "-e"):
+        if option in words:
+            place = words.index(option)
+            del words[place : place + (3 if option == "-s" else 2)]
     before = Path.cwd()
     os.chdir(recording.directory)
     try:
-        scenario = read_scenario(build_parser().parse_args(["simulate", *words, "--external", "--quiet"]))
+        scenario = read_scenario(
+            build_parser().parse_args(["simulate", *words, "--external", "--protocol", "v5", "--quiet"])
+        )
     finally:
         os.chdir(before)
     for workload in scenario.workloads.values():
@@ -49,8 +61,17 @@ def scenario_of(recording: Recording5) -> Scenario:
 def plain(raw: bytes) -> dict[str, Any]:
     message: dict[str, Any] = json.loads(raw.rstrip(b"\0"))
     for event in message["events"]:
+        data = event["event"]
         if event["event_type"] == "SimulationBeginsEvent":
-            event["event"] = {key: value for key, value in event["event"].items() if key not in ITS_OWN}
+            event["event"] = {key: value for key, value in data.items() if key not in ITS_OWN}
+            for host in data["computation_hosts"]:
+                host["properties"].sort(key=itemgetter("key"))
+        if event["event_type"] in STAMPED_BEFORE:
+            del event["timestamp"]
+        if event["event_type"] == "ExternalEventOccurredEvent":
+            data["external_event"]["data"] = fields_of(data["external_event"]["data"])
+        if event["event_type"] == "JobSubmittedEvent":
+            data["job"]["extra_data"] = fields_of(data["job"]["extra_data"])  # with or without blanks
     return message
 
 
@@ -74,8 +95,8 @@ def play(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
         return message.now, message.items
 
     scenario = scenario_of(recording)
-    scenario = Scenario(scenario.platform, scenario.workloads, batsim5.as_asked(scenario.options, features))
-    telling = batsim5.telling_more(scheduler, scenario.platform, "ENDPOINT")
+    scenario = replace(scenario, options=batsim5.as_asked(scenario.options, features))
+    telling = batsim5.telling_more(scheduler, scenario, "ENDPOINT")
     assert Simulation(scenario, telling, Outputs(str(prefix))).run()
     return said
 

@@ -243,8 +243,8 @@ def test_machine_events_come_as_the_text_of_generic_ones() -> None:
     other = {**event, "external_event": {"data": "anything"}}
     (notice,) = heard(("ExternalEventOccurredEvent", other))
     assert isinstance(notice, e.Notify)
-    assert notice.kind == "GenericExternalEvent"
-    assert notice.extra == {"extra_data": "anything", "id": "ee0!0"}
+    assert notice.kind == "generic"
+    assert notice.extra == {"data": "anything", "id": "ee0!0"}
 
 
 def test_events_that_are_not_ours_are_kept() -> None:
