@@ -44,7 +44,17 @@ def learn(*arguments: str, command: list[str] | None = None, cwd: Path) -> list[
     return [line for line in done.stdout.splitlines() if not line.startswith("learnt in")]
 
 
-def test_the_same_seed_learns_the_same_and_the_agent_runs(log: Path, tmp_path: Path) -> None:
+def test_what_it_learns_runs_as_a_policy(log: Path, tmp_path: Path) -> None:
+    said = learn(str(log), "--quick", "--output", "one", cwd=tmp_path)
+    assert said[0] == "log.swf: 2 busy weeks to learn from, and 2 after them for the test"
+    titles = next(line for line in said if line.startswith("mean bounded slowdown"))
+    assert titles.split()[4:] == ["fcfs", "easy", "easy,", "sjf", "learnt"]
+    words = ("--procs", "16", "-w", str(log), "--policy", "rl", "-o", "agent=one/agent.py:agent", "-o", "window=128")
+    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.long
+def test_the_same_seed_learns_the_same(log: Path, tmp_path: Path) -> None:
     first = learn(str(log), "--quick", "--output", "one", cwd=tmp_path)
     again = learn(str(log), "--quick", "--output", "two", cwd=tmp_path)
     other = learn(str(log), "--quick", "--output", "three", "--seed", "2", cwd=tmp_path)
@@ -54,22 +64,6 @@ def test_the_same_seed_learns_the_same_and_the_agent_runs(log: Path, tmp_path: P
     assert agents[0] != agents[2]
     assert first[1:] != other[1:]
     assert (tmp_path / "one" / "weeks.png").read_bytes() == (tmp_path / "two" / "weeks.png").read_bytes()
-    assert first[0] == "log.swf: 2 busy weeks to learn from, and 2 after them for the test"
-    titles = next(line for line in first if line.startswith("mean bounded slowdown"))
-    assert titles.split()[4:] == ["fcfs", "easy", "easy,", "sjf", "learnt"]
-    arguments = (
-        "--procs",
-        "16",
-        "-w",
-        str(log),
-        "--policy",
-        "rl",
-        "-o",
-        "agent=one/agent.py:agent",
-        "-o",
-        "window=128",
-    )
-    assert run_cli("simulate", *arguments, cwd=tmp_path).returncode == 0
 
 
 def test_the_figure_is_all_that_needs_matplotlib(log: Path, tmp_path: Path) -> None:
