@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import math
 import os
 import sys
@@ -92,6 +93,14 @@ def policy_plan(name: str, given: list[str], config: str | None, seed: int | Non
 def options_given(texts: Iterable[str]) -> dict[str, Any]:
     """Read what was given with ``-o``. Raises InputError."""
     return dict(map(_option, texts))
+
+
+def ip_address(text: str) -> str:
+    """Read an IP address."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected an IP address such as 192.0.2.7, got {text!r}") from None
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the story."""
     with Bar(f"reading {args.journal}") as bar:
-        reader = JournalReader(args.journal, bar.heard if bar.is_shown else None)
+        reader = JournalReader(args.journal, bar.heard if bar.is_shown else None, is_trusted=args.trust)
         if args.why_not_earlier:
             waits = waits_of(reader, args.job, args.policy, arguments.options_given(args.options))
         else:

@@ -13,7 +13,8 @@ from pybatsched.session.replay import replay
 
 EPILOG: Final = """\
 exit code 0: identical; 7: the policy answers otherwise.
-No Python file is run because a journal names it: --policy FILE.py:CLASS runs the code of that file.
+No Python file is run because a journal names it: --policy FILE.py:CLASS runs the code of that file, and --trust that of
+all files that the journal names, which is for journals of your own.
 """
 
 
@@ -27,12 +28,13 @@ def add_policy(parser: argparse.ArgumentParser, help_text: str) -> None:
     """Describe the options that name a journal's policy, or what it needs of Python files."""
     parser.add_argument("--policy", metavar="NAME", help=help_text)
     arguments.add_options(parser, "an option of the policy, over the recorded ones; a file must be named here, too")
+    parser.add_argument("--trust", action="store_true", help="run the Python files that the journal names: it is yours")
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay and report."""
     with Bar(f"replaying {args.journal}") as bar:
-        reader = JournalReader(args.journal, bar.heard if bar.is_shown else None)
+        reader = JournalReader(args.journal, bar.heard if bar.is_shown else None, is_trusted=args.trust)
         result = replay(reader, args.policy, arguments.options_given(args.options))
     if result.note:
         print(f"({result.note})")

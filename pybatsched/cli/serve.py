@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Final
 
 from pybatsched.cli import arguments, closing, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.core import decisions as d
-from pybatsched.errors import BrokenPromiseError, Interrupted
+from pybatsched.errors import BrokenPromiseError, InputError, Interrupted
+from pybatsched.live.doors import is_wide
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import MAX_MESSAGE_BYTES, Session
@@ -54,13 +56,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MIB",
         help=f"largest message to accept, in MiB (default {MAX_MESSAGE_BYTES // 2**20})",
     )
+    add("--fixed-options", action="store_true", help="refuse a Batsim that has options for the policy (--sched-cfg)")
+    add(
+        "--allow",
+        action="append",
+        type=arguments.ip_address,
+        default=[],
+        metavar="ADDRESS",
+        help="let nobody in but a Batsim at this IP address; repeatable (default: whoever comes first)",
+    )
     add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the simulation has ended."""
-    plan = arguments.policy_plan(args.policy, args.options, args.config)
+    plan = replace(arguments.policy_plan(args.policy, args.options, args.config), fixed=args.fixed_options)
     plan.check_early()
+    if args.allow and not args.endpoint.startswith("tcp://"):
+        raise InputError(f"--allow is for tcp://; who may open a file as {args.endpoint} is the file system's matter")
     signals.raise_interrupted()
     watch = narrate if args.verbose else None
     session = Session(plan, watch=watch, max_bytes=args.max_message, say=arguments.say)
@@ -69,11 +82,17 @@ def run(args: argparse.Namespace) -> int:
         # Only now: a second start that cannot have the port must not touch the journal of the first.
         if args.journal is not None:
             session.record_in(JournalWriter(args.journal))
+        if is_wide(endpoint) and not args.allow:
+            arguments.say(
+                f"warning: {endpoint} can be reached from other machines, and whoever comes first is taken for Batsim; "
+                "say --allow ADDRESS to let in no other"
+            )
         arguments.say(f"policy {args.policy}, waiting for Batsim at {endpoint}")
 
     try:
         with session.to_its_end():
-            serve(session, ServerOptions(args.endpoint, args.timeout, args.first_timeout), ready)
+            options = ServerOptions(args.endpoint, args.timeout, args.first_timeout, allow=tuple(args.allow))
+            serve(session, options, ready, arguments.say)
     except (Interrupted, KeyboardInterrupt) as stop:
         if not session.finished or session.engine.jobs.alive:
             stop.add_note(f"after message {session.n_messages}")

@@ -7,6 +7,7 @@ seconds and not after the time-out.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import zmq
 
 from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError
+from pybatsched.live import doors
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch
 from pybatsched.session.diagnosis import diagnose
 
@@ -27,29 +29,49 @@ DEFAULT_TIMEOUT_S: Final = 300.0
 PATIENCE_S: Final = 1.0
 
 
+def _say_nothing(_text: str) -> None:
+    """Be quiet."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """How to serve. `timeout_s` is for silence after the start, `first_timeout_s` for the first message; 0 is for ever.
 
     `look` is called whenever nothing was heard for a moment, and may raise what ends the run; it knows more of the peer
-    than the connection does, so a connection that is closed means nothing beside it.
+    than the connection does, so a connection that is closed means nothing beside it. `allow` are the addresses from
+    which a peer may come, if not from all.
     """
 
     endpoint: str = DEFAULT_ENDPOINT
     timeout_s: float = DEFAULT_TIMEOUT_S
     first_timeout_s: float = 0.0
     look: Callable[[], None] | None = None
+    allow: tuple[str, ...] = ()
 
 
-def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], None]) -> None:
+def serve(
+    session: Session,
+    options: ServerOptions,
+    on_ready: Callable[[str], None],
+    on_refused: Callable[[str], None] = _say_nothing,
+) -> None:
     """Bind, answer until the simulation has ended, and close. Raises what ends a run early.
 
-    `on_ready` hears the endpoint really bound (of use with ``tcp://127.0.0.1:*``).
+    `on_ready` hears the endpoint really bound (of use with ``tcp://127.0.0.1:*``), `on_refused` of somebody who came
+    from where nobody may.
     """
-    context = zmq.Context()
+    with contextlib.ExitStack() as stack:
+        _serve(session, options, on_ready, doors.guarded(options.allow, on_refused, stack))
+
+
+def _serve(
+    session: Session, options: ServerOptions, on_ready: Callable[[str], None], context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
     socket = context.socket(zmq.ROUTER)
     socket.setsockopt(zmq.LINGER, LINGER_MS)
     socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
+    if options.allow:
+        socket.setsockopt_string(zmq.ZAP_DOMAIN, doors.DOMAIN)  # else nobody is asked about a peer without keys
     watch = Watch(socket)
     try:
         _bind(socket, options.endpoint)
@@ -58,7 +80,6 @@ def serve(session: Session, options: ServerOptions, on_ready: Callable[[str], No
     finally:
         watch.close()
         socket.close()
-        context.term()
 
 
 def _bind(socket: zmq.Socket[bytes], endpoint: str) -> None:

@@ -75,10 +75,11 @@ class Reserving(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """Options that a journal says were given. They take effect, but name no Python files."""
+    """Options that a journal says were given. They take effect, but name no Python files unless it is `trusted`."""
 
     given: Mapping[str, Any]
     from_file: Mapping[str, Any]
+    trusted: bool = False
 
 
 NOTHING_RECORDED: Final = Recorded({}, {})
@@ -96,7 +97,8 @@ class _Layer(NamedTuple):
 class PolicyPlan:
     """A policy together with the options the user gave, ready to be made when Batsim has said its own.
 
-    Say `trusted` if `given` and `from_file` are the owner's own words: then they may name Python files.
+    Say `trusted` if `given` and `from_file` are the owner's own words: then they may name Python files. With `fixed`
+    options, whatever Batsim has to say to the policy is an error.
     """
 
     source: PolicySource
@@ -106,6 +108,7 @@ class PolicyPlan:
     given_by: str = "-o"
     trusted: bool = False
     recorded: Recorded = NOTHING_RECORDED
+    fixed: bool = False
 
     def options_for(self, begins: SimulationBegins | None) -> BaseModel:
         """Merge and check the options: ``-o`` over Batsim's sched-config over the file over the defaults."""
@@ -207,17 +210,21 @@ class PolicyPlan:
         """Give the values that take effect, each with where it came from."""
         said = {} if begins is None else self._said_by_batsim(begins)
         weakest_first = (
-            _Layer(self.recorded.from_file, "the journal", trusted=False),
+            _Layer(self.recorded.from_file, "the journal", self.recorded.trusted),
             _Layer(self.from_file, self.file_name, self.trusted),
             _Layer(said, _said_where(begins), trusted=False),
-            _Layer(self.recorded.given, "the journal", trusted=False),
+            _Layer(self.recorded.given, "the journal", self.recorded.trusted),
             _Layer(self.given, self.given_by, self.trusted),
         )
         return {key: (value, layer) for layer in weakest_first for key, value in layer.options.items()}
 
     def _said_by_batsim(self, begins: SimulationBegins) -> dict[str, Any]:
         text = begins.option("sched-config")
-        if not isinstance(text, str) or not text.strip() or self.source.cls.reads_sched_config:
+        if not isinstance(text, str) or not text.strip():
+            return {}
+        if self.fixed:
+            raise InputError(f"{_said_where(begins)} is {text[:80]!r}; expected nothing there (--fixed-options)")
+        if self.source.cls.reads_sched_config:
             return {}
         try:
             said = msgspec.json.decode(text)

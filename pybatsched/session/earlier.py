@@ -344,7 +344,8 @@ def waits_of(
         machine.see(now, asked)
     machine.finish(now)
     if job_id in machine.own_ids:  # a part of a job: it is the job that waits
-        return waits_of(JournalReader(reader.path), machine.own_ids[job_id], policy, given)
+        again = JournalReader(reader.path, is_trusted=reader.is_trusted)
+        return waits_of(again, machine.own_ids[job_id], policy, given)
     if not machine.waits:
         raise no_such_job(reader, job_id, machine.namesakes)
     return [replace(wait, note=reader.note) for wait in machine.waits]

@@ -134,11 +134,19 @@ class JournalReader:
     """Reads a journal record by record. `note` says afterwards if the file was cut or how the run ended.
 
     It `is_whole` once its last record is read, in which the run says how it ended.
-    `heard` is told the share of the file that has been read, from 0 to 1.
+    `heard` is told the share of the file that has been read, from 0 to 1. Say `is_trusted` of a journal of the owner's
+    own: then the Python files that it names may be run.
     """
 
-    def __init__(self, path: str | os.PathLike[str], heard: Callable[[float], None] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        heard: Callable[[float], None] | None = None,
+        *,
+        is_trusted: bool = False,
+    ) -> None:
         self.path = os.fspath(path)
+        self.is_trusted = is_trusted
         self.note = ""
         self.is_whole = False
         self._heard = heard

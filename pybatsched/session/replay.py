@@ -42,21 +42,23 @@ class ReplayResult:
 def session_for(reader: JournalReader, policy: str | None = None, given: Mapping[str, Any] | None = None) -> Session:
     """Make a session as the journal's header says, possibly with another policy, or other options (`given`).
 
-    No file is run because a journal names it: `policy` and `given` are the owner's words, the header is not.
+    No file is run because a journal names it, unless the owner trusts it (`reader.is_trusted`): `policy` and `given`
+    are the owner's words, the header is not.
     """
     header = reader.header
     recorded = header["policy"]
-    if policy is None and names_file(recorded):
+    if policy is None and names_file(recorded) and not reader.is_trusted:
         raise UntrustedFileError(
             f"{reader.path!r} was recorded with the policy {recorded!r}; a Python file is not run because a journal "
-            "names it: name it yourself, with --policy"
+            "names it: name it yourself, with --policy, or say --trust if the journal is your own"
         )
-    source = registry.find(policy or recorded, trusted=policy is not None)
+    source = registry.find(policy or recorded, trusted=policy is not None or reader.is_trusted)
     plan = registry.PolicyPlan(source, given or {}, trusted=True)
     if given:
         plan.check_early()
     if PurePath(policy or recorded).name == PurePath(recorded).name:  # else it has other options
-        plan = replace(plan, recorded=registry.Recorded(header["given"], header["from_file"]))
+        recorded_options = registry.Recorded(header["given"], header["from_file"], reader.is_trusted)
+        plan = replace(plan, recorded=recorded_options)
     return Session(plan)
 
 

@@ -1,0 +1,98 @@
+"""Who is let in: addresses, options of the peer, and files that a journal names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.process import Peer, Server, run_cli
+from support.recordings import recording
+
+from pybatsched.live.doors import is_wide
+
+FIRST = recording("plain").requests[0]
+MINE = """
+from pybatsched import ExecuteJob, Policy
+class Mine(Policy):
+    def decide(self, now):
+        return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "wide"),
+    [
+        ("tcp://127.0.0.1:28000", False),
+        ("tcp://[::1]:28000", False),
+        ("ipc:///tmp/socket", False),
+        ("tcp://0.0.0.0:28000", True),
+        ("tcp://[::]:28000", True),
+        ("tcp://192.0.2.7:28000", True),
+        ("tcp://eth0:28000", True),
+    ],
+)
+def test_which_endpoints_can_be_reached_from_elsewhere(endpoint: str, wide: bool) -> None:
+    assert is_wide(endpoint) == wide
+
+
+def test_a_server_that_can_be_reached_from_elsewhere_says_so() -> None:
+    with Server("--policy", "easy", endpoint="tcp://0.0.0.0:*") as server:
+        server.wait_ready()
+        assert "can be reached from other machines, and whoever comes first is taken for Batsim" in server.errors
+    with Server("--policy", "easy") as server:
+        server.wait_ready()
+        assert "warning" not in server.errors
+    with Server("--policy", "easy", "--allow", "127.0.0.1", endpoint="tcp://0.0.0.0:*") as server:
+        server.wait_ready()
+        assert "warning" not in server.errors
+
+
+def test_only_who_is_allowed_is_let_in() -> None:
+    with Server("--policy", "easy", "--allow", "127.0.0.1") as server, Peer(server.wait_ready()) as peer:
+        assert b"events" in peer.ask(FIRST)
+
+
+def test_who_is_not_allowed_is_turned_away_and_told() -> None:
+    with Server("--policy", "easy", "--allow", "192.0.2.7") as server, Peer(server.wait_ready()) as peer:
+        peer.send(FIRST)
+        server.wait_until_it_says(r"somebody at 127.0.0.1 was turned away \(--allow\)")
+        assert server.errors.count("turned away") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--allow", "here"], "expected an IP address such as 192.0.2.7, got 'here'"),
+        (["--allow", "192.0.2.7", "--endpoint", "ipc:///tmp/x"], "--allow is for tcp://"),
+    ],
+)
+def test_addresses_that_are_none(words: list[str], told: str) -> None:
+    done = run_cli("--policy", "easy", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_fixed_options_are_the_owners_alone() -> None:
+    told = FIRST.replace(b'"sched-config":""', b'"sched-config":"{\\"order\\": \\"sjf\\"}"')
+    assert told != FIRST
+    with Server("--policy", "easy", "--fixed-options") as server, Peer(server.wait_ready()) as peer:
+        assert b"expected nothing there (--fixed-options)" in peer.ask(told)
+        assert server.finish() == 2
+    assert "Batsim's --sched-cfg is" in server.errors
+    with Server("--policy", "easy", "--fixed-options", "-o", "order=sjf") as server, Peer(server.wait_ready()) as peer:
+        assert b"events" in peer.ask(FIRST)
+
+
+def test_a_journal_runs_the_files_that_it_names_only_if_it_is_trusted(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
+    words = ("--procs", "1", "-w", "w.json", "--policy", "mine.py:Mine", "--journal", "j.pbj", "--allow-empty", "-q")
+    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    (tmp_path / "mine.py").write_text("raise SystemExit('it was run')\n" + MINE)
+    done = run_cli("replay", "j.pbj", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "say --trust if the journal is your own" in done.stderr
+    assert "it was run" in run_cli("replay", "j.pbj", "--trust", cwd=tmp_path).stderr
+    (tmp_path / "mine.py").write_text(MINE)
+    assert run_cli("replay", "j.pbj", "--trust", cwd=tmp_path).returncode == 0
+    assert "knows no job" in run_cli("explain", "j.pbj", "w0!a", "--trust", cwd=tmp_path).stderr
