@@ -373,6 +373,7 @@ def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
     assert (unknown.returncode, "expected one of backfilling" in unknown.stderr) == (2, True)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not (TRACES / CTC).exists(), reason=f"{CTC} is not in {TRACES}")
 def test_easy_with_exact_run_times_is_the_published_one_to_the_last_digit(tmp_path: Path) -> None:
     """And a log that is not at hand is told, and no failure: KTH-SP2 here."""

@@ -20,6 +20,7 @@ from support.places import ROOT
 from support.process import run_cli, run_with_little_room
 
 WORKLOAD = str(ROOT / "examples" / "workload.json")
+EVENTS = str(ROOT / "tests/conformance/recordings/v4/generic-events/events.txt")
 STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
 RUN = ("--procs", "32", "-w", WORKLOAD, "--policy", "easy", "-e", "another")
 #: What each command is called with so that it writes to standard output; None for those that write nothing there, or
@@ -40,6 +41,7 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
     "batsim": ("--version",),
     "workload lint": (WORKLOAD,),
     "workload convert": (WORKLOAD, "converted.json"),
+    "workload events": (EVENTS, "--for", "batsim5", "--output", "events.txt"),
     "workload merge": (f"a={WORKLOAD}", f"b={WORKLOAD}", "--output", "merged.json"),
     "workload generate": ("poisson", "--jobs", "9", "--procs", "4", "--output", "drawn.json"),
     "workload inject deadlines": (WORKLOAD, "deadlines", "--every", "3", "--output", "injected.json"),

@@ -486,7 +486,8 @@ def test_a_container_is_killed_by_name(place: Path, monkeypatch: pytest.MonkeyPa
     docker = place / "bin" / "docker"
     docker.write_text(
         f'#!/bin/sh\necho "$@" >> "{place}/docker"\n'
-        f'[ "$1" = kill ] && exec kill -9 "$(cat "{place}/pid")"\nexec "{sys.executable}" "{STAND_IN}"\n'
+        f'[ "$1" = kill ] && exec kill -9 "$(cat "{place}/pid")"\n'
+        f'while [ "$1" != oarteam/batsim:4.0.0 ]; do shift; done; shift\nexec "{sys.executable}" "{STAND_IN}" "$@"\n'
     )
     docker.chmod(0o755)
     process = start(place, "--image", "oarteam/batsim:4.0.0")

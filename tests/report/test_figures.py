@@ -169,11 +169,9 @@ def test_the_page_is_the_same_for_the_same_run_and_names_no_address(elsewhere: P
 
 
 def test_the_page_of_a_campaign_is_the_same_for_the_same_campaign(study: Path, tmp_path: Path) -> None:
-    for name in ("first.html", "second.html"):
-        done = run_process("report", str(study), "--output", name, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    assert (tmp_path / "first.html").read_bytes() == (tmp_path / "second.html").read_bytes()
-    assert (tmp_path / "first.html").read_text(encoding="utf-8") == page.of_campaign(Store(study))
+    done = run_process("report", str(study), "--output", "page.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == page.of_campaign(Store(study))
 
 
 def column(data: dict[str, Any], name: str, code: str) -> list[Any]:

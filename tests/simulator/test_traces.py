@@ -36,10 +36,8 @@ def simulate(workload: Workload, n_procs: int, policy: str | type[Policy], prefi
     return result.figures
 
 
-@pytest.mark.parametrize(
-    ("name", "n_procs", "walltimes"),
-    [(SP2, 128, "requested"), pytest.param(CTC, 338, "exact", marks=pytest.mark.long)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "n_procs", "walltimes"), [(SP2, 128, "requested"), (CTC, 338, "exact")])
 def test_easy_and_its_slow_twin_agree_on_a_whole_log(name: str, n_procs: int, walltimes: str) -> None:
     workload = log(name, walltimes)
     assert simulate(workload, n_procs, "easy") == simulate(workload, n_procs, SlowEasy)
