@@ -203,6 +203,21 @@ def test_a_job_has_the_fields_of_its_text() -> None:
     assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "estimate": 9}
 
 
+def test_no_walltime_in_batsim_4s_words_does_not_hide_the_other_fields() -> None:
+    """Files that were converted say so of jobs with a walltime of -1."""
+    job = {"resource_request": 2, "walltime": None, "profile_id": "w0!d"}
+    job["extra_data"] = '{"urgent": true, "walltime": -1}'
+    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    assert isinstance(event, e.JobSubmitted)
+    assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "urgent": True, "walltime": -1}
+    job["walltime"] = 60.0
+    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    assert isinstance(event, e.JobSubmitted)
+    assert event.job is not None
+    assert event.job["walltime"] == 60.0
+    assert event.job["extra_data"] == job["extra_data"]
+
+
 def test_a_text_that_contradicts_batsim_stays_a_text() -> None:
     job = {"resource_request": 2, "profile_id": "w0!d", "extra_data": '{"res": 7}'}
     (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
