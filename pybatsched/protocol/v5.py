@@ -30,7 +30,7 @@ from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.v4_shapes import shown
-from pybatsched.protocol.v5_decisions import CALL_ID, CannotSayError, write_decision, write_turned
+from pybatsched.protocol.v5_decisions import CALL_ID, TURN, CannotSayError, write_decision, write_turned
 from pybatsched.protocol.v5_decisions import READERS as DECISION_READERS
 from pybatsched.protocol.v5_events import READERS as EVENT_READERS
 from pybatsched.protocol.v5_events import Wire, write_event
@@ -146,7 +146,7 @@ class Codec:
         """Read a reply of a scheduler. O(size)."""
         message = _decoded(raw, DECISION_READERS, d.UnknownDecision, write_decision)
         for decision in message.items:
-            if type(decision) is d.SetResourceState and "event" in decision.beside:  # not as one at once is written
+            if type(decision) is d.SetResourceState and decision.beside.get("event_type") == TURN:
                 self._turning |= decision.procs
             elif type(decision) is d.RegisterProfile:
                 self._profiles[full_name(decision.profile_name, decision.workload_name)] = decision.profile

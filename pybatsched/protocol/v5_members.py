@@ -91,6 +91,13 @@ class Members:
             self._refuse(key, None, "an integer")
         return found
 
+    def whole(self, key: str, most: int) -> int:
+        """Give a whole number from 0 to `most` that must be there."""
+        found = self.integer(key)
+        if not 0 <= found <= most:
+            self._refuse(key, found, f"a whole number from 0 to {most}")
+        return found
+
     def procs(self, key: str) -> IntervalSet:
         """Give an interval set that must be there."""
         text = self.text(key)
@@ -105,6 +112,14 @@ class Members:
         for index, value in enumerate(values):
             if type(value) is not str:
                 self._refuse(f"{key}[{index}]", value, "a text")
+        return tuple(values)
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """Give an array of integers; none if there is none."""
+        values = self._only(key, list, "an array of integers") or []
+        for index, value in enumerate(values):
+            if type(value) is not int:
+                self._refuse(f"{key}[{index}]", value, "an integer")
         return tuple(values)
 
     def object(self, key: str) -> Members:
