@@ -117,7 +117,10 @@ class Codec:
             yield replace(decision, job_ids=job_ids, beside={"event": {"job_ids": list(job_ids)}})
 
     def _switches(self, decision: d.SetResourceState) -> Iterator[d.SetResourceState]:
-        """Hosts that sleep, or shall sleep, are turned on or off; others change their pace at once."""
+        """Hosts that sleep, or shall sleep, are turned on or off; others change their pace at once.
+
+        Both parts have their words beside them: asked again, when hosts are in another state, they would be others.
+        """
         to_sleep = IntervalSet(i for i in decision.procs if decision.state in self._sleeps.get(i, ()))
         turned = decision.procs & (self._asleep | to_sleep)
         self._asleep = (self._asleep - decision.procs) | to_sleep
@@ -125,7 +128,8 @@ class Codec:
             kind, data = write_turned(turned, decision.state)
             yield replace(decision, procs=turned, beside={"event_type": kind, "event": data})
         if decision.procs - turned:
-            yield replace(decision, procs=decision.procs - turned)
+            others = replace(decision, procs=decision.procs - turned)
+            yield replace(others, beside={"event": write_decision(others)[1]})
 
     def config(self) -> dict[str, Any]:
         """Say what was agreed, in the words of Batsim 4's configuration."""

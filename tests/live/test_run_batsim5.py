@@ -136,8 +136,7 @@ def test_a_server_and_the_simulator_in_batsim_5s_place(place: Path) -> None:
     assert summary["versions"]["behaves_as_batsim"] == "5.0.0-rc2"
 
 
-def test_a_scheduler_of_batsim_4_is_no_scheduler_of_batsim_5(place: Path) -> None:
-    """And the reverse: a Batsim 5 that hears JSON in place of a hello is told so, by who answers."""
+def test_options_that_do_not_go_with_batsim_5s_protocol(place: Path) -> None:
     done = run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "easy", "--protocol", "v5", cwd=place)
     assert done.returncode == 2
     assert "--protocol v5 is for --external" in done.stderr

@@ -64,6 +64,7 @@ def test_a_hello_says_json_and_what_is_wanted() -> None:
         (b"", "four bytes"),
         (b"\x01\0\0\0abc", "FlatBuffers"),
         (b"\x02\0\0\0{", "no JSON"),
+        (b'{"now": 0.0, "events": []}', "JSON as for Batsim 4"),
         (b'\x02\0\0\0{"now": 0.0, "events": []}', "one EDCHelloEvent"),
         (
             b'\x02\0\0\0{"now": 0, "events": [{"timestamp": 0, "event_type": "RejectJobEvent", "event": {}}]}',
@@ -157,6 +158,22 @@ def test_hosts_are_turned_off_and_on_or_change_their_pace() -> None:
     ]
     assert said(d.SetResourceState(every, "0"), codec=codec) == [
         {"ChangeHostsPStateEvent": {"host_ids": "0-3", "pstate": 0}}
+    ]
+
+
+def test_what_is_prepared_is_said_as_it_is() -> None:
+    """A session prepares a reply for its journal, and the codec is given it then: hosts are not switched twice."""
+    codec = Codec()
+    hosts = [{"id": 0, "name": "n", "properties": [{"key": "sleep_pstates", "value": "2:3:4"}]}]
+    heard(("SimulationBeginsEvent", {"host_number": 1, "computation_hosts": hosts}), codec=codec)
+    host = IntervalSet.parse("0")
+    slower_then_off = (d.SetResourceState(host, "1"), d.SetResourceState(host, "2"))
+    assert said(*codec.prepared(slower_then_off), codec=codec) == [
+        {"ChangeHostsPStateEvent": {"host_ids": "0", "pstate": 1}},
+        {"TurnOnOffHostsEvent": {"host_ids": "0", "state": 2}},
+    ]
+    assert said(*codec.prepared([d.SetResourceState(host, "0")]), codec=codec) == [
+        {"TurnOnOffHostsEvent": {"host_ids": "0", "state": 0}}
     ]
 
 
