@@ -150,7 +150,7 @@ def test_compose_accepts_the_file() -> None:
 
 def test_batsim_5_has_words_of_its_own(tmp_path: Path) -> None:
     """The stand-in for it takes them, and the scheduler is the same."""
-    told = services(defaults() | {"BATSIM5_SCHED": '{"order": "sjf"}'.replace('"', '\\"')})
+    told = services(defaults() | {"BATSIM5_SCHED": '{"order": "sjf"}'})
     assert told["batsim5"]["profiles"] == ["batsim5"]
     with Server("--policy", "easy", cwd=ROOT) as server:
         text = told["batsim5"]["command"].replace("/data/", f"{ROOT}/").replace("/out/", f"{tmp_path}/")

@@ -142,13 +142,14 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
             is_five=job.is_five,
         )
         results.begin(n_jobs)
+        finished = False
         try:
             with session.to_its_end():
                 finished = supervisor.run()
         finally:
             results.n_over = sum(session.engine.jobs.n_over.values())
             if job.is_five:
-                batsim5.settle_files(results.part, session.notes)
+                batsim5.settle_files(results.part, session.notes, is_whole=finished)
     ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
     tally = Tally(args.tau, evaluated_ids(job.workloads))
     written = Path(f"{results.part}{marks.JOBS}")

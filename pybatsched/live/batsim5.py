@@ -7,12 +7,13 @@ and profiles by their names in their workload. Everything else in it is as Batsi
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -58,6 +59,8 @@ OPTIONS: Final = (
     Option(("-c", "--config"), 1),
     Option(("--gen-config",), 1),
 )
+#: Columns by which notes are written. Who reads the file tells of one that is missing.
+_ANEW: Final = {"job_id", "workload_name", "profile", "metadata"}
 _NO_NUMBER: Final = re.compile(rb"(:\s*)(-?(?:nan|inf))\b")
 #: Options of Batsim 4 that a scheduler asks for itself, and others that are gone, with what to do instead.
 _GONE: Final = {
@@ -93,17 +96,21 @@ def check_gone(options: Mapping[str, list[str]]) -> None:
 
 def prefix_of(prefix: str) -> str:
     """Give the prefix of its files by which they are called as those of Batsim 4. It cannot do without a directory."""
-    return f"{os.path.abspath(prefix)}_"  # noqa: PTH100  a Path would lose a trailing slash's meaning
+    return os.path.abspath(f"{prefix}_")  # noqa: PTH100  with its mark: `out/` is the begin of names in out
 
 
-def settle_files(prefix: str, notes: Mapping[str, str]) -> None:
-    """Make the files of a run look like Batsim 4's, as far as they are there. O(jobs)."""
-    schedule = Path(f"{prefix}_schedule.json")
-    if schedule.exists():
-        _write_schedule(schedule, Path(f"{prefix}_schedule.csv"))
-    jobs = Path(f"{prefix}_jobs.csv")
-    if jobs.exists():
-        _write_notes(jobs, notes)
+def settle_files(prefix: str, notes: Mapping[str, str], *, is_whole: bool) -> None:
+    """Make the files of a run look like Batsim 4's, as far as they are there. O(jobs).
+
+    Raises InputError for one that cannot be read or written. Of a run that is not `is_whole` such a file stays as it
+    is: something else has gone wrong, which is to be told.
+    """
+    schedule, jobs = Path(f"{prefix}_schedule.json"), Path(f"{prefix}_jobs.csv")
+    with contextlib.nullcontext() if is_whole else contextlib.suppress(InputError):
+        if jobs.exists():
+            _write_notes(jobs, notes)
+        if schedule.exists():
+            _write_schedule(schedule, Path(f"{prefix}_schedule.csv"))
 
 
 def _write_schedule(source: Path, target: Path) -> None:
@@ -112,24 +119,35 @@ def _write_schedule(source: Path, target: Path) -> None:
         said = msgspec.json.decode(_NO_NUMBER.sub(rb'\1"\2"', source.read_bytes()))
         if type(said) is not dict:
             raise ValueError("it is no object")
-    except (OSError, ValueError, msgspec.DecodeError) as error:
+        with target.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([said.keys(), said.values()])
+    except OSError as error:
+        raise InputError(f"cannot make {target} of {source}: {error.strerror}") from None
+    except (ValueError, msgspec.DecodeError) as error:
         raise InputError(f"{source}: cannot be read: {error}") from None
-    with target.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(said)
-        writer.writerow(said.values())
 
 
 def _write_notes(path: Path, notes: Mapping[str, str]) -> None:
-    """Write the file anew, row by row; one that ends in the middle of a row ends there again."""
+    """Write the file anew, row by row; one that ends in the middle of a row, or of a letter, ends there again."""
     aside = path.with_name(f"{path.name}.new")
-    with path.open(newline="", encoding="utf-8") as old, aside.open("w", newline="", encoding="utf-8") as new:
+    try:
+        _copy_with_notes(path, aside, notes)
+        aside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written with the notes on jobs: {error.strerror}") from None
+
+
+def _copy_with_notes(path: Path, aside: Path, notes: Mapping[str, str]) -> None:
+    said_as: Final[Any] = {"newline": "", "encoding": "utf-8", "errors": "surrogateescape"}
+    with path.open(**said_as) as old, aside.open("w", **said_as) as new:
         names = old.readline()
         new.write(names)
         places = {name: place for place, name in enumerate(names.rstrip("\n").split(","))}
         for line in old:
             row = line.rstrip("\n").split(",")
-            if line.endswith("\n") and len(row) == len(places):
+            if line.endswith("\n") and len(row) == len(places) and places.keys() >= _ANEW:
                 workload = row[places["workload_name"]]
                 row[places["profile"]] = row[places["profile"]].removeprefix(f"{workload}!")
                 note = notes.get(f"{workload}!{row[places['job_id']]}", "")
@@ -137,4 +155,3 @@ def _write_notes(path: Path, notes: Mapping[str, str]) -> None:
                 new.write(",".join(row) + "\n")
             else:
                 new.write(line)
-    aside.replace(path)

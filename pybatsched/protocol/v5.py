@@ -30,7 +30,7 @@ from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.v4_shapes import shown
-from pybatsched.protocol.v5_decisions import CALL_ID, CannotSayError, write_decision, write_turned
+from pybatsched.protocol.v5_decisions import CALL_ID, TURN, CannotSayError, write_decision, write_turned
 from pybatsched.protocol.v5_decisions import READERS as DECISION_READERS
 from pybatsched.protocol.v5_events import READERS as EVENT_READERS
 from pybatsched.protocol.v5_events import Wire, write_event
@@ -117,7 +117,10 @@ class Codec:
             yield replace(decision, job_ids=job_ids, beside={"event": {"job_ids": list(job_ids)}})
 
     def _switches(self, decision: d.SetResourceState) -> Iterator[d.SetResourceState]:
-        """Hosts that sleep, or shall sleep, are turned on or off; others change their pace at once."""
+        """Hosts that sleep, or shall sleep, are turned on or off; others change their pace at once.
+
+        Both parts have their words beside them: asked again, when hosts are in another state, they would be others.
+        """
         to_sleep = IntervalSet(i for i in decision.procs if decision.state in self._sleeps.get(i, ()))
         turned = decision.procs & (self._asleep | to_sleep)
         self._asleep = (self._asleep - decision.procs) | to_sleep
@@ -125,7 +128,8 @@ class Codec:
             kind, data = write_turned(turned, decision.state)
             yield replace(decision, procs=turned, beside={"event_type": kind, "event": data})
         if decision.procs - turned:
-            yield replace(decision, procs=decision.procs - turned)
+            others = replace(decision, procs=decision.procs - turned)
+            yield replace(others, beside={"event": write_decision(others)[1]})
 
     def config(self) -> dict[str, Any]:
         """Say what was agreed, in the words of Batsim 4's configuration."""
@@ -146,7 +150,7 @@ class Codec:
         """Read a reply of a scheduler. O(size)."""
         message = _decoded(raw, DECISION_READERS, d.UnknownDecision, write_decision)
         for decision in message.items:
-            if type(decision) is d.SetResourceState and "event" in decision.beside:  # not as one at once is written
+            if type(decision) is d.SetResourceState and decision.beside.get("event_type") == TURN:
                 self._turning |= decision.procs
             elif type(decision) is d.RegisterProfile:
                 self._profiles[full_name(decision.profile_name, decision.workload_name)] = decision.profile

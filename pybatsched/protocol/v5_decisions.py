@@ -13,7 +13,7 @@ from pybatsched.core import decisions as d
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol.v5_events import Wire, read_job, write_job
 from pybatsched.protocol.v5_members import Members, full_name, short_name, workload_of
-from pybatsched.protocol.v5_profiles import read_profile, write_profile
+from pybatsched.protocol.v5_profiles import is_known, read_profile, write_profile
 
 _ONE_BY_ONE: Final = "PredefinedExecutorPlacementStrategyWrapper"
 _BY_HAND: Final = "CustomExecutorToHostMapping"
@@ -21,6 +21,10 @@ _SPREAD: Final = {"strategy": "SpreadOverHostsFirst"}
 _MS: Final = 1000
 #: What of a call is not its time, where it was asked for by a peer.
 CALL_ID: Final = "call_me_later_id"
+#: How hosts are told to go to sleep, or to wake up; all other changes of a pstate are at once.
+TURN: Final = "TurnOnOffHostsEvent"
+#: Times are whole numbers of 64 bits.
+_MOST_MS: Final = 2**64 - 1
 
 
 class CannotSayError(Exception):
@@ -60,7 +64,10 @@ def _write_execute(decision: d.ExecuteJob) -> dict[str, Any]:
 
 
 def _write_call(decision: d.CallMeLater) -> dict[str, Any]:
-    when = {"time": milliseconds(decision.at), "time_unit": "Millisecond"}
+    time = milliseconds(decision.at)
+    if time > _MOST_MS:
+        raise CannotSayError(f"CallMeLater at {decision.at:g} s")
+    when = {"time": time, "time_unit": "Millisecond"}
     return {CALL_ID: decision.extra.get(CALL_ID, ""), "when_type": "OneShot", "when": when}
 
 
@@ -70,6 +77,9 @@ def _write_register_job(decision: d.RegisterJob) -> dict[str, Any]:
 
 
 def _write_register_profile(decision: d.RegisterProfile) -> dict[str, Any]:
+    kind = decision.profile.get("type")
+    if not is_known(str(kind)):
+        raise CannotSayError(f"profile of type {kind!r}")
     identifier = full_name(decision.profile_name, decision.workload_name)
     return {"profile": write_profile(identifier, decision.profile)}
 
@@ -104,7 +114,7 @@ def write_decision(decision: d.Decision) -> Wire:
 
 def write_turned(procs: IntervalSet, state: str) -> Wire:
     """Write that hosts shall go to sleep, or wake up."""
-    return "TurnOnOffHostsEvent", {"host_ids": str(procs), "state": int(state)}
+    return TURN, {"host_ids": str(procs), "state": int(state)}
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -114,8 +124,8 @@ def _read_execute(given: Members, at: float) -> d.ExecuteJob:
     allocation = given.object("allocation")
     mapping: Mapping[str, Any] | None = None
     if allocation.maybe("executor_placement_type") == _BY_HAND:
-        places = allocation.object("executor_placement").maybe("mapping")
-        mapping = {str(executor): str(place) for executor, place in enumerate(places or ())}
+        places = allocation.object("executor_placement").integers("mapping")
+        mapping = {str(executor): str(place) for executor, place in enumerate(places)}
     storage = {one.text("storage_name"): one.integer("host_id") for one in given.objects("storage_placement")}
     return d.ExecuteJob(
         given.text("job_id"), allocation.procs("host_allocation"), mapping, storage or None, timestamp=at
@@ -126,10 +136,9 @@ def _read_call(given: Members, at: float) -> d.Decision:
     when = given.object("when")
     if given.maybe("when_type") != "OneShot":
         return d.UnknownDecision("CallMeLaterEvent", given.rest(), timestamp=at)
-    time = float(when.integer("time"))
-    if when.maybe("time_unit") == "Millisecond":
-        time /= _MS
-    return d.CallMeLater(time, timestamp=at, extra={CALL_ID: given.text(CALL_ID)})
+    time = when.whole("time", _MOST_MS)
+    due = time / _MS if when.maybe("time_unit") == "Millisecond" else float(time)
+    return d.CallMeLater(due, timestamp=at, extra={CALL_ID: given.text(CALL_ID)})
 
 
 def _read_register_job(given: Members, at: float) -> d.RegisterJob:
@@ -160,5 +169,5 @@ READERS: Final[dict[str, Callable[[Members, float], d.Decision]]] = {
     "RegisterProfileEvent": _read_register_profile,
     "FinishRegistrationEvent": lambda given, at: d.Notify(d.REGISTRATION_FINISHED, timestamp=at),  # noqa: ARG005
     "ChangeHostsPStateEvent": _read_state("pstate"),
-    "TurnOnOffHostsEvent": _read_state("state"),
+    TURN: _read_state("state"),
 }

@@ -139,12 +139,12 @@ def _write_properties(properties: Mapping[str, str] | None) -> list[dict[str, st
 def read_job(job_id: str, said: Members, submitted_at: float | None) -> dict[str, Any]:
     """Read a job's description as Batsim 4 would give it: its own members, and the user's beside them."""
     workload = workload_of(job_id)
-    job = fields_of(said.maybe_text("extra_data"), _JOB)
+    walltime = said.maybe_number("walltime")
+    job = fields_of(said.maybe_text("extra_data"), _JOB, has_walltime=walltime is not None)
     job |= {"id": job_id, "res": said.integer("resource_request")}
     job["profile"] = short_name(said.maybe_text("profile_id") or "", workload)
     if submitted_at is not None:
         job["subtime"] = submitted_at
-    walltime = said.maybe_number("walltime")
     if walltime is not None:
         job["walltime"] = walltime
     return job

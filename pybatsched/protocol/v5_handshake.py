@@ -81,6 +81,8 @@ def read_hello(raw: bytes) -> Hello:
     """Read a scheduler's answer to our greeting. Raises RemoteProtocolError for what is none, or not in JSON."""
     if len(raw) < _LENGTH.size:
         raise RemoteProtocolError(f"expected four bytes of flags and a hello, got {raw!r}")
+    if raw.startswith(b"{"):
+        raise RemoteProtocolError("got JSON as for Batsim 4; expected four bytes of flags and a hello of Batsim 5")
     flags = _LENGTH.unpack_from(raw)[0]
     if not flags & _JSON:
         what = "FlatBuffers" if flags & _BINARY else f"flags {flags:#x} of {sys.byteorder} endianness"

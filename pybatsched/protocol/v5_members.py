@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
+from pybatsched.core.extra_data import EXTRA, fields_in
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol.v4_shapes import number, shown
@@ -90,6 +91,13 @@ class Members:
             self._refuse(key, None, "an integer")
         return found
 
+    def whole(self, key: str, most: int) -> int:
+        """Give a whole number from 0 to `most` that must be there."""
+        found = self.integer(key)
+        if not 0 <= found <= most:
+            self._refuse(key, found, f"a whole number from 0 to {most}")
+        return found
+
     def procs(self, key: str) -> IntervalSet:
         """Give an interval set that must be there."""
         text = self.text(key)
@@ -104,6 +112,14 @@ class Members:
         for index, value in enumerate(values):
             if type(value) is not str:
                 self._refuse(f"{key}[{index}]", value, "a text")
+        return tuple(values)
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """Give an array of integers; none if there is none."""
+        values = self._only(key, list, "an array of integers") or []
+        for index, value in enumerate(values):
+            if type(value) is not int:
+                self._refuse(f"{key}[{index}]", value, "an integer")
         return tuple(values)
 
     def object(self, key: str) -> Members:
@@ -129,7 +145,7 @@ class Members:
         raise RemoteProtocolError(f"expected {expected}, got {got}", field=f"{self.path}.{key}")
 
 
-def fields_of(extra_data: str | None, own: Container[str] = ()) -> dict[str, Any]:
+def fields_of(extra_data: str | None, own: Container[str] = (), *, has_walltime: bool = True) -> dict[str, Any]:
     """Read the fields that a user has put into the one text that Batsim 5 passes on; a text of his own stays one.
 
     So does an object that says something else of what Batsim itself says, its `own` members.
@@ -141,19 +157,15 @@ def fields_of(extra_data: str | None, own: Container[str] = ()) -> dict[str, Any
     """
     if not extra_data:
         return {}
-    try:
-        found = msgspec.json.decode(extra_data)
-    except (msgspec.DecodeError, RecursionError):
-        found = None
-    is_beside = type(found) is dict and not any(name in own for name in found)
-    return found if is_beside else {"extra_data": extra_data}
+    found = fields_in(extra_data, own, has_walltime=has_walltime)
+    return {EXTRA: extra_data} if found is None else found
 
 
 def extra_data_of(fields: Mapping[str, Any], own: Container[str] = ()) -> str:
     """Write fields into one text; `fields_of` gives them back."""
     if not fields:
         return ""
-    text = fields.get("extra_data")
+    text = fields.get(EXTRA)
     if len(fields) == 1 and type(text) is str and text and fields_of(text, own) == fields:
         return text
     return msgspec.json.encode(fields).decode()

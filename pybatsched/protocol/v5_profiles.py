@@ -1,7 +1,10 @@
 """Profiles as Batsim 5 writes them in messages, and as the rest of pybatsched knows them: by Batsim 4's names.
 
 Ids of profiles are ``workload!name`` there, and plain names inside of a workload here. A type that Batsim 4 has not is
-kept as it is, under its own name.
+kept as it is, under its own name, with its `extra_data` in one piece.
+
+Files have other names for the members than messages have, and other rules (amounts depend on the sizes of jobs):
+`pybatsched.workload.batsim5` is about those.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pybatsched.core.extra_data import EXTRA
 from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of, full_name, short_name
 
 _EACH: Final = "DefinedAmountsUsedForEachValue"
@@ -70,6 +74,11 @@ _FORMS: Final = (
     ),
 )
 _BY_HERE: Final = {form.here: form for form in _FORMS}
+#: Types that Batsim 5 alone has a name for.
+_ONLY_THERE: Final = {form.there for form in _FORMS} | {
+    "ForkJoinCompositionProfile",
+    "ParallelTaskMergeCompositionProfile",
+}
 #: What stands for a fixed member that is missing: FlatBuffers may leave out a default.
 _DEFAULTS: Final = {"generation_strategy": _EACH, "trace_type": "SMPI"}
 
@@ -79,7 +88,8 @@ def read_profile(given: Members) -> tuple[str, dict[str, Any]]:
     identifier = given.text("id")
     workload = identifier.partition("!")[0] if "!" in identifier else ""
     kind, said = given.text("profile_type"), given.object("profile")
-    extra = fields_of(given.maybe_text("extra_data"))
+    text = given.maybe_text(EXTRA)
+    extra = fields_of(text)
     for form in _FORMS:
         if form.there == kind and all(_said(said, key) == value for key, value in form.fixed):
             profile: dict[str, Any] = {**extra, "type": form.here}
@@ -90,12 +100,18 @@ def read_profile(given: Members) -> tuple[str, dict[str, Any]]:
                 if value is not None:
                     profile[here] = value
             return identifier, profile
-    return identifier, {**extra, **said.rest(), "type": kind}
+    kept = {EXTRA: text} if text else {}
+    return identifier, {**said.rest(), **kept, "type": kind}
 
 
 def _said(said: Members, key: str) -> Any:
     value = said.maybe(key)
     return _DEFAULTS[key] if value is None else value
+
+
+def is_known(kind: str) -> bool:
+    """Tell whether Batsim 5 has profiles of a type, by either name."""
+    return kind in _BY_HERE or kind in _ONLY_THERE
 
 
 def write_profile(identifier: str, profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,8 +120,9 @@ def write_profile(identifier: str, profile: Mapping[str, Any]) -> dict[str, Any]
     kind = str(profile.get("type"))
     form = _BY_HERE.get(kind)
     if form is None:
-        said = {key: value for key, value in profile.items() if key != "type"}
-        return {"id": identifier, "profile_type": kind, "profile": said}
+        said = {key: value for key, value in profile.items() if key not in {"type", EXTRA}}
+        kept = {EXTRA: profile[EXTRA]} if EXTRA in profile else {}
+        return {"id": identifier, "profile_type": kind, "profile": said, **kept}
     said = {}
     for here, there, default in form.members:
         value = profile.get(here, default)
@@ -117,5 +134,5 @@ def write_profile(identifier: str, profile: Mapping[str, Any]) -> dict[str, Any]
     written = {"id": identifier, "profile_type": form.there, "profile": said}
     extra = {key: value for key, value in profile.items() if key not in form.keys}
     if extra:
-        written["extra_data"] = extra_data_of(extra)
+        written[EXTRA] = extra_data_of(extra)
     return written

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pybatsched.core.extra_data import object_in
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import InputError
 
@@ -82,11 +83,8 @@ def from_batsim5(event: Mapping[str, Any]) -> Mapping[str, Any]:
     text = event.get(DATA)
     if event.get("type") != GENERIC or not isinstance(text, str):
         return event
-    try:
-        inner = msgspec.json.decode(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return event
-    if not isinstance(inner, dict) or not isinstance(inner.get("type"), str):
+    inner = object_in(text)
+    if inner is None or not isinstance(inner.get("type"), str):
         return event
     return {**inner, "timestamp": event.get("timestamp")}
 

@@ -17,9 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from pybatsched.core.extra_data import EXTRA, object_in
 from pybatsched.errors import InputError
 from pybatsched.workload.checks import Place, is_count, is_number, shown
-from pybatsched.workload.extra_data import EXTRA, object_in, with_expanded, with_extra
+from pybatsched.workload.extra_data import with_expanded, with_extra
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import parts_of, users_of
 

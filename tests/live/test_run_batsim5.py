@@ -12,6 +12,7 @@ from support.places import ROOT
 from support.process import Server, run_cli
 from support.simulated import rows
 
+from pybatsched.errors import InputError
 from pybatsched.live import batsim5
 from pybatsched.live.batsim import read_arguments
 from pybatsched.testing import Workload
@@ -135,8 +136,7 @@ def test_a_server_and_the_simulator_in_batsim_5s_place(place: Path) -> None:
     assert summary["versions"]["behaves_as_batsim"] == "5.0.0-rc2"
 
 
-def test_a_scheduler_of_batsim_4_is_no_scheduler_of_batsim_5(place: Path) -> None:
-    """And the reverse: a Batsim 5 that hears JSON in place of a hello is told so, by who answers."""
+def test_options_that_do_not_go_with_batsim_5s_protocol(place: Path) -> None:
     done = run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "easy", "--protocol", "v5", cwd=place)
     assert done.returncode == 2
     assert "--protocol v5 is for --external" in done.stderr
@@ -144,6 +144,57 @@ def test_a_scheduler_of_batsim_4_is_no_scheduler_of_batsim_5(place: Path) -> Non
     done = run_cli("simulate", *words, cwd=place)
     assert done.returncode == 2
     assert "schedulers of Batsim 5 ask for it themselves" in done.stderr
+
+
+ROWS = """job_id,workload_name,profile,final_state,metadata
+jä,w0,w0!p,COMPLETED_SUCCESSFULLY,""
+a.1,dyn,dyn!a.1,COMPLETED_SUCCESSFULLY,""
+""".encode()
+SETTLED = """job_id,workload_name,profile,final_state,metadata
+jä,w0,p,COMPLETED_SUCCESSFULLY,""
+a.1,dyn,a.1,COMPLETED_SUCCESSFULLY,"parent=w0!a"
+""".encode()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_files_that_end_anywhere_are_settled_as_far_as_they_go(is_whole: bool, tmp_path: Path) -> None:
+    """Whatever a Batsim that was killed has left of its jobs: every whole row is settled, the rest is as it was."""
+    jobs = tmp_path / "out_jobs.csv"
+    for end in range(len(ROWS) + 1):
+        jobs.write_bytes(ROWS[:end])
+        batsim5.settle_files(str(tmp_path / "out"), {"dyn!a.1": "parent=w0!a"}, is_whole=is_whole)
+        n_whole = ROWS[:end].count(b"\n")
+        rest = ROWS[:end].rpartition(b"\n")[2]
+        assert jobs.read_bytes() == b"".join(SETTLED.splitlines(keepends=True)[:n_whole]) + rest
+    jobs.write_bytes(b"job_id,workload_name\na,w0\n")  # of another Batsim: who reads it tells of what is missing
+    batsim5.settle_files(str(tmp_path / "out"), {}, is_whole=is_whole)
+    assert jobs.read_bytes() == b"job_id,workload_name\na,w0\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out_jobs.csv"]
+
+
+@pytest.mark.parametrize("text", [b"", b'{"nb_jobs": 3, "mak', b"[1]", b"\xff"])
+def test_a_garbled_schedule_is_told_of_a_whole_run_and_hides_no_other_failure(text: bytes, tmp_path: Path) -> None:
+    schedule = tmp_path / "out_schedule.json"
+    schedule.write_bytes(text)
+    with pytest.raises(InputError, match=r"out_schedule\.json: cannot be read"):
+        batsim5.settle_files(str(tmp_path / "out"), {}, is_whole=True)
+    batsim5.settle_files(str(tmp_path / "out"), {}, is_whole=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["out_schedule.json"]
+
+
+def test_one_that_is_killed_while_it_writes_is_told_as_that(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "cut")
+    code, errors = run5(place)
+    assert code == 4
+    assert "Batsim ended with exit code 137" in errors
+    assert "schedule.json" not in errors
+
+
+def test_a_prefix_may_be_the_begin_of_names_in_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert batsim5.prefix_of("out") == str(tmp_path / "out_")
+    assert batsim5.prefix_of("out/") == str(tmp_path / "out" / "_")
+    assert batsim5.prefix_of("out/five") == str(tmp_path / "out" / "five_")
 
 
 def test_two_values_of_an_option_are_read() -> None:

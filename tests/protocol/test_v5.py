@@ -64,6 +64,7 @@ def test_a_hello_says_json_and_what_is_wanted() -> None:
         (b"", "four bytes"),
         (b"\x01\0\0\0abc", "FlatBuffers"),
         (b"\x02\0\0\0{", "no JSON"),
+        (b'{"now": 0.0, "events": []}', "JSON as for Batsim 4"),
         (b'\x02\0\0\0{"now": 0.0, "events": []}', "one EDCHelloEvent"),
         (
             b'\x02\0\0\0{"now": 0, "events": [{"timestamp": 0, "event_type": "RejectJobEvent", "event": {}}]}',
@@ -160,6 +161,22 @@ def test_hosts_are_turned_off_and_on_or_change_their_pace() -> None:
     ]
 
 
+def test_what_is_prepared_is_said_as_it_is() -> None:
+    """A session prepares a reply for its journal, and the codec is given it then: hosts are not switched twice."""
+    codec = Codec()
+    hosts = [{"id": 0, "name": "n", "properties": [{"key": "sleep_pstates", "value": "2:3:4"}]}]
+    heard(("SimulationBeginsEvent", {"host_number": 1, "computation_hosts": hosts}), codec=codec)
+    host = IntervalSet.parse("0")
+    slower_then_off = (d.SetResourceState(host, "1"), d.SetResourceState(host, "2"))
+    assert said(*codec.prepared(slower_then_off), codec=codec) == [
+        {"ChangeHostsPStateEvent": {"host_ids": "0", "pstate": 1}},
+        {"TurnOnOffHostsEvent": {"host_ids": "0", "state": 2}},
+    ]
+    assert said(*codec.prepared([d.SetResourceState(host, "0")]), codec=codec) == [
+        {"TurnOnOffHostsEvent": {"host_ids": "0", "state": 0}}
+    ]
+
+
 def test_notes_are_not_said() -> None:
     decisions = (d.SetJobMetadata("w0!a", "parent=w0!b"), d.RejectJob("w0!a"))
     assert said(*decisions) == [{"RejectJobEvent": {"job_id": "w0!a"}}]
@@ -173,6 +190,8 @@ def test_notes_are_not_said() -> None:
         (d.ToJobMsg("w0!a", "hi"), "ToJobMsg"),
         (d.ChangeJobState("w0!a", "RUNNING"), "ChangeJobState"),
         (d.ExecuteJob("w0!a", IntervalSet.parse("0"), additional_io_job={}), "additional_io_job"),
+        (d.RegisterProfile("dyn", "p", {"type": "send", "msg": {}}), "profile of type 'send'"),
+        (d.CallMeLater(1e300), r"CallMeLater at 1e\+300 s"),
     ],
 )
 def test_what_batsim_5_has_no_words_for(decision: d.Decision, name: str) -> None:
@@ -201,6 +220,21 @@ def test_a_job_has_the_fields_of_its_text() -> None:
     (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
     assert isinstance(event, e.JobSubmitted)
     assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "estimate": 9}
+
+
+def test_no_walltime_in_batsim_4s_words_does_not_hide_the_other_fields() -> None:
+    """Files that were converted say so of jobs with a walltime of -1."""
+    job: dict[str, Any] = {"resource_request": 2, "walltime": None, "profile_id": "w0!d"}
+    job["extra_data"] = '{"urgent": true, "walltime": -1}'
+    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    assert isinstance(event, e.JobSubmitted)
+    assert event.job == {"id": "w0!a", "subtime": 2.5, "res": 2, "profile": "d", "urgent": True, "walltime": -1}
+    job["walltime"] = 60.0
+    (event,) = heard(("JobSubmittedEvent", {"job_id": "w0!a", "job": job, "submission_time": 2.5}))
+    assert isinstance(event, e.JobSubmitted)
+    assert event.job is not None
+    assert event.job["walltime"] == 60.0
+    assert event.job["extra_data"] == job["extra_data"]
 
 
 def test_a_text_that_contradicts_batsim_stays_a_text() -> None:
@@ -291,6 +325,36 @@ def test_what_is_no_message_is_refused_by_name(raw: bytes, word: str) -> None:
         Codec().decode_events(raw)
 
 
+@pytest.mark.parametrize(
+    ("kind", "data", "word"),
+    [
+        ("ExecuteJobEvent", {"mapping": 5}, r"executor_placement.mapping: expected an array of integers, got 5"),
+        ("ExecuteJobEvent", {"mapping": {"0": 1}}, r"mapping: expected an array of integers"),
+        ("ExecuteJobEvent", {"mapping": [1, None]}, r"mapping\[1\]: expected an integer"),
+        ("CallMeLaterEvent", {"time": 10**400, "time_unit": "Millisecond"}, "when.time: expected a whole number"),
+        ("CallMeLaterEvent", {"time": -1}, "when.time: expected a whole number from 0"),
+    ],
+)
+def test_what_is_no_decision_is_refused_by_name(kind: str, data: dict[str, Any], word: str) -> None:
+    placed = {"executor_placement_type": "CustomExecutorToHostMapping", "executor_placement": data}
+    event: dict[str, Any] = {"job_id": "w0!a", "allocation": {"host_allocation": "0", **placed}}
+    if kind == "CallMeLaterEvent":
+        event = {"call_me_later_id": "c", "when_type": "OneShot", "when": data}
+    raw = json.dumps({"now": 1, "events": [{"timestamp": 1, "event_type": kind, "event": event}]}).encode()
+    with pytest.raises(RemoteProtocolError, match=word):
+        Codec().decode_decisions(raw)
+
+
+@pytest.mark.parametrize("hosts", ["0-1", "0 1"])
+def test_a_change_of_pstate_is_told_as_one_however_its_hosts_were_written(hosts: str) -> None:
+    codec = Codec()
+    event = {"timestamp": 1, "event_type": "ChangeHostsPStateEvent", "event": {"host_ids": hosts, "pstate": 1}}
+    codec.decode_decisions(json.dumps({"now": 1, "events": [event]}).encode())
+    changed = e.ResourceStateChanged(IntervalSet.parse("0-1"), "1", timestamp=1.0)
+    told = json.loads(codec.encode_events(Message(1.0, (changed,))).rstrip(b"\0"))
+    assert [one["event_type"] for one in told["events"]] == ["HostsPStateChangedEvent"]
+
+
 # --- profiles and fields ------------------------------------------------------------------------------------------
 
 NAMES = st.text("abcxyz_0", min_size=1, max_size=6)
@@ -320,6 +384,14 @@ PROFILES = st.one_of(
 def test_profiles_are_the_same_after_both_ways(profile: dict[str, Any], own: dict[str, Any]) -> None:
     whole = {**profile, **own}
     assert read_profile(Members(write_profile("w0!p", whole), "profile")) == ("w0!p", whole)
+
+
+def test_fields_of_a_profile_of_batsim_5_alone_are_not_among_its_members() -> None:
+    """Convert makes such profiles of bytes that are read and written in other amounts; Batsim refuses a member more."""
+    said_of_it = {"storage_name": "pfs", "bytes_to_read": 1, "generation_strategy": "DefinedAmountsSpreadUniformly"}
+    written: dict[str, Any] = {"id": "w0!s", "profile_type": "ParallelTaskOnStorageHomogeneousProfile"}
+    written |= {"profile": said_of_it, "extra_data": '{"app": "x"}'}
+    assert write_profile(*read_profile(Members(written, "profile"))) == written
 
 
 def test_a_type_of_batsim_5_alone_is_kept() -> None:

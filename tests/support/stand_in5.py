@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A stand-in for the program of Batsim 5: the embedded simulator, with Batsim 5's options, files and exit codes.
 
-With STAND_IN=early it ends after its greeting has been answered, as 5.0.0-rc2 does on some workloads.
+With STAND_IN=early it ends after its greeting has been answered, as 5.0.0-rc2 does on some workloads; with
+STAND_IN=cut it is killed when it has begun to write the last of its files.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -73,6 +75,9 @@ def main(args: list[str]) -> int:
         return 1
     if code == 0:
         give_names(prefix)
+        if os.environ.get("STAND_IN") == "cut":
+            Path(f"{prefix}_schedule.json").write_text('{"nb_jobs": 3, "mak')
+            os.kill(os.getpid(), signal.SIGKILL)
     return code
 
 

@@ -13,6 +13,8 @@ from support.places import GOLDEN
 from support.process import run_cli
 
 from pybatsched.errors import InputError
+from pybatsched.protocol.v5_events import read_job
+from pybatsched.protocol.v5_members import Members
 from pybatsched.workload import batsim5, batsim_json
 from pybatsched.workload.model import Workload
 
@@ -421,7 +423,7 @@ VALUES = st.recursive(
     max_leaves=4,
 )
 NAMES = st.sampled_from(["user", "extra_data", "generation_strategy", "filename", "trace_type", "estimate"]) | TEXTS
-AMOUNTS = st.integers(0, 2**62) | st.floats(0, 1e300)
+AMOUNTS = st.integers(0, 2**59) | st.floats(0, 1e300)  # as many times as a job has processors
 BYTES = st.fixed_dictionaries(
     {"type": st.just("parallel_homogeneous_pfs"), "bytes_to_read": AMOUNTS},
     optional={"bytes_to_write": AMOUNTS, "storage": TEXTS, "host": TEXTS},
@@ -475,6 +477,17 @@ def test_a_workload_comes_back_as_it_was(before: Workload) -> None:
     assert all(one.keys() <= own and one.get("walltime", 1) > 0 for one in content["jobs"])
     assert all(isinstance(one.get("extra_data", ""), (str, list, dict)) for one in content["jobs"])
     assert batsim5.to_batsim5(Workload(jobs, profiles, 9)).profiles == made.profiles
+
+
+@given(workloads())
+def test_a_scheduler_is_told_of_the_same_fields_that_the_file_has(before: Workload) -> None:
+    """Batsim 5 passes on its own members and `extra_data`, of which the protocol makes fields again."""
+    content = json.loads(batsim_json.text_of(batsim5.to_batsim5(before)))
+    for one, job in zip(content["jobs"], before.jobs, strict=True):
+        told = {"resource_request": one["res"], "walltime": one.get("walltime"), "profile_id": f"w0!{one['profile']}"}
+        told["extra_data"] = one.get("extra_data", "")
+        if "extra_data" not in job:  # one of the user's own may come as another text
+            assert read_job(f"w0!{one['id']}", Members(told, "job"), one["subtime"]) == {**job, "id": f"w0!{job['id']}"}
 
 
 # ------------------------------------------------------------------------------------------------------------ commands
