@@ -2,7 +2,8 @@
 
 One `Codec` is made for each conversation, after the handshake (`pybatsched.protocol.v5_handshake`). It is lenient about
 what it reads and strict about what it writes: Batsim 5 refuses members that it does not know. What is read can be
-written again as the same JSON value: where our own words would differ from the peer's, they are kept beside.
+written again as the same JSON value: where our own words would differ from the peer's, they are kept beside. (Only a
+member of the envelope that is spelled in another way comes back under both names.)
 
 Differences to Batsim 4 that are settled here, so that nobody else need know them:
 
@@ -86,7 +87,8 @@ class Codec:
         items = []
         for decision in self.prepared(message.items):
             if is_said(decision):
-                kind, data = write_decision(decision)
+                is_kept = decision.beside.keys() >= {"event_type", "event"}  # the peer's own words, or ours already
+                kind, data = ("", {}) if is_kept else write_decision(decision)
                 stamp = message.now if decision.timestamp is None else decision.timestamp
                 items.append({"timestamp": stamp, "event_type": kind, "event": data, **decision.beside})
         return msgspec.json.encode({"now": message.now, "events": items, **message.extra})
@@ -121,7 +123,7 @@ class Codec:
 
         Both parts have their words beside them: asked again, when hosts are in another state, they would be others.
         """
-        to_sleep = IntervalSet(i for i in decision.procs if decision.state in self._sleeps.get(i, ()))
+        to_sleep = IntervalSet(i for i, asleep in self._sleeps.items() if decision.state in asleep) & decision.procs
         turned = decision.procs & (self._asleep | to_sleep)
         self._asleep = (self._asleep - decision.procs) | to_sleep
         if turned:
@@ -226,7 +228,7 @@ def _decoded(
         beside = item.rest("timestamp", "event_type", "event")
         if at != told_at:
             beside["timestamp"] = told_at
-        if write(record) != (kind, data):
+        if _again(write, record) != (kind, data):
             beside |= {"event_type": kind, "event": data}
         items.append(replace(record, beside=beside) if beside else record)
     now, extra = on_tick(told_now), envelope.rest("now", "events")
@@ -255,6 +257,14 @@ def _number(event: e.Event) -> tuple[str, int]:
 def is_said(decision: d.Decision) -> bool:
     """Tell whether a decision is for Batsim 5 to hear; O(1)."""
     return type(decision) is not d.SetJobMetadata
+
+
+def _again(write: Callable[[Record], Wire | None], record: Record) -> Wire | None:
+    """Write what was read; None if we have no words for it, as a peer may have."""
+    try:
+        return write(record)
+    except CannotSayError:
+        return None
 
 
 def _parsed(raw: bytes) -> Members:

@@ -431,3 +431,19 @@ def test_events_of_one_instant_are_in_the_order_of_their_file() -> None:
     end = e.SimulationEnds(timestamp=1.0)
     found = in_order((notices[0], end, notices[1], notices[2]))
     assert found == (notices[2], end, notices[0], notices[1])
+
+
+def test_what_a_scheduler_says_is_read_even_if_we_would_not_say_it() -> None:
+    """It is refused by who carries it out, by its name."""
+    profile = {"id": "dyn!p", "profile_type": "NewProfile", "profile": {"delay": 5.0}}
+    never = {"call_me_later_id": "x", "when_type": "OneShot", "when": {"time": 2**63, "time_unit": "Second"}}
+    for name, data in (("RegisterProfileEvent", {"profile": profile}), ("CallMeLaterEvent", never)):
+        raw = json.dumps({"now": 0.0, "events": [{"timestamp": 0.0, "event_type": name, "event": data}]}).encode()
+        codec = Codec()
+        assert json.loads(codec.encode_decisions(codec.decode_decisions(raw))) == json.loads(raw)
+
+
+def test_hosts_without_end_take_no_time() -> None:
+    """They are refused before a policy's decision comes here; whoever else writes one need not wait."""
+    (event,) = said(d.SetResourceState(IntervalSet.parse("0-99999999999"), "1"))
+    assert event == {"ChangeHostsPStateEvent": {"host_ids": "0-99999999999", "pstate": 1}}
