@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import zmq
 
@@ -51,7 +52,7 @@ class Scheduler:
         """Answer what was heard."""
         self._socket.send(reply)
 
-    def answer(self, process: subprocess.Popen[str] | None = None) -> None:
+    def answer(self, process: subprocess.Popen[Any] | None = None) -> None:
         """Answer as long as somebody asks; who has ended asks no more."""
         for reply in self._replies:
             while not self._socket.poll(PATIENCE_MS if process is None else LOOK_MS):
