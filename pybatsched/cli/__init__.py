@@ -40,8 +40,8 @@ _COMMANDS: Final = {
 _NO_WAY_THERE: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG})
 
 _DESCRIPTION: Final = """\
-A scheduler for the Batsim simulator, and a simulator of its own. Start it and point Batsim (3.1 to 4.2) at the same
-endpoint, or let `pybatsched simulate` play Batsim's part.
+A scheduler for the Batsim simulator, and a simulator of its own. Start it and point Batsim (3.1 to 4.2, or 5) at
+the same endpoint, or let `pybatsched simulate` play Batsim's part.
 
 examples:
   pybatsched --policy easy                          serve EASY backfilling on tcp://127.0.0.1:28000

@@ -127,7 +127,7 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
             if args.verbose:
                 narrate(message, reply)
 
-        session = Session(job.plan, watch=heard, say=None)
+        session = Session(job.plan, watch=heard, say=_say(args), keeps_notes=True)
         if args.journal:
             session.record_in(JournalWriter(args.journal))
         log, told = Path(f"{results.part}{marks.LOG}"), job.told_with(results.part)

@@ -22,6 +22,8 @@ BATPROTOCOL_VERSION: Final = "1.0.0"
 _LENGTH: Final = struct.Struct("=I")
 #: Bits of the hello's first four bytes.
 _BINARY, _JSON = 0x1, 0x2
+#: How many bytes of what is no message are shown.
+_N_SHOWN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,15 @@ class Hello:
 def is_greeting(raw: bytes) -> bool:
     """Tell whether a conversation that begins so is one with Batsim 5: a length of what follows, and no JSON."""
     return len(raw) >= _LENGTH.size and _LENGTH.unpack_from(raw)[0] == len(raw) - _LENGTH.size
+
+
+def no_first_message(raw: bytes) -> str:
+    """Say of bytes that begin no conversation what was expected."""
+    shown = repr(raw[:_N_SHOWN]) + ("..." if len(raw) > _N_SHOWN else "")
+    return (
+        "expected a JSON object (Batsim 3.1 to 4.2), or the greeting of Batsim 5: four bytes that give the length of "
+        f"the text behind them; got {shown}, {len(raw)} bytes"
+    )
 
 
 def read_greeting(raw: bytes) -> str:
@@ -82,7 +93,10 @@ def read_hello(raw: bytes) -> Hello:
     if len(raw) < _LENGTH.size:
         raise RemoteProtocolError(f"expected four bytes of flags and a hello, got {raw!r}")
     if raw.startswith(b"{"):
-        raise RemoteProtocolError("got JSON as for Batsim 4; expected four bytes of flags and a hello of Batsim 5")
+        raise RemoteProtocolError(
+            "the scheduler answers the greeting with JSON alone, as if to Batsim 4: it speaks another protocol "
+            "(simulate --protocol v4); expected four bytes of flags before the hello"
+        )
     flags = _LENGTH.unpack_from(raw)[0]
     if not flags & _JSON:
         what = "FlatBuffers" if flags & _BINARY else f"flags {flags:#x} of {sys.byteorder} endianness"

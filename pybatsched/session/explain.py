@@ -167,7 +167,7 @@ class _Book:
 def explain(
     reader: JournalReader, job_id: str, policy: str | None = None, given: Mapping[str, Any] | None = None
 ) -> list[tuple[float, str]]:
-    """Give the story of a job as (time, what happened) lines. O(journal).
+    """Give the story of a job, or of the job that it is a part of, as (time, what happened) lines. O(journal).
 
     The policy that is asked is the recorded one, where that is installed; `policy` and `given` are as in `replay`.
     """
@@ -189,6 +189,8 @@ def explain(
         submitted = [event.job_id for event in said.events or () if isinstance(event, e.JobSubmitted)]
         submitted += [one.job_id for one, _, _ in said.decisions or () if isinstance(one, d.RegisterJob)]
         namesakes |= dict.fromkeys(other for other in submitted if _name(other) == _name(job_id))
+    if job_id in book.owners:  # a part of a job: it is in the job's story
+        return explain(JournalReader(reader.path), book.owners[job_id], policy, given)
     if not any(text for _, text in book.lines()[job_id] if not text.startswith("(")):
         raise no_such_job(reader, job_id, namesakes)
     if reader.note:

@@ -18,7 +18,7 @@ from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.policy import Need, Policy
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Codec, Message, v4, v5
-from pybatsched.protocol.v5_handshake import Features, Hello, is_greeting, read_greeting, write_hello
+from pybatsched.protocol.v5_handshake import Features, Hello, is_greeting, no_first_message, read_greeting, write_hello
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
@@ -30,7 +30,8 @@ MAX_MESSAGE_BYTES: Final = 512 * 2**20
 class Session:
     """One run: a policy, an engine and a codec. `handle` takes a message and gives the reply.
 
-    `watch` is shown every exchange, for people who want to look on. `say` is told what this Batsim lacks, at the begin.
+    `watch` is shown every exchange, for people who want to look on. `say` is told what this Batsim lacks, at the begin:
+    that files of Batsim 5 have no notes on jobs only if nobody `keeps_notes` for them.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Session:
         max_bytes: int = MAX_MESSAGE_BYTES,
         checked: bool = False,
         say: Callable[[str], None] | None = None,
+        keeps_notes: bool = False,
     ) -> None:
         self.plan = plan
         self.engine = Engine(plan.make, plan.source.name, checked=checked)
@@ -50,6 +52,7 @@ class Session:
         self._watch = watch
         self._max_bytes = max_bytes
         self._say = say
+        self._keeps_notes = keeps_notes
         self._codec: Codec = v4
         #: The last note on each job, by its id towards Batsim, if Batsim itself was not told.
         self.notes: dict[str, str] = {}
@@ -114,7 +117,7 @@ class Session:
         if failure is not None:
             raise failure
         if self._say is not None:
-            for text in _lacking(source.cls, source.name):
+            for text in _lacking(source.cls, source.name, keeps_notes=self._keeps_notes):
                 self._say(text)
         self._codec = codec
         answer = write_hello(Hello("pybatsched", __version__, codec.features))
@@ -201,6 +204,8 @@ class Session:
 
     def _decode(self, raw: bytes) -> Message[e.Event]:
         self._check_size(raw)
+        if self.n_messages == 1 and not raw.lstrip().startswith(b"{"):
+            raise RemoteProtocolError(no_first_message(raw))
         return self._codec.decode_events(raw)
 
     def _record_request(self, journal: JournalWriter, raw: bytes) -> Message[e.Event]:
@@ -248,17 +253,19 @@ _UNHEARD: Final = {
 }
 
 
-def _lacking(cls: type[Policy], name: str) -> Iterator[str]:
+def _lacking(cls: type[Policy], name: str, *, keeps_notes: bool) -> Iterator[str]:
     """Tell what a policy makes use of that Batsim 5 has not."""
     for hook, what in _UNHEARD.items():
         if getattr(cls, hook) is not getattr(Policy, hook):
             yield f"policy {name} has {hook}, which is never called: Batsim 5 has no {what}"
-    if Need.DYNAMIC_JOBS in cls.needs:
+    if Need.DYNAMIC_JOBS in cls.needs and not keeps_notes:
         yield (
             f"policy {name} may let jobs go on as others, and Batsim 5 keeps no notes on jobs: its own files do not "
-            "tell which. A journal does, and the files of pybatsched run do. (Should Batsim end now with a "
-            "segmentation fault: 5.0.0-rc2 does if a workload has profiles that no job uses; "
-            "pybatsched workload convert --for batsim5 leaves them out)"
+            "tell which. A journal does, and the files of pybatsched run do"
+        )
+        yield (
+            "should Batsim end now with a segmentation fault: 5.0.0-rc2 does if a workload has profiles that no job "
+            "uses, and pybatsched workload convert --for batsim5 leaves them out"
         )
 
 

@@ -113,11 +113,12 @@ def run_external(
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     with ExternalScheduler(endpoint, timeout_s, hear, before_last) as scheduler:
         answer: Scheduler = scheduler
-        if batsim == 5:
+        is_greeted = batsim == 5
+        if is_greeted:
             options = batsim5.as_asked(scenario.options, scheduler.greet(scenario.options.sched_config))
             scenario = replace(scenario, options=options)
             answer = batsim5.telling_more(scheduler, scenario, endpoint)
-        result = _run(scenario, answer, outputs, progress, None)
+        result = _run(scenario, answer, outputs, progress, None, n_before=int(is_greeted))
         if (farewell or result.stopped) and not result.finished:
             with suppress(PeerLostError, RemoteProtocolError):  # it was only a courtesy
                 scheduler.farewell(result.ended_at)
@@ -125,8 +126,15 @@ def run_external(
 
 
 def _run(
-    scenario: Scenario, scheduler: Scheduler, outputs: Outputs, progress: Progress | None, engine: Engine | None
+    scenario: Scenario,
+    scheduler: Scheduler,
+    outputs: Outputs,
+    progress: Progress | None,
+    engine: Engine | None,
+    *,
+    n_before: int = 0,
 ) -> Result:
+    """Simulate. What is wrong with a reply is told by the number of its message, and `n_before` came before all."""
     simulation = Simulation(scenario, scheduler, outputs)
     if progress is not None:
         simulation.watch_exchanges(progress)
@@ -136,7 +144,7 @@ def _run(
         if engine is not None:  # then the peer is a policy of ours, and its referee could not know better
             raise PolicyError(error.text, policy=engine.policy_name, rule="what Batsim refuses") from error
         if error.message_number is None:
-            error.message_number = simulation.n_messages
+            error.message_number = n_before + simulation.n_messages
         raise
     stuck = () if simulation.finished else tuple(_stuck(simulation, engine))
     if simulation.is_cut:

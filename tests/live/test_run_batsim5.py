@@ -205,3 +205,17 @@ def test_two_values_of_an_option_are_read() -> None:
         "--quiet": [],
         "--mmax": ["4"],
     }
+
+
+def test_a_policy_that_listens_for_what_batsim_5_has_not_is_told_at_the_start(place: Path) -> None:
+    """The notes on jobs are not missed here: `run` writes them into its files."""
+    (place / "mine.py").write_text(
+        "from pybatsched_schedulers.ujfb import Ujfb\n\n\nclass Listens(Ujfb):\n"
+        "    def on_answer(self, event, now):\n        raise AssertionError\n"
+    )
+    code, errors = run5(place, policy="mine.py:Listens")
+    assert code == 0, errors
+    assert "policy mine.py:Listens has on_answer, which is never called: Batsim 5 has no queries" in errors
+    assert "keeps no notes" not in errors
+    code, errors = run5(place, "-q", policy="mine.py:Listens")
+    assert (code, errors) == (0, "")

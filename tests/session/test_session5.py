@@ -128,11 +128,37 @@ def test_what_cannot_be_said_is_the_policys_mistake_by_name(tmp_path: Path) -> N
 def test_what_batsim_5_lacks_is_told_at_the_start() -> None:
     said: list[str] = []
     Session(plan_for("ujfb"), say=said.append).handle(write_greeting(""))
-    (text,) = said
+    text, crash = said
+    assert "segmentation fault" in crash
     assert text.startswith("policy ujfb may let jobs go on as others, and Batsim 5 keeps no notes on jobs")
     said.clear()
     Session(plan_for("easy"), say=said.append).handle(write_greeting(""))
+    Session(plan_for("ujfb"), say=said.append, keeps_notes=True).handle(write_greeting(""))
     assert said == []
+
+
+@pytest.mark.parametrize("batsim", [4, 5])
+def test_a_part_of_a_job_is_explained_by_the_story_of_the_job(batsim: int, tmp_path: Path) -> None:
+    session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / "run.pbj"))
+    with session.to_its_end():
+        FakeBatsim(CROWDED, 4, {"dynamic-jobs-enabled": True}, batsim=batsim).run(session.handle)
+    whole, of_part = (explain(JournalReader(tmp_path / "run.pbj"), name) for name in ("w0!a", "dyn!w0.a.1"))
+    assert of_part == whole
+    assert any("goes on as dyn!w0.a.1" in text for _, text in whole)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", bytes(3), b"\x05\0\0\0{}{}", b"\0\0\0\x02{}", bytes(8), b"\xff\xff\xff\xffx", b"[]", b"hello" * 20]
+)
+def test_what_begins_no_conversation_is_told_with_both_that_do(raw: bytes, tmp_path: Path) -> None:
+    session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
+    with pytest.raises(RemoteProtocolError) as told, session.to_its_end():
+        session.handle(raw)
+    text = str(told.value)
+    assert text.startswith("message 1: expected a JSON object (Batsim 3.1 to 4.2), or the greeting of Batsim 5")
+    assert text.endswith(f", {len(raw)} bytes")
+    (only,) = JournalReader(tmp_path / "run.pbj").exchanges()
+    assert only.error == ("RemoteProtocolError", text)
 
 
 def test_a_greeting_may_not_be_too_large_nor_of_another_code() -> None:

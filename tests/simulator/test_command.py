@@ -23,6 +23,7 @@ from support.places import PUSHY, RECORDED, WAITING
 from support.process import Server, run_cli, run_elsewhere
 from support.simulated import rows
 
+from pybatsched.protocol.v5_handshake import Hello, write_hello
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
 from pybatsched.simulator import external
@@ -179,10 +180,10 @@ class Rude(threading.Thread):
         self.socket.close()
         self.context.term()
 
-    def play(self, directory: Path) -> tuple[int, str]:
+    def play(self, directory: Path, *words: str) -> tuple[int, str]:
         """Simulate for it, without any time limit that could matter. Gives the exit code and what was said."""
         self.start()
-        done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S))
+        done = simulate(directory, "--external", "-s", f"tcp://127.0.0.1:{self.port}", "--timeout", str(LONG_S), *words)
         self.has_ended.set()
         self.join(PATIENCE_S)
         return done.returncode, done.stderr
@@ -210,6 +211,24 @@ def test_a_scheduler_that_breaks_the_protocol(answer: bytes, said: str, inputs: 
     assert code == 3
     assert said in errors
     assert "Traceback" not in errors
+
+
+def test_a_scheduler_that_answers_batsim_5_wrongly_is_told_by_the_number_of_the_message(inputs: Path) -> None:
+    """The greeting is the first message."""
+    code, errors = Rude(b'{"now":0,"events":[]}').play(inputs, "--protocol", "v5")
+    assert code == 3
+    assert "message 1: the scheduler answers the greeting with JSON alone, as if to Batsim 4" in errors
+
+    def answer() -> None:
+        rude.socket.send(write_hello(Hello("rude", "1")))
+        if rude.socket.poll(PATIENCE_MS):
+            rude.socket.recv()
+            rude.socket.send(b'{"now":0,"events":[{"timestamp":0,"event_type":"CreateProbeEvent","event":{}}]}')
+
+    rude = Rude(answer)
+    code, errors = rude.play(inputs, "--protocol", "v5")
+    assert code == 3
+    assert "message 2: Batsim knows no decision 'CreateProbeEvent'" in errors
 
 
 def test_a_policy_that_raises_at_the_other_end_is_told_at_this_one(inputs: Path) -> None:
