@@ -28,6 +28,7 @@ def test_it(more, tmp_path):
 """
 
 
+@pytest.mark.long
 @needs_environment
 def test_counts_and_reasons(tmp_path: Path) -> None:
     made = write_input(tmp_path)

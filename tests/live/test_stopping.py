@@ -126,7 +126,7 @@ def test_a_peer_that_asks_right_after_the_signal_is_told(signum: int, monkeypatc
 def test_a_signal_after_the_end_changes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def serve_then_stop(session: Session, _options: object, _ready: object) -> NoReturn:
+    def serve_then_stop(session: Session, _options: object, _ready: object, _refused: object) -> NoReturn:
         FakeBatsim(Workload().job("a", n=1, s=5), 2).run(session.handle)
         raise Interrupted(signal.SIGTERM)
 
@@ -137,7 +137,7 @@ def test_a_signal_after_the_end_changes_nothing(
 
 
 def test_a_signal_before_the_end_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(_session: Session, _options: object, _ready: object) -> NoReturn:
+    def stop(_session: Session, _options: object, _ready: object, _refused: object) -> NoReturn:
         raise Interrupted(signal.SIGTERM)
 
     monkeypatch.setattr(serve_command, "serve", stop)

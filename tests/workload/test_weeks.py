@@ -66,6 +66,7 @@ def test_ranges() -> None:
             range_of(text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "n_weeks", "n_busy"), [("CEA-Curie-2011-2.1-cln.swf.gz", 37, 18), ("RICC-2010-2.swf.gz", 22, 19)]
 )
