@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 from support.places import ROOT
 
