@@ -23,14 +23,10 @@ def pytest_sessionfinish() -> None:
     nursery.close()
 
 
+@pytest.hookimpl(trylast=True)  # when those that nobody has asked for are out: for them nobody need look
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for marker in ("batsim", "batsim5"):
         marked = [item for item in items if item.get_closest_marker(marker)]
-        if marked and not config_says_no(marked[0].config) and programs.program(marker) is None:
+        if marked and programs.program(marker) is None:
             for item in marked:
                 item.add_marker(pytest.mark.skip(reason=f"no {marker} on the PATH"))
-
-
-def config_says_no(config: pytest.Config) -> bool:
-    """Tell whether tests beside a real Batsim are left out anyhow; then nobody need look for one."""
-    return "not batsim and" in str(config.getoption("-m"))

@@ -95,6 +95,18 @@ def options_given(texts: Iterable[str]) -> dict[str, Any]:
     return dict(map(_option, texts))
 
 
+def add_for_batsim(parser: argparse.ArgumentParser, help_text: str, *, required: bool = False) -> None:
+    """Describe ``--for``, which Batsim something is for (`args.batsim`): 4, unless it is `required` to be said."""
+    parser.add_argument(
+        "--for",
+        dest="batsim",
+        choices=("batsim4", "batsim5"),
+        default=None if required else "batsim4",
+        required=required,
+        help=help_text,
+    )
+
+
 def ip_address(text: str) -> str:
     """Read an IP address."""
     try:

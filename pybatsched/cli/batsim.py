@@ -32,7 +32,6 @@ SIMGRID_VERSION: Final = "3.32.0"
 BAD_USAGE: Final = 255
 NO_PLATFORM, NO_WORKLOAD, NO_WORKFLOW, NO_CUT_WORKFLOW = 0x01, 0x02, 0x04, 0x10
 
-_INT_MAX: Final = 2**31 - 1
 _LEVELS: Final = ("quiet", "network-only", "information", "debug")
 #: Beginnings of SimGrid's options that concern nothing that is simulated here.
 _NO_EFFECT: Final = ("host/model:ptask_L07", "network/", "smpi/", "contexts/", "debug/", "exception/", "path:", "bmf/")

@@ -13,7 +13,7 @@ from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.platform.model import Platform
 from pybatsched.platform.sizes import usual_host
-from pybatsched.workload import batsim5, batsim_json, files, reading, swf
+from pybatsched.workload import batsim5, batsim5_limits, batsim_json, files, reading, swf
 from pybatsched.workload.loads import with_load
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
@@ -56,13 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload convert`."""
     parser.add_argument("file", metavar="IN", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
     parser.add_argument("output", metavar="OUT", help="the file to write: OUT.json or OUT.json.gz")
-    parser.add_argument(
-        "--for",
-        dest="batsim",
-        choices=("batsim4", "batsim5"),
-        default="batsim4",
-        help="whose format to write (default: batsim4); all commands read both",
-    )
+    arguments.add_for_batsim(parser, "whose format to write (default: batsim4); all commands read both")
     add_log_options(parser)
     parser.add_argument(
         "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
@@ -204,13 +198,9 @@ def _changes_for_platform(args: argparse.Namespace) -> list[Change]:
 
 
 def _for_batsim5(workload: Workload, report: Report) -> tuple[Workload, Report]:
-    used = batsim5.without_unused(workload)
-    if used is not workload:
-        n = len(workload.profiles) - len(used.profiles)
-        report.note(f"{n:,} profiles that no job uses are left out: Batsim 5.0.0-rc2 may end of one")
-    batsim5.check_work(used)
-    made = batsim5.to_batsim5(used)
-    n = batsim5.n_changed(used, made)
+    batsim5_limits.check_work(workload)
+    made = batsim5.to_batsim5(workload)
+    n = batsim5.n_changed(workload, made)
     if n:
         what = "a profile" if n == 1 else f"{n:,} profiles"
         report.note(f"amounts of {what} are written as Batsim 5 spreads them, so that jobs do the same as in Batsim 4")

@@ -25,7 +25,7 @@ knows generic events only, which do nothing but tell the scheduler a text, `data
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `workload events`."""
     parser.add_argument("file", metavar="FILE", help="external events, of Batsim 4 or of Batsim 5")
-    parser.add_argument("--for", dest="batsim", choices=("batsim4", "batsim5"), required=True, help="whose format")
+    arguments.add_for_batsim(parser, "whose format", required=True)
     parser.add_argument("--output", metavar="FILE", required=True, help="the file to write")
 
 

@@ -182,8 +182,9 @@ def _generate_all(args: argparse.Namespace) -> int:
 
 def _version(text: str) -> str:
     """Keep what matters of a version: 4.2.1 is a 4.2, and 4.x the newest of them."""
-    if text in {"4", "4.x"}:
-        return NEW_SPELLING[-1]
+    major, _, minor = text.removeprefix("v").partition(".")
+    if minor in {"", "x"}:
+        return max((known for known in (*OLD_SPELLING, *NEW_SPELLING) if known.startswith(f"{major}.")), default=text)
     return ".".join(text.removeprefix("v").split(".")[:2])
 
 
@@ -204,12 +205,8 @@ exit codes: 0 Batsim would take it, notes or not; 7 it would not; 2 the file can
 
 def _check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="SimGrid platform files, or names of machines")
-    parser.add_argument(
-        "--for",
-        dest="batsim",
-        choices=("batsim4", "batsim5"),
-        default="batsim4",
-        help="who is to take it (default: batsim4): Batsim 4 on SimGrid 3, or Batsim 5 on SimGrid 4",
+    arguments.add_for_batsim(
+        parser, "who is to take it (default: batsim4): Batsim 4 on SimGrid 3, or Batsim 5 on SimGrid 4"
     )
     energy = "it must also have what batsim -E needs (Batsim 5: --energy-host)"
     parser.add_argument("-E", "--energy", action="store_true", help=energy)

@@ -28,8 +28,8 @@ from pybatsched.results import marks
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.workload import Workload, batsim_json, files
-from pybatsched.workload import batsim5 as workload_files
+from pybatsched.workload import Workload, batsim5_limits, batsim_json, files
+from pybatsched.workload.batsim5 import to_batsim5
 from pybatsched.workload.ids import full_id
 
 EPILOG: Final = """\
@@ -154,7 +154,7 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
     tally = Tally(args.tau, evaluated_ids(job.workloads))
     written = Path(f"{results.part}{marks.JOBS}")
     result = result_of(session, finished, written, f"{args.export}{marks.JOBS}", ids, tally=tally)
-    if not {"--energy", "--energy-host"}.isdisjoint(job.options) and result.finished:
+    if _has_energy(job.options) and result.finished:
         result = replace(result, energy=energy.read(written, Path(f"{results.part}_schedule.csv")))
     results.n_over = result.figures.n_jobs + result.figures.n_left_out
     return result, session.engine
@@ -174,7 +174,7 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
         arguments.refuse_journal_among(args.journal, args.export, own_suffixes)
-    energy = not {"--energy", "--energy-host"}.isdisjoint(options)
+    energy = _has_energy(options)
     source = names.find(args.platform, energy=energy)
     masters = options.get("--master-host", [DEFAULT_MASTER])
     platform = source.read(master=masters[-1], roles=read_roles(_roles(options)))
@@ -224,6 +224,10 @@ def _options(args: argparse.Namespace, *, is_five: bool) -> dict[str, list[str]]
     return options
 
 
+def _has_energy(options: Mapping[str, list[str]]) -> bool:
+    return not {"--energy", "--energy-host"}.isdisjoint(options)
+
+
 def _roles(options: Mapping[str, list[str]]) -> list[str]:
     return [*options.get("--add-role-to-hosts", ()), *options.get("--add-role", ())]
 
@@ -236,7 +240,7 @@ def _setting(job: _Job, engine: Engine) -> summary.Setting:
     """Say what the run was made of, as Batsim itself has told it."""
     cluster = engine.cluster
     told = dict(cluster.config) | {
-        "energy": not {"--energy", "--energy-host"}.isdisjoint(job.options),
+        "energy": _has_energy(job.options),
         "compute-sharing": cluster.allow_sharing,
         "storage-sharing": "--disable-storage-sharing" not in job.options,
     }
@@ -274,10 +278,10 @@ def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload,
     is_own = inputs.are_as_files_say(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path)
     made = workload
     if five_as is not None:
-        used = workload_files.without_unused(workload)
-        workload_files.check_work(used)
-        workload_files.check_names(used, five_as)
-        made = workload_files.to_batsim5(used)
+        used = batsim5_limits.without_unused(workload)
+        batsim5_limits.check_work(used)
+        batsim5_limits.check_names(used, five_as)
+        made = to_batsim5(used)
         is_own = is_own and used is workload
     if is_own and workload.batsim == (4 if five_as is None else 5):
         return path

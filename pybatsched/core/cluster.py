@@ -169,10 +169,9 @@ class Cluster:
         return {value: IntervalSet(procs) for value, procs in found.items()}
 
     def sleep_pstates(self, proc: int) -> frozenset[str]:
-        """Give the pstates in which a processor sleeps, by its property ``sleep_pstates`` (S:OFF:ON,…)."""
+        """Give the pstates in which a processor sleeps; none of one that Batsim has not described."""
         resource = self.resources.get(proc)
-        text = (resource.properties or {}).get("sleep_pstates", "") if resource is not None else ""
-        return frozenset(part.split(":")[0].strip() for part in text.split(",") if part)
+        return frozenset() if resource is None else resource.sleep_pstates
 
     @property
     def sched_config(self) -> str:

@@ -58,6 +58,12 @@ class Resource(msgspec.Struct, frozen=True):
     zone_properties: Mapping[str, str] | None = None  # since Batsim 4.0
     extra: Mapping[str, Any] = NOTHING
 
+    @property
+    def sleep_pstates(self) -> frozenset[str]:
+        """The pstates in which it sleeps, by its property of that name (S:OFF:ON,…)."""
+        text = (self.properties or {}).get("sleep_pstates", "")
+        return frozenset(part.split(":")[0].strip() for part in text.split(",") if part)
+
 
 class SimulationBegins(Event, frozen=True):
     """The first event: the machine, Batsim's options and the profiles. A member that did not come is None."""

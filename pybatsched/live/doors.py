@@ -30,11 +30,11 @@ def is_wide(endpoint: str) -> bool:
 
 
 def guarded(
-    allow: Sequence[str], on_refused: Callable[[str], None], stack: ExitStack
+    allow: Sequence[str], on_refused: Callable[[str], None] | None, stack: ExitStack
 ) -> zmq.Context[zmq.Socket[bytes]]:
     """Make a context whose sockets of our `DOMAIN` let in peers from these addresses only; all if there are none.
 
-    Who is turned away is not answered, and `on_refused` hears of it. The stack ends the context.
+    Who is turned away is not answered, and `on_refused`, if there is one, hears of it. The stack ends the context.
     """
     context = zmq.Context()
     stack.callback(context.term)
@@ -42,7 +42,7 @@ def guarded(
         from zmq.auth.thread import ThreadAuthenticator  # noqa: PLC0415  takes a while, and few need it
 
         log = logging.Logger("pybatsched.doors")  # noqa: LOG001  one of its own, which nobody else hears of
-        log.addHandler(_Told(on_refused))
+        log.addHandler(logging.NullHandler() if on_refused is None else _Told(on_refused))
         guard = ThreadAuthenticator(context, log=log)
         guard.start()
         stack.callback(guard.stop)

@@ -29,10 +29,6 @@ DEFAULT_TIMEOUT_S: Final = 300.0
 PATIENCE_S: Final = 1.0
 
 
-def _say_nothing(_text: str) -> None:
-    """Be quiet."""
-
-
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
     """How to serve. `timeout_s` is for silence after the start, `first_timeout_s` for the first message; 0 is for ever.
@@ -53,7 +49,7 @@ def serve(
     session: Session,
     options: ServerOptions,
     on_ready: Callable[[str], None],
-    on_refused: Callable[[str], None] = _say_nothing,
+    on_refused: Callable[[str], None] | None = None,
 ) -> None:
     """Bind, answer until the simulation has ended, and close. Raises what ends a run early.
 

@@ -22,7 +22,7 @@ from pybatsched.platform.model import MAX_HOSTS
 FREE: Final = ("1e300Bps", "0")
 #: Versions of Batsim that differ in what a platform must say, by how they spell wattages.
 OLD_SPELLING: Final = ("3.1", "4.0")
-NEW_SPELLING: Final = ("4.1", "4.2")
+NEW_SPELLING: Final = ("4.1", "4.2", "5.0")
 _TRUNK: Final = "trunk"
 _STORAGE: Final = "storage"
 _HEAD: Final = """\
@@ -144,10 +144,7 @@ def _check(machine: Machine, variant: Variant) -> None:
     if variant.energy and not machine.has_power:
         raise InputError(f"{machine.name}: what its nodes draw is not known, so there is no energy variant")
     if variant.batsim and variant.batsim not in (*OLD_SPELLING, *NEW_SPELLING):
-        raise InputError(
-            f"Batsim {variant.batsim:.20}: expected one of {', '.join((*OLD_SPELLING, *NEW_SPELLING))}"
-            " (Batsim 5 speaks another protocol)"
-        )
+        raise InputError(f"Batsim {variant.batsim:.20}: expected one of {', '.join((*OLD_SPELLING, *NEW_SPELLING))}")
 
 
 def _rows(machine: Machine, unit: Unit, variant: Variant) -> list[_Row]:

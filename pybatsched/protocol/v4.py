@@ -18,6 +18,7 @@ from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
+from pybatsched.protocol.json_values import number, parsed, shown
 from pybatsched.protocol.v4_shapes import (
     ANY,
     DECISION_SHAPES,
@@ -25,9 +26,7 @@ from pybatsched.protocol.v4_shapes import (
     NUMBER,
     Member,
     Shape,
-    number,
     only,
-    shown,
 )
 
 _EVENTS_BY_TYPE: Final = {shape.name: shape for shape in EVENT_SHAPES}
@@ -57,7 +56,7 @@ def encode_decisions(message: Message[d.Decision]) -> bytes:
 
 
 def _decode(raw: bytes, shapes: Mapping[str, Shape], unknown: type[Any]) -> Message[Any]:
-    envelope = _parse(raw)
+    envelope = parsed(raw)
     now = envelope.get("now")
     if type(now) is not float:
         now = _top(now, "now", number, "a number", envelope)
@@ -76,19 +75,6 @@ def _decode(raw: bytes, shapes: Mapping[str, Shape], unknown: type[Any]) -> Mess
     if len(envelope) == 2:
         return Message(now, tuple(items))
     return Message(now, tuple(items), {key: v for key, v in envelope.items() if key not in {"now", "events"}})
-
-
-def _parse(raw: bytes) -> dict[str, Any]:
-    """Read JSON, with an answer for everything that is none."""
-    try:
-        value = msgspec.json.decode(raw)
-    except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"expected JSON in UTF-8; {error}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"expected a JSON object; {error}, in {_excerpt(raw)}") from None
-    if type(value) is not dict:
-        raise RemoteProtocolError(f"expected a JSON object, got {shown(value)}")
-    return value
 
 
 def _top(value: Any, key: str, read: Callable[[Any], Any], expected: str, envelope: dict[str, Any]) -> Any:
@@ -193,7 +179,3 @@ def _encode(message: Message[Any]) -> bytes:
     if message.extra:
         envelope.update(message.extra)
     return msgspec.json.encode(envelope)
-
-
-def _excerpt(raw: bytes) -> str:
-    return repr(raw[:60]) + ("..." if len(raw) > 60 else "")

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
-
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.protocol.json_values import number, shown
 
 # --- kinds of members -------------------------------------------------------------------------------------------
 
@@ -39,15 +38,6 @@ def only(*types: type) -> Callable[[Any], Any]:
         return value
 
     return read
-
-
-def number(value: Any) -> float:
-    """Read a number that is a double; an integer may be written without a point."""
-    if type(value) is float:
-        return value
-    if type(value) is not int:
-        raise TypeError
-    return float(value)  # OverflowError is an ArithmeticError, translated by the caller
 
 
 def _identifier(value: Any) -> str:
@@ -218,11 +208,3 @@ DECISION_SHAPES: Final = (
     Shape("ANSWER", d.Answer, _optional(estimate_waiting_time=OBJECT)),
     Shape("TO_JOB_MSG", d.ToJobMsg, _required(job_id=ID, msg=ANY)),
 )
-
-
-def shown(value: Any) -> str:
-    """Give a short picture of a JSON value for an error message."""
-    if value is None:
-        return "null"
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= 60 else text[:57] + "..."

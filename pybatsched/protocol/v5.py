@@ -28,9 +28,8 @@ from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
-from pybatsched.protocol.v4_shapes import shown
+from pybatsched.protocol.json_values import parsed
 from pybatsched.protocol.v5_decisions import CALL_ID, TURN, CannotSayError, write_decision, write_turned
 from pybatsched.protocol.v5_decisions import READERS as DECISION_READERS
 from pybatsched.protocol.v5_events import READERS as EVENT_READERS
@@ -73,9 +72,7 @@ class Codec:
         message = _decoded(raw, EVENT_READERS, e.UnknownEvent, write_event)
         if message.items and type(message.items[0]) is e.SimulationBegins:
             begins = message.items[0]
-            for host in begins.compute_resources or ():
-                text = (host.properties or {}).get("sleep_pstates", "")
-                self._sleeps[host.id] = frozenset(part.split(":")[0].strip() for part in text.split(",") if part)
+            self._sleeps = {host.id: host.sleep_pstates for host in begins.compute_resources or ()}
             message = replace(message, items=(replace(begins, config=self.config()), *message.items[1:]))
         for event in message.items:
             if type(event) is e.JobKilled:
@@ -213,7 +210,7 @@ def _decoded(
     write: Callable[[Record], Wire | None],
 ) -> Message[Record]:
     """Read a message; what we would write in another way keeps the peer's own words beside it. O(size)."""
-    envelope = _parsed(raw)
+    envelope = Members(parsed(raw.rstrip(b"\0")), "message")  # there may be a NUL behind it
     told_now = envelope.number("now")
     items: list[Record] = []
     for item in envelope.objects("events"):
@@ -265,20 +262,6 @@ def _again(write: Callable[[Record], Wire | None], record: Record) -> Wire | Non
         return write(record)
     except CannotSayError:
         return None
-
-
-def _parsed(raw: bytes) -> Members:
-    """Read JSON, behind which there may be a NUL, with an answer for everything that is none."""
-    try:
-        value = msgspec.json.decode(raw.rstrip(b"\0"))
-    except UnicodeDecodeError as error:
-        raise RemoteProtocolError(f"expected JSON in UTF-8; {error}") from None
-    except (msgspec.DecodeError, RecursionError) as error:
-        excerpt = repr(raw[:60]) + ("..." if len(raw) > 60 else "")
-        raise RemoteProtocolError(f"expected a JSON object; {error}, in {excerpt}") from None
-    if type(value) is not dict:
-        raise RemoteProtocolError(f"expected a JSON object, got {shown(value)}")
-    return Members(value, "message")
 
 
 __all__ = ["CannotSayError", "Codec", "Features", "in_order", "is_said"]

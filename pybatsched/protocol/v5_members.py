@@ -10,7 +10,7 @@ import msgspec
 from pybatsched.core.extra_data import EXTRA, fields_in
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import RemoteProtocolError
-from pybatsched.protocol.v4_shapes import number, shown
+from pybatsched.protocol.json_values import number, shown
 
 _MISSING: Final = object()
 _PLAIN: Final = str.maketrans("", "", "_-")

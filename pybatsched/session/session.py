@@ -6,7 +6,7 @@ message tells which Batsim has called: Batsim 5 begins with a greeting, others w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -15,10 +15,10 @@ import msgspec
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
-from pybatsched.core.policy import Need, Policy
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Codec, Message, v4, v5
-from pybatsched.protocol.v5_handshake import Features, Hello, is_greeting, no_first_message, read_greeting, write_hello
+from pybatsched.protocol.v5_handshake import Hello, is_greeting, no_first_message, read_greeting, write_hello
+from pybatsched.session.wishes import features_for, lacking
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
@@ -100,7 +100,7 @@ class Session:
         from pybatsched import __version__  # noqa: PLC0415  the package imports its modules, not the reverse
 
         source = self.plan.source
-        codec = v5.Codec(_features(source.cls.needs))
+        codec = v5.Codec(features_for(source.cls.needs))
         failure: RemoteProtocolError | None = None
         try:
             self._check_size(raw)
@@ -117,7 +117,7 @@ class Session:
         if failure is not None:
             raise failure
         if self._say is not None:
-            for text in _lacking(source.cls, source.name, keeps_notes=self._keeps_notes):
+            for text in lacking(source.cls, source.name, keeps_notes=self._keeps_notes):
                 self._say(text)
         self._codec = codec
         answer = write_hello(Hello("pybatsched", __version__, codec.features))
@@ -231,42 +231,6 @@ class Session:
             return self.plan.options_for(begins).model_dump(mode="json")
         except InputError:
             return dict(self.plan.given)  # the engine will meet the same error and report it
-
-
-def _features(needs: Iterable[Need]) -> Features:
-    """Ask for what a policy needs. Profiles come with jobs; who makes jobs of others' parts has to know them all."""
-    makes_jobs = Need.DYNAMIC_JOBS in needs
-    return Features(
-        dynamic_registration=makes_jobs,
-        profile_reuse=Need.PROFILE_REUSE in needs,
-        acknowledge_dynamic_jobs=Need.ACKNOWLEDGED_JOBS in needs,
-        forward_profiles_on_job_submission=not makes_jobs or Need.FORWARDED_PROFILES in needs,
-        # Not without need: Batsim 5.0.0-rc2 does not survive it if a workload has a profile that no job uses.
-        forward_profiles_on_simulation_begins=makes_jobs,
-    )
-
-
-#: Hooks of a policy that nothing of Batsim 5 calls, and what it has not.
-_UNHEARD: Final = {
-    "on_answer": "queries (of energy, say)",
-    "on_job_message": "messages of jobs",
-}
-
-
-def _lacking(cls: type[Policy], name: str, *, keeps_notes: bool) -> Iterator[str]:
-    """Tell what a policy makes use of that Batsim 5 has not."""
-    for hook, what in _UNHEARD.items():
-        if getattr(cls, hook) is not getattr(Policy, hook):
-            yield f"policy {name} has {hook}, which is never called: Batsim 5 has no {what}"
-    if Need.DYNAMIC_JOBS in cls.needs and not keeps_notes:
-        yield (
-            f"policy {name} may let jobs go on as others, and Batsim 5 keeps no notes on jobs: its own files do not "
-            "tell which. A journal does, and the files of pybatsched run do"
-        )
-        yield (
-            "should Batsim end now with a segmentation fault: 5.0.0-rc2 does if a workload has profiles that no job "
-            "uses, and pybatsched workload convert --for batsim5 leaves them out"
-        )
 
 
 def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from pybatsched.core.extra_data import EXTRA, object_in
@@ -22,7 +21,7 @@ from pybatsched.errors import InputError
 from pybatsched.workload.checks import Place, is_count, is_number, shown
 from pybatsched.workload.extra_data import with_expanded, with_extra
 from pybatsched.workload.model import Workload
-from pybatsched.workload.prepare import parts_of, users_of
+from pybatsched.workload.prepare import users_of
 
 STRATEGY: Final = "generation_strategy"
 SPREAD: Final = "DefinedAmountsSpreadUniformly"
@@ -61,7 +60,6 @@ _KINDS: Final[dict[str, _Kind]] = {
 _SPREADABLE: Final = frozenset((_HOMOGENEOUS, _STORAGE))
 _UNFINISHED: Final = ("ForkJoinCompositionProfile", "ParallelTaskMergeCompositionProfile")
 _NAMES: Final = frozenset((*(kind.name for kind in _KINDS.values()), *_UNFINISHED))
-_COMPUTING: Final = frozenset(("parallel", "parallel_homogeneous", "parallel_homogeneous_total"))
 _BYTES: Final = ("bytes_to_read", "bytes_to_write")
 _LOST: Final[dict[str, str]] = {
     "send": "it sends a message to the scheduler, and Batsim 5 has no messages between jobs and schedulers",
@@ -97,47 +95,6 @@ def to_batsim5(workload: Workload) -> Workload:
     replayed = users_of(traces, workload.profiles) if traces else set()
     jobs = [_to_job(job, workload.source, replays=job["profile"] in replayed) for job in workload.jobs]
     return Workload(jobs, profiles, workload.n_procs, workload.source, workload.about)
-
-
-def without_unused(workload: Workload) -> Workload:
-    """Leave out the profiles that no job uses, neither by itself nor as a part: 5.0.0-rc2 may end of one. O(size)."""
-    used = {job["profile"] for job in workload.jobs}
-    to_see = list(used)
-    while to_see:
-        profile = workload.profiles.get(to_see.pop())
-        new = set() if profile is None else set(parts_of(profile)) - used
-        used |= new
-        to_see += new
-    profiles = {name: profile for name, profile in workload.profiles.items() if name in used}
-    return workload if len(profiles) == len(workload.profiles) else replace(workload, profiles=profiles)
-
-
-def check_work(workload: Workload) -> None:
-    """Raise InputError for a parallel task without any work: 5.0.0-rc2 ends when it begins one. O(profiles)."""
-    for name, profile in workload.profiles.items():
-        if profile["type"] in _COMPUTING and not any(map(_is_some, (profile.get("cpu", 0), profile.get("com", 0)))):
-            raise InputError(
-                f"{workload.source}: profile {shown(name)} computes and sends nothing; expected some work for Batsim 5 "
-                "(its 5.0.0-rc2 ends when it begins such a job)"
-            )
-
-
-def _is_some(amounts: Any) -> bool:
-    return any(amount > 0 for amount in amounts) if type(amounts) is list else amounts > 0
-
-
-def check_names(workload: Workload, name: str) -> None:
-    """Raise InputError for a profile that 5.0.0-rc2 does not find in a workload of a name such as w0. O(profiles).
-
-    It takes the name of a profile with that name in it for a whole id. (With ids of jobs Batsim 4 does the same, and
-    they are told when a workload is read.)
-    """
-    for one in workload.profiles:
-        if name in one:
-            raise InputError(
-                f"{workload.source}: profile {shown(one)}: expected a name without {name!r} in it, which is what the "
-                "workload is called in this run: Batsim 5 would not find it"
-            )
 
 
 def n_changed(before: Workload, made: Workload) -> int:

@@ -57,7 +57,7 @@ def select(workload: Workload, selection: Selection, report: Report | None = Non
     if by_s:
         before = about.get("shifted_by", 0)
         about["shifted_by"] = tidy(by_s + (before if is_number(before) else 0))
-    return Workload(jobs, _used(jobs, workload.profiles), workload.n_procs, workload.source, about), report
+    return Workload(jobs, used_profiles(jobs, workload.profiles), workload.n_procs, workload.source, about), report
 
 
 def _partitions(workload: Workload, selection: Selection) -> set[str] | None:
@@ -99,8 +99,10 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _used(jobs: Iterable[Mapping[str, Any]], profiles: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Give the profiles that jobs use, directly or as parts, in their old order."""
+def used_profiles(
+    jobs: Iterable[Mapping[str, Any]], profiles: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Give the profiles that jobs use, directly or as parts, in their old order. O(profiles)."""
     wanted = with_parts({job["profile"] for job in jobs}, profiles)
     return {name: profile for name, profile in profiles.items() if name in wanted}
 

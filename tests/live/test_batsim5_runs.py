@@ -21,7 +21,7 @@ from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
 from pybatsched.testing import Workload
 from pybatsched.workload import batsim_json
-from pybatsched.workload.batsim5 import check_work, without_unused
+from pybatsched.workload.batsim5_limits import check_work, without_unused
 
 pytestmark = pytest.mark.batsim5
 

@@ -138,7 +138,7 @@ def test_a_real_network_costs_time_and_says_so() -> None:
         (RICC, Variant(energy=True), "ricc: what its nodes draw is not known"),
         (CURIE, Variant("core", real_network=True), "known by node, not by core; expected --unit node"),
         (INTREPID, Variant("pset", real_network=True), "known by node, not by pset; expected --unit node"),
-        (CURIE, Variant(batsim="5.0"), "Batsim 5.0: expected one of 3.1, 4.0, 4.1, 4.2"),
+        (CURIE, Variant(batsim="6.0"), "Batsim 6.0: expected one of 3.1, 4.0, 4.1, 4.2, 5.0"),
     ],
 )
 def test_variants_that_cannot_be_had(machine: Machine, variant: Variant, said: str) -> None:

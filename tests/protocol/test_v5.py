@@ -16,9 +16,6 @@ from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.v5 import CannotSayError, Codec, Features, in_order
 from pybatsched.protocol.v5_decisions import milliseconds
-from pybatsched.protocol.v5_handshake import Hello, is_greeting, read_greeting, read_hello, write_greeting, write_hello
-from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of
-from pybatsched.protocol.v5_profiles import read_profile, write_profile
 
 
 def said(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str, Any]]:
@@ -34,47 +31,6 @@ def heard(*events: tuple[str, dict[str, Any]], codec: Codec | None = None) -> tu
     """What is understood of events at 3 s."""
     wire = [{"timestamp": 3.0, "event_type": name, "event": data} for name, data in events]
     return (codec or Codec()).decode_events(json.dumps({"now": 3.0, "events": wire}).encode() + b"\0").items
-
-
-# --- the handshake ------------------------------------------------------------------------------------------------
-
-
-def test_a_greeting_is_a_length_and_a_text() -> None:
-    assert write_greeting('{"seed": 1}') == b'\x0b\x00\x00\x00{"seed": 1}'
-    assert read_greeting(write_greeting("é")) == "é"
-    assert is_greeting(b"\0\0\0\0")  # no text at all
-    assert not is_greeting(b'{"now": 0.0, "events": []}')
-    assert not is_greeting(b"\x01")
-
-
-def test_a_hello_says_json_and_what_is_wanted() -> None:
-    hello = Hello("pybatsched", "1.2", Features(dynamic_registration=True))
-    raw = write_hello(hello)
-    assert raw[:4] == b"\x02\0\0\0"
-    (event,) = json.loads(raw[4:])["events"]
-    assert event["event_type"] == "EDCHelloEvent"
-    assert event["event"]["decision_component_commit"] == ""
-    assert event["event"]["requested_simulation_features"]["dynamic_registration"] is True
-    assert read_hello(raw) == hello
-
-
-@pytest.mark.parametrize(
-    ("raw", "word"),
-    [
-        (b"", "four bytes"),
-        (b"\x01\0\0\0abc", "FlatBuffers"),
-        (b"\x02\0\0\0{", "no JSON"),
-        (b'{"now":0.0,"events":[]}', "with JSON alone, as if to Batsim 4"),
-        (b'\x02\0\0\0{"now": 0.0, "events": []}', "one EDCHelloEvent"),
-        (
-            b'\x02\0\0\0{"now": 0, "events": [{"timestamp": 0, "event_type": "RejectJobEvent", "event": {}}]}',
-            "EDCHello",
-        ),
-    ],
-)
-def test_what_is_no_hello(raw: bytes, word: str) -> None:
-    with pytest.raises(RemoteProtocolError, match=word):
-        read_hello(raw)
 
 
 # --- decisions ----------------------------------------------------------------------------------------------------
@@ -353,57 +309,6 @@ def test_a_change_of_pstate_is_told_as_one_however_its_hosts_were_written(hosts:
     changed = e.ResourceStateChanged(IntervalSet.parse("0-1"), "1", timestamp=1.0)
     told = json.loads(codec.encode_events(Message(1.0, (changed,))).rstrip(b"\0"))
     assert [one["event_type"] for one in told["events"]] == ["HostsPStateChangedEvent"]
-
-
-# --- profiles and fields ------------------------------------------------------------------------------------------
-
-NAMES = st.text("abcxyz_0", min_size=1, max_size=6)
-AMOUNT = st.floats(0, 1e12)
-OWN = st.dictionaries(st.sampled_from(["np", "app", "é"]), st.one_of(st.integers(), NAMES, st.booleans()), max_size=2)
-PROFILES = st.one_of(
-    st.fixed_dictionaries({"type": st.just("delay"), "delay": AMOUNT}),
-    st.fixed_dictionaries({"type": st.just("parallel_homogeneous"), "cpu": AMOUNT, "com": AMOUNT}),
-    st.fixed_dictionaries({"type": st.just("parallel_homogeneous_total"), "cpu": AMOUNT, "com": AMOUNT}),
-    st.fixed_dictionaries({"type": st.just("parallel"), "cpu": st.lists(AMOUNT), "com": st.lists(AMOUNT)}),
-    st.fixed_dictionaries({"type": st.just("composed"), "repeat": st.integers(1, 9), "seq": st.lists(NAMES)}),
-    st.fixed_dictionaries({"type": st.just("usage_trace"), "trace": NAMES}),
-    st.fixed_dictionaries({"type": st.just("smpi"), "trace": NAMES}),
-    st.fixed_dictionaries({"type": st.just("data_staging"), "nb_bytes": AMOUNT, "from": NAMES, "to": NAMES}),
-    st.fixed_dictionaries(
-        {
-            "type": st.just("parallel_homogeneous_pfs"),
-            "bytes_to_read": AMOUNT,
-            "bytes_to_write": AMOUNT,
-            "storage": NAMES,
-        }
-    ),
-)
-
-
-@given(PROFILES, OWN)
-def test_profiles_are_the_same_after_both_ways(profile: dict[str, Any], own: dict[str, Any]) -> None:
-    whole = {**profile, **own}
-    assert read_profile(Members(write_profile("w0!p", whole), "profile")) == ("w0!p", whole)
-
-
-def test_fields_of_a_profile_of_batsim_5_alone_are_not_among_its_members() -> None:
-    """Convert makes such profiles of bytes that are read and written in other amounts; Batsim refuses a member more."""
-    said_of_it = {"storage_name": "pfs", "bytes_to_read": 1, "generation_strategy": "DefinedAmountsSpreadUniformly"}
-    written: dict[str, Any] = {"id": "w0!s", "profile_type": "ParallelTaskOnStorageHomogeneousProfile"}
-    written |= {"profile": said_of_it, "extra_data": '{"app": "x"}'}
-    assert write_profile(*read_profile(Members(written, "profile"))) == written
-
-
-def test_a_type_of_batsim_5_alone_is_kept() -> None:
-    written = {"id": "w0!f", "profile_type": "ForkJoinCompositionProfile", "profile": {"profile_ids": ["w0!a"]}}
-    identifier, profile = read_profile(Members(written, "profile"))
-    assert profile == {"type": "ForkJoinCompositionProfile", "profile_ids": ["w0!a"]}
-    assert write_profile(identifier, profile) == written
-
-
-@given(st.dictionaries(st.one_of(NAMES, st.just("extra_data")), st.one_of(st.integers(-9, 9), st.text(), st.none())))
-def test_fields_are_the_same_after_both_ways(fields: dict[str, Any]) -> None:
-    assert fields_of(extra_data_of(fields)) == fields
 
 
 def test_a_job_is_killed_once() -> None:
