@@ -11,7 +11,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled clean
+  fast compiled test-compiled elsewhere clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -52,6 +52,15 @@ docker-checks: docker-images
 # Whole logs and the like, a minute each, that make test leaves out.
 long: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m long
+
+# All tests as if on another machine (no network, a read-only home, another locale, time zone and umask), by the Python
+# that is told: make elsewhere PYTHON=python3.13 CORES=1 LOAD=10 TESTS=tests/live. Needs root, or user namespaces.
+ELSEWHERE = build/elsewhere/$(notdir $(PYTHON))
+elsewhere: $(FOREIGN)/ready
+	test -x $(ELSEWHERE)/bin/python || $(PYTHON) -m venv $(ELSEWHERE)
+	$(subst $(BIN),$(ELSEWHERE)/bin,$(PIP_INSTALL)) --editable '.[dev]'
+	PYTHONPATH=tests $(ELSEWHERE)/bin/python -m reliability.elsewhere $(CORES:%=--cores %) $(LOAD:%=--load %) \
+	  -- -n $(or $(CORES),auto) $(TESTS)
 
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready

@@ -72,7 +72,7 @@ def test_the_commands_pass_on_what_has_not_changed(read: Any, repository: Path) 
     assert (repository / "out" / "candidate_jobs.csv").exists()
 
 
-@pytest.mark.parametrize("read", [github, gitlab])
+@pytest.mark.parametrize("read", [github, pytest.param(gitlab, marks=pytest.mark.long)])  # they run the same
 def test_a_worse_policy_fails_the_job(read: Any, repository: Path) -> None:
     variables, commands = read()
     done = [shell(repository, command, **variables | {"POLICY": "fcfs"}) for command in commands[1:]]

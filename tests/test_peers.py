@@ -94,6 +94,7 @@ def test_with_batsim_alone_the_others_are_missed(alone: Any, tmp_path: Path) -> 
     assert missing["Batsim + pybatsched, easy, compiled"] == "no build/fast; `make fast` makes it"
 
 
+@pytest.mark.long
 def test_a_whole_run_where_nobody_else_is(alone: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert alone.main(["--jobs", "30", "--procs", "32", "--rounds", "1"]) == 0
     said = capsys.readouterr().out

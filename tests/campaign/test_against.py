@@ -123,6 +123,7 @@ def test_the_table_claims_and_the_page_have_them(tmp_path: Path) -> None:
     assert "response of the impacted, over the baseline&#x27;s</th>" in page
 
 
+@pytest.mark.long
 def test_without_named_charts_the_page_has_the_usual_ones_of_them_against_the_file_s_baseline(tmp_path: Path) -> None:
     out = campaign(tmp_path, where="{ }")
     assert run_cli("report", str(out), "--output", str(tmp_path / "page.html")).returncode == 0

@@ -153,6 +153,7 @@ def test_files_of_a_cell_that_failed_are_told_from_whole_ones(tmp_path: Path) ->
     assert table.frame(Store(tmp_path / "out")).height == 3
 
 
+@pytest.mark.long
 def test_a_campaign_of_two_hundred_cells_is_killed_and_resumed(tmp_path: Path) -> None:
     spec = write_gated(tmp_path, seeds=70)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -446,7 +447,9 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
     ("policy", "said"),
     [
         ("Sleeps", "TimedOut: more time than timeout_s = 0.5\n"),
-        ("Exits", "WorkerDied: its process ended with exit code 3; it said last:\n"),
+        pytest.param(
+            "Exits", "WorkerDied: its process ended with exit code 3; it said last:\n", marks=pytest.mark.long
+        ),
     ],
 )
 def test_dask_has_time_limits_and_last_words_too(policy: str, said: str, tmp_path: Path) -> None:

@@ -224,8 +224,8 @@ def test_every_study_reads_well(name: str) -> None:
     assert all(file in archive.LOGS for file in wanted)
 
 
-#: Half a minute each and more, even when they are quick.
-TAKE_LONG = {"reallocation", "locality", "dbf"}
+#: Half a minute each and more, even when they are quick; and two whose kind is tried by others.
+TAKE_LONG = {"reallocation", "locality", "dbf", "backfilling", "ujfb"}
 
 
 @pytest.mark.parametrize(
@@ -313,6 +313,7 @@ def test_without_the_logs_of_locality_the_rest_is_judged(tmp_path: Path) -> None
     }
 
 
+@pytest.mark.long
 def test_a_study_goes_on_where_it_was_and_in_no_other_directory(tmp_path: Path) -> None:
     args = ("reproduce", "backfilling", "--quick", "--output", str(tmp_path / "out"), "--workers", "1")
     first = run_cli(*args)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.patience import PATIENCE_OF_WORK_S, wait_until
-from support.process import run_cli, run_process
+from support.process import run_cli, run_forked
 from support.recordings import recording
 from support.replying import DROP_IN, Scheduler, run_beside
 from support.simulated import FILES
@@ -136,7 +136,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def refused(*words: str, cwd: Path) -> tuple[int, str]:
-    done = run_process("batsim", *words, cwd=cwd)
+    done = run_forked("batsim", *words, cwd=cwd)
     assert done.stdout == ""
     return done.returncode, done.stderr
 
@@ -188,14 +188,14 @@ def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
 @pytest.mark.parametrize("number", ["3", "3x", "+3", " 3.9"])
 def test_numbers_are_read_as_batsim_reads_them(number: str, plain: Path) -> None:
     """What stands behind a number does not count. Three machines are too few for a job of four."""
-    done = run_process("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
+    done = run_forked("batsim", "-p", "platform.xml", "-w", "workload.json", "--no-sched", "--mmax", number, cwd=plain)
     assert done.returncode == ABORTED
     assert "job w0!cid asks for 4 processors; the platform has 3" in done.stderr
 
 
 @pytest.mark.parametrize("roles", ["nobody", "a:b:storage"])
 def test_roles_that_are_none_end_it_before_anything_else(roles: str, plain: Path) -> None:
-    done = run_process("batsim", "-p", "none.xml", "--dump-execution-context", "-r", roles, cwd=plain)
+    done = run_forked("batsim", "-p", "none.xml", "--dump-execution-context", "-r", roles, cwd=plain)
     assert (done.returncode, done.stdout) == (ABORTED, "")
     assert f"--add-role-to-hosts {roles}: expected one ':'" in done.stderr
 
@@ -218,7 +218,7 @@ def test_jobs_that_need_a_network_are_refused_by_name(tmp_path: Path) -> None:
 )
 def test_a_workload_that_is_none_aborts(break_it: Callable[[str], str], plain: Path) -> None:
     (plain / "w.json").write_text(break_it((plain / "workload.json").read_text()))
-    done = run_process("batsim", "-p", "platform.xml", "-w", "w.json", cwd=plain)
+    done = run_forked("batsim", "-p", "platform.xml", "-w", "w.json", cwd=plain)
     assert done.returncode == ABORTED
     assert "w.json" in done.stderr
     assert "Traceback" not in done.stderr
@@ -263,7 +263,7 @@ def test_without_a_scheduler_all_jobs_begin_at_once(tmp_path: Path) -> None:
     hosts = "".join(f'<host id="{name}" speed="1Gf"/>' for name in ("master_host", "n0"))
     head = '<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">'
     (tmp_path / "p.xml").write_text(head + platform.format(hosts))
-    done = run_process("batsim", "-p", "p.xml", "-w", "w.json", "--no-sched", "-q", cwd=tmp_path)
+    done = run_forked("batsim", "-p", "p.xml", "-w", "w.json", "--no-sched", "-q", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "out_jobs.csv").read_text().count(
         "\n"

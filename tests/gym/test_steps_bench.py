@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT
 
@@ -59,6 +60,7 @@ def test_without_batsim_py() -> None:
     assert last == "batsim-py: left out, no-such-python has none"
 
 
+@pytest.mark.long
 def test_with_one_that_finds_no_batsim(tmp_path: Path) -> None:
     python = tmp_path / "python"
     (tmp_path / "batsim_py.py").write_text("import no_such_simulator")

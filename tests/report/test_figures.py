@@ -66,8 +66,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return campaigns.scanned(tmp_path_factory.mktemp("study"))
 
 
-@pytest.mark.parametrize("kind", facets.KINDS)
-@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+@pytest.mark.parametrize(
+    ("kind", "ending"), [*((kind, "svg") for kind in facets.KINDS), *(("boxes", end) for end in ("pdf", "png"))]
+)
 def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     kind: str, ending: str, study: Path, tmp_path: Path
 ) -> None:
@@ -130,6 +131,7 @@ def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
         facets.draw("ratios", one, tmp_path / "x.svg", figure="wait_s")
 
 
+@pytest.mark.long
 def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Path) -> None:
     text = page.of_campaign(Store(study), "redirection (theta=2, alpha=0.1)")
     assert "over that of redirection (theta=2, alpha=0.1)</h3>" in text

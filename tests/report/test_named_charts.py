@@ -211,6 +211,7 @@ def test_the_page_shows_the_named_charts_instead_of_the_usual_ones(tmp_path: Pat
     assert "<h3>mean bounded slowdown, over that of conservative</h3>" in compared
 
 
+@pytest.mark.long
 def test_without_named_charts_the_page_shows_figures_by_kind_first(tmp_path: Path) -> None:
     text = page.of_campaign(Store(keep(tmp_path / "study", ROWS, ("sx-ace", "dwd"))))
     places = [text.index(f"<h3>{title}</h3>") for title in ("max slowdown of urgent jobs", "mean bounded slowdown")]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import array
 import functools
 import gc
+import importlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -29,21 +31,30 @@ class Forked:
     """A ``pybatsched`` that the nursery has started; of what `subprocess.Popen` has, what tests need."""
 
     def __init__(
-        self, args: Sequence[str], *, stderr: IO[bytes], stdout: int | None = None, cwd: Path | None = None
+        self,
+        args: Sequence[str],
+        *,
+        stderr: IO[bytes],
+        stdout: int | None = None,
+        cwd: Path | None = None,
+        largest_file: int | None = None,
+        loads: Sequence[str] = (),
     ) -> None:
+        """Start it: where no file may have more bytes than the `largest_file`, and with more modules that are there."""
         self.returncode: int | None = None
         self._news, news = os.pipe()
         request = {"args": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(os.environ)}
+        request |= {"largest_file": largest_file, "loads": list(loads)}
         fds = [stderr.fileno(), news, *([] if stdout is None else [stdout])]
         socket.send_fds(_nursery().channel, [json.dumps(request).encode()], fds)
         os.close(news)
         self.pid = self._hear()
 
-    def _hear(self) -> int:
+    def _hear(self, patience_s: float = PATIENCE_S) -> int:
         """Wait for the next number from who keeps it: its process id, then its wait status."""
-        ready, _, _ = select.select([self._news], [], [], PATIENCE_S)
+        ready, _, _ = select.select([self._news], [], [], patience_s)
         if not ready:
-            raise subprocess.TimeoutExpired("a process of the nursery", PATIENCE_S)
+            raise subprocess.TimeoutExpired("a process of the nursery", patience_s)
         (number,) = array.array("i", os.read(self._news, array.array("i").itemsize))
         return number
 
@@ -53,10 +64,10 @@ class Forked:
             self.finish()
         return self.returncode
 
-    def finish(self) -> int:
-        """Wait for the end, for PATIENCE_S at most. Gives the exit code."""
+    def finish(self, patience_s: float = PATIENCE_S) -> int:
+        """Wait for the end, for so long at most. Gives the exit code."""
         if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(self._hear())
+            self.returncode = os.waitstatus_to_exitcode(self._hear(patience_s))
             os.close(self._news)
         return self.returncode
 
@@ -115,10 +126,13 @@ def _tend(channel: socket.socket) -> int:
             for keeper in keepers:
                 os.waitpid(keeper, 0)
             return 0
+        request = json.loads(raw)
+        for name in request["loads"]:
+            importlib.import_module(name)
         keeper = os.fork()
         if not keeper:
             channel.close()
-            _become(json.loads(raw), *fds)
+            _become(request, *fds)
             return __main__.main()
         keepers.append(keeper)
         for fd in fds:
@@ -140,6 +154,8 @@ def _become(request: dict[str, Any], stderr: int, news: int, stdout: int | None 
     os.dup2(stderr, 2)
     for fd in (stderr, *([] if stdout is None else [stdout])):
         os.close(fd)
+    if request["largest_file"] is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (request["largest_file"], request["largest_file"]))
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -111,16 +110,20 @@ def run_process(*args: str, cwd: Path | None = None) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=False)
 
 
+def run_forked(
+    *args: str, cwd: Path, largest_file: int | None = None, loads: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end in a process of its own that begins with all modules loaded, and more if told."""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as errors:
+        process = Forked(args, stderr=errors, stdout=said.fileno(), cwd=cwd, largest_file=largest_file, loads=loads)
+        code = process.finish(PATIENCE_OF_WORK_S)
+        both = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in (said, errors)]
+    return subprocess.CompletedProcess(args, code, *both)
+
+
 def run_with_little_room(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a process of its own where no file can have more than 5,000 bytes, as on a full disk."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))
-
-    command = [sys.executable, "-m", "pybatsched", *args]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=cwd, timeout=PATIENCE_OF_WORK_S, check=False, preexec_fn=limit
-    )
+    """Run a command that draws where no file can have more than 5,000 bytes, as on a full disk."""
+    return run_forked(*args, cwd=cwd, largest_file=5_000, loads=("matplotlib.backends.backend_agg", "bokeh.embed"))
 
 
 _ONE_AFTER_ANOTHER = """

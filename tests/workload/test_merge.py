@@ -324,6 +324,7 @@ def test_moldable_types_of_the_grid_s_own_jobs_do_not_depend_on_who_is_external(
 # --- real logs ---
 
 
+@pytest.mark.long
 def test_the_first_half_year_of_three_real_logs(tmp_path: Path) -> None:
     """26 weeks from each log's own first submission: what the reproduction of the reallocation study runs on."""
     logs = {

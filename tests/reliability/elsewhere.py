@@ -1,0 +1,102 @@
+"""Run the tests as if on another machine: no network, nothing to be had from home, another locale, time zone and mask.
+
+    PYTHONPATH=tests python -m reliability.elsewhere [--python PYTHON] [--cores N] [--load N] -- [what pytest is told]
+
+Everything is done to the process that becomes pytest, by Linux's own means: namespaces of its own for the network (its
+loopback works) and for mounts (its home is an empty file system that nobody can write to), a handful of
+variables, ``umask 077``. That needs root, or the right to make user namespaces; what cannot be had is told, and ends
+the command with 2, because a test of less would look like one of this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import locale
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+#: Where i is not the small I, bytes are not UTF-8, and a number's point is a comma; where the zone is not whole hours.
+LOCALES: Final = ("tr_TR.ISO-8859-9", "de_DE.ISO-8859-1", "C")
+TIME_ZONE: Final = "Asia/Kathmandu"
+MASK: Final = 0o077
+#: What a shell does inside: the loopback wakes up, home becomes a wall, and then the command.
+_INSIDE: Final = 'ip link set lo up && mount -t tmpfs -o ro,size=4k none "$HOME" && exec "$@"'
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command and give pytest's exit code, or 2 if this machine cannot be made another."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--python", default=sys.executable, metavar="FILE", help="of an environment with the tests' needs"
+    )
+    parser.add_argument("--cores", type=int, metavar="N", help="how many of this machine's cores there are (all)")
+    parser.add_argument("--load", type=int, default=0, metavar="N", help="processes that do nothing but run beside it")
+    parser.add_argument("told", nargs="*", metavar="WORD", help="for pytest: options and files, after --")
+    args = parser.parse_args(words)
+    missing = [program for program in ("unshare", "ip", "mount") if shutil.which(program) is None]
+    if missing:
+        print(f"elsewhere: this needs {', '.join(missing)}", file=sys.stderr)
+        return 2
+    if args.cores is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
+    with tempfile.TemporaryDirectory() as home, loaded(args.load):
+        environment = surroundings(Path(home))
+        said = f"LC_ALL={environment['LC_ALL']}, TZ={TIME_ZONE}, umask {MASK:03o}, a home of nothing, loopback alone"
+        print(f"elsewhere: {args.python}: {said}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True)
+        command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.told]
+        return subprocess.run(command, env=environment, umask=MASK, check=False).returncode
+
+
+def apart() -> list[str]:
+    """Give the words before a command that put it into namespaces of its own, as root or as somebody who plays root."""
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", *as_root, "--net", "--mount"]
+
+
+def surroundings(home: Path) -> dict[str, str]:
+    """Give the whole environment of such a process: no variable of this one but the PATH and the tests' own."""
+    own = {name: text for name, text in os.environ.items() if name.startswith("PYBATSCHED_") or name == "PATH"}
+    # Python is told not to make UTF-8 of a locale that has none.
+    return own | {
+        "HOME": str(home),
+        "LC_ALL": a_locale(),
+        "TZ": TIME_ZONE,
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+    }
+
+
+def a_locale() -> str:
+    """Give the strangest locale that this machine has."""
+    before = locale.setlocale(locale.LC_ALL)
+    try:
+        for name in LOCALES:
+            with contextlib.suppress(locale.Error):
+                locale.setlocale(locale.LC_ALL, name)
+                return name
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
+    raise AssertionError("every machine has the locale C")
+
+
+@contextlib.contextmanager
+def loaded(n: int) -> Iterator[None]:
+    """Have some processes that only run, on the same cores and of the same right, until the block ends."""
+    busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(n)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
