@@ -54,3 +54,23 @@ def no_longer_than(limit_s: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class TooMuchWorkError(BaseException):
+    """What takes too long is stopped by this; no BaseException is caught on its way."""
+
+
+@contextlib.contextmanager
+def working_no_longer_than(limit_s: float) -> Iterator[None]:
+    """Do something in this process, with so many seconds of its own work at most; a busy machine takes nothing of it."""
+
+    def too_much(*_: object) -> NoReturn:
+        raise TooMuchWorkError(f"it has not ended within {limit_s:g} s of work (see PYBATSCHED_PATIENCE)")
+
+    before = signal.signal(signal.SIGVTALRM, too_much)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
