@@ -11,7 +11,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled clean
+  fast compiled test-compiled fuzz clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -52,6 +52,11 @@ docker-checks: docker-images
 # Whole logs and the like, a minute each, that make test leaves out.
 long: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m long
+
+# So many mutated messages, and a tenth as many mutated files; a thousandth of the messages goes to real processes.
+N ?= 20000
+fuzz: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m reliability.fuzz --messages $(N) --files $$(($(N) / 10)) --server $$(($(N) / 1000))
 
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready

@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from reliability import fuzz_files, fuzz_messages
-from reliability.fuzzing import HEAD, Tally, Target, little_memory, run
+from reliability import fuzz_files, fuzz_messages, fuzz_server
+from reliability.fuzzing import HEAD, Tally, Target, little_memory, outcome, run
 
-GROUPS: Final = {"messages": fuzz_messages.targets, "files": fuzz_files.targets}
+GROUPS: Final = {"messages": fuzz_messages.targets, "files": fuzz_files.targets, "server": fuzz_server.targets}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,6 +39,12 @@ def main(arguments: list[str] | None = None) -> int:
     for finding in findings:
         print(f"\n{finding.told()}\nkept in {finding.keep()}")
     return 1 if findings else 0
+
+
+def again(name: str, pieces: Sequence[bytes]) -> str:
+    """Feed the pieces of a finding again, and say in a word what comes of them. Raises what must not be."""
+    made = {key: target for group in GROUPS.values() for key, (target, _) in group().items()}
+    return outcome(made[name], pieces)
 
 
 def shared(targets: Mapping[str, tuple[Target, float]], n: int, only: str = "") -> list[tuple[Target, int]]:

@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from support.process import run_cli
+
 from pybatsched import cli
 from reliability import file_seeds
 from reliability.fuzzing import NotDocumentedError, Target
 from reliability.mutations import JSON, TEXT, Dice, Mutator, mutated
-from support.process import run_cli
 
 _DOCUMENTED: Final = frozenset({0, 2, 3, 5, 7})
 _WHOLE: Final = b"main "  # before the name of a reading that goes through all of `cli.main`
-_PACKED: Final = b"gzip "  # before the content of a file that is compressed
 
 #: Something that reads a file: words of a command, or a function of the file's place.
 Reading = Sequence[str] | Callable[[Path], object]
@@ -106,13 +106,14 @@ def _files(
         reading, content = next(coming), next(coming)
         reader = readings[reading.removeprefix(_WHOLE).decode()]
         PLACE.clean()
-        path().parent.mkdir(parents=True, exist_ok=True)
         path().write_bytes(content)
         if callable(reader):
             reader(path())
             return
         words = [
-            word.replace("FILE", str(path())).replace("HERE", str(path().parent)).replace("OUT", f"{PLACE.folder}/out")
+            word.replace("FILE", str(path()))
+            .replace("HERE", f"{PLACE.folder}/{name}")
+            .replace("OUT", f"{PLACE.folder}/out")
             for word in reader
         ]
         if not reading.startswith(_WHOLE):
@@ -132,7 +133,18 @@ _WORKLOADS: Final[dict[str, Reading]] = {
     "stats-json": ("workload", "stats", "FILE", "--json"),
     "convert": ("workload", "convert", "FILE", "OUT/w.json"),
     "exact": ("workload", "convert", "FILE", "OUT/w.json", "--walltimes", "exact", "--for", "batsim5"),
-    "deadlines": ("workload", "inject", "FILE", "deadlines", "--every", "3", "--least", "24h", "--output", "OUT/w.json"),
+    "deadlines": (
+        "workload",
+        "inject",
+        "FILE",
+        "deadlines",
+        "--every",
+        "3",
+        "--least",
+        "24h",
+        "--output",
+        "OUT/w.json",
+    ),
 }
 _LOGS: Final[dict[str, Reading]] = {
     **_WORKLOADS,
@@ -222,59 +234,34 @@ def targets() -> dict[str, tuple[Target, float]]:
             8,
         ),
     ]
-    for suffix in ("_jobs.csv", "_schedule.csv", "_consumed_energy.csv"):
-        made.append(
-            (
-                _files(
-                    f"run{suffix}",
-                    functools.partial(_of_run, suffix),
-                    _METRICS,
-                    TEXT,
-                    file=f"run{suffix}",
-                    beside=seeds.two_runs,
-                ),
-                {"_jobs.csv": 8, "_schedule.csv": 3, "_consumed_energy.csv": 2}[suffix],
-            )
-        )
-    made.append(
-        (
-            _files(
-                "run_state.json",
-                lambda: [seeds.run_file("_state.json")],
-                {**_METRICS, "after": ("compare", "HERE/good_summary.json", "HERE/run_summary.json", "--partial")},
-                JSON,
-                file="run_state.json",
-                beside=seeds.two_runs,
-            ),
-            3,
-        )
-    )
+    state: dict[str, Reading] = {
+        **_METRICS,
+        "after": ("compare", "HERE/good_summary.json", "HERE/run_summary.json", "--partial"),
+    }
+    made += [
+        (_file_of_run("_jobs.csv", _METRICS, TEXT), 8),
+        (_file_of_run("_schedule.csv", _METRICS, TEXT), 3),
+        (_file_of_run("_consumed_energy.csv", _METRICS, TEXT), 1),
+        (_file_of_run("_state.json", state, JSON), 3),
+    ]
     campaign: dict[str, Reading] = {
         "status": ("campaign", "status", "HERE"),
         "table": ("campaign", "table", "HERE"),
         "by": ("campaign", "table", "HERE", "--by", "workload,policy,options", "--figures", "all"),
     }
-    made.append(
-        (
-            _files(
-                "manifest",
-                seeds.manifests,
-                campaign,
-                JSON,
-                file="manifest.json",
-                beside=seeds.campaign_folder,
-            ),
-            3,
-        )
-    )
-    made.append(
-        (
-            _files("cell", seeds.cells, campaign, JSON, file=seeds.CELL, beside=seeds.campaign_folder),
-            3,
-        )
-    )
+    folder = seeds.campaign_folder
+    made += [
+        (_files("manifest", seeds.manifests, campaign, JSON, file="manifest.json", beside=folder), 3),
+        (_files("cell", seeds.cells, campaign, JSON, file=seeds.CELL, beside=folder), 3),
+    ]
     return {target.name: (target, share) for target, share in made}
 
 
-def _of_run(suffix: str) -> list[bytes]:
-    return [file_seeds.run_file(suffix)]
+def _file_of_run(suffix: str, readings: dict[str, Reading], mutators: Sequence[Mutator]) -> Target:
+    """Describe a file of a run, which has all others beside it."""
+
+    def samples() -> list[bytes]:
+        return [file_seeds.run_file(suffix)]
+
+    name = f"run{suffix}"
+    return _files(name, samples, readings, mutators, file=name, beside=file_seeds.two_runs)

@@ -7,11 +7,16 @@ embedded simulator has told them about small workloads, in either Batsim's langu
 from __future__ import annotations
 
 import functools
+import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from support import fingerprints
+from support.places import ROOT
+from support.recordings import recordings, recordings5
 
 from pybatsched.core import decisions as d
 from pybatsched.core.policy import Options, Policy
@@ -24,15 +29,12 @@ from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Refused, plan_for
 from reliability.fuzzing import NotDocumentedError, Target
 from reliability.mutations import Dice, dice_of, mutated, mutated_conversation
-from support import fingerprints
-from support.places import ROOT
-from support.recordings import recordings, recordings5
 
 AGENT: Final = f"{ROOT / 'tests' / 'support' / 'agents.py'}:by_numbers"
 POLICIES: Final = (*fingerprints.POLICIES, "rl")
-_N_WORKLOADS: Final = 6  # of each policy
+_N_WORKLOADS: Final = 4  # of each policy
 _N_MUTATED: Final = 6  # messages one after another
-_MAX_LEAD: Final = 40
+_MAX_LEAD: Final = 30
 _MAX_BYTES: Final = 60_000  # of a recorded message: larger ones only take longer
 
 
@@ -44,6 +46,7 @@ class Talk:
     replies: tuple[bytes, ...]
     session: Callable[[], Session]
     fake: Callable[[], FakeBatsim] | None = None
+    words: tuple[str, ...] = ()  # the same session as options of `pybatsched serve`
 
 
 # --- where conversations come from -----------------------------------------------------------------------------------
@@ -76,7 +79,8 @@ def _talk(policy: str, batsim: int, number: int) -> Talk:
         return FakeBatsim(workload, n_procs, config, events, hosts, batsim=batsim)
 
     fake().run(noted)
-    return Talk(tuple(requests), tuple(replies), lambda: Session(plan), fake)
+    given = [word for key, value in options.items() for word in ("-o", f"{key}={json.dumps(value)}")]
+    return Talk(tuple(requests), tuple(replies), lambda: Session(plan), fake, ("--policy", policy, *given))
 
 
 class Echo(Policy):
@@ -104,11 +108,10 @@ class Echo(Policy):
 @functools.cache
 def recorded(batsim: int) -> tuple[Talk, ...]:
     """Give the recordings whose messages are not too large."""
-    found = []
+    found: list[Talk] = []
     if batsim == 4:
-        for one in recordings():
-            if one.is_readable:
-                found.append(_echoed(one.name, one.requests, one.replies, v4))
+        readable = [one for one in recordings() if one.is_readable]
+        found += [_echoed(one.name, one.requests, one.replies, v4) for one in readable]
     else:
         for one5 in recordings5():
             said = one5.records
@@ -132,7 +135,7 @@ def _echoed(name: str, requests: Sequence[bytes], replies: Sequence[bytes], code
 
 
 def _all_of(batsim: int, side: str) -> tuple[bytes, ...]:
-    both = [talk for policy in POLICIES for talk in talks(policy, batsim)] + list(recorded(batsim))
+    both = (*all_talks(batsim), *recorded(batsim))
     return tuple(dict.fromkeys(raw for talk in both for raw in getattr(talk, side)))
 
 
@@ -172,6 +175,22 @@ def _greetings() -> tuple[bytes, ...]:
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 
+def lead_and_mutated(
+    dice: Dice, every: Sequence[Talk], side: str, max_lead: int = _MAX_LEAD
+) -> tuple[Sequence[bytes], Iterator[bytes]]:
+    """Make a case: the number of a conversation, its first messages, and from there on mutated ones."""
+    number = dice.randrange(len(every))
+    said, others = getattr(every[number], side), getattr(dice.choice(every), side)
+    at = int(min(len(said), max_lead) * dice.random() ** 3)
+    return (b"%d" % number, *said[:at]), mutated_conversation(dice, said, others, at)
+
+
+@functools.cache
+def all_talks(batsim: int) -> tuple[Talk, ...]:
+    """Give the conversations of all policies."""
+    return tuple(talk for policy in POLICIES for talk in talks(policy, batsim))
+
+
 class _Room:
     """A journal's place in memory, for some sessions."""
 
@@ -189,21 +208,16 @@ _ROOM: Final = _Room()
 
 def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
     """Give what makes a case of a conversation, and what feeds it to a new session."""
-    chosen: list[Talk] = []
 
     def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
-        every = found()
-        talk, other = dice.choice(every), dice.choice(every)
-        chosen[:] = [talk]
-        at = int(min(len(talk.requests), _MAX_LEAD) * dice.random() ** 2)
-        return talk.requests[:at], mutated_conversation(dice, talk.requests, other.requests, at)
+        return lead_and_mutated(dice, found(), "requests")
 
-    def feed(messages: Iterable[bytes]) -> None:
-        session = chosen[0].session()
-        journal = None
-        if len(chosen[0].requests) % 5 == 0:
-            journal = _ROOM.journal()
-            session.record_in(journal)
+    def feed(given: Iterable[bytes]) -> None:
+        messages = iter(given)
+        number = int(next(messages))
+        session = found()[number].session()
+        if number % 4 == 0:
+            session.record_in(_ROOM.journal())
         try:
             for raw in messages:
                 session.handle_parts([raw])
@@ -223,19 +237,13 @@ def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
 
 
 def _in_simulator(batsim: int) -> tuple[Any, Any]:
-    chosen: list[Talk] = []
-
     def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
-        every = talks(dice.choice(POLICIES), batsim)
-        talk, other = dice.choice(every), dice.choice(every)
-        chosen[:] = [talk]
-        at = int(min(len(talk.replies), _MAX_LEAD) * dice.random() ** 2)
-        return talk.replies[:at], mutated_conversation(dice, talk.replies, other.replies, at)
+        return lead_and_mutated(dice, all_talks(batsim), "replies")
 
     def feed(replies: Iterable[bytes]) -> None:
-        make = chosen[0].fake
-        assert make is not None
         coming = iter(replies)
+        make = all_talks(batsim)[int(next(coming))].fake
+        assert make is not None
 
         def answer(_raw: bytes) -> bytes:
             reply = next(coming, None)
@@ -258,14 +266,14 @@ def targets() -> dict[str, tuple[Target, float]]:
     for batsim, codec in ((4, lambda: v4), (5, v5.Codec)):
         for side, kind in (("requests", "events"), ("replies", "decisions")):
             pieces = _one(functools.partial(_all_of, batsim, side))
-            made.append((Target(f"codec{batsim}-{kind}", pieces, _decoded(codec, kind)), 13))
-    made.append((Target("handshake5", _one(_greetings), _handshake), 4))
+            made.append((Target(f"codec{batsim}-{kind}", pieces, _decoded(codec, kind)), 16))
+    made.append((Target("handshake5", _one(_greetings), _handshake), 5))
     for batsim in (4, 5):
         for policy in POLICIES:
             pieces, feed = _in_session(functools.partial(talks, policy, batsim))
-            made.append((Target(f"session{batsim}-{policy}", pieces, feed, _N_MUTATED), 1.7))
+            made.append((Target(f"session{batsim}-{policy}", pieces, feed, _N_MUTATED), 1.2))
         pieces, feed = _in_session(functools.partial(recorded, batsim))
-        made.append((Target(f"session{batsim}-recorded", pieces, feed, _N_MUTATED, plays=True), 3))
+        made.append((Target(f"session{batsim}-recorded", pieces, feed, _N_MUTATED, plays=True), 2))
         pieces, feed = _in_simulator(batsim)
-        made.append((Target(f"simulator{batsim}", pieces, feed, _N_MUTATED), 2))
+        made.append((Target(f"simulator{batsim}", pieces, feed, _N_MUTATED), 1.5))
     return {target.name: (target, share) for target, share in made}

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
+from support.patience import PATIENCE_S, working_no_longer_than
+
 from pybatsched.errors import PolicyError, PybatschedError
 from reliability.mutations import Dice, dice_of
-from support.patience import PATIENCE_S, working_no_longer_than
 
 #: More work than any case may need, in seconds of this process's own processor time: no busy machine reaches it.
 CPU_S: Final = PATIENCE_S / 4
@@ -44,8 +45,8 @@ class Target:
     """Something that reads, and how its input is made.
 
     `feed` takes the pieces one by one and stops at the first error. `pieces` makes a case from dice: pieces as they
-    are, which only lead there, and then mutated ones, as many as are fed (`n_mutated` at most). A policy of ours that is blamed is
-    a finding, unless `plays` says that it only repeats what a recording says.
+    are, which only lead there, and then mutated ones, as many as are fed (`n_mutated` at most). A policy of ours that
+    is blamed is a finding, unless `plays` says that it only repeats what a recording says.
     """
 
     name: str

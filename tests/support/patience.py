@@ -62,7 +62,7 @@ class TooMuchWorkError(BaseException):
 
 @contextlib.contextmanager
 def working_no_longer_than(limit_s: float) -> Iterator[None]:
-    """Do something in this process, with so many seconds of its own work at most; a busy machine takes nothing of it."""
+    """Do something in this process, with so many seconds of its own work at most, however busy the machine is."""
 
     def too_much(*_: object) -> NoReturn:
         raise TooMuchWorkError(f"it has not ended within {limit_s:g} s of work (see PYBATSCHED_PATIENCE)")
