@@ -266,14 +266,14 @@ def targets() -> dict[str, tuple[Target, float]]:
     for batsim, codec in ((4, lambda: v4), (5, v5.Codec)):
         for side, kind in (("requests", "events"), ("replies", "decisions")):
             pieces = _one(functools.partial(_all_of, batsim, side))
-            made.append((Target(f"codec{batsim}-{kind}", pieces, _decoded(codec, kind)), 16))
-    made.append((Target("handshake5", _one(_greetings), _handshake), 5))
+            made.append((Target(f"codec{batsim}-{kind}", pieces, _decoded(codec, kind)), 19.5))
+    made.append((Target("handshake5", _one(_greetings), _handshake), 4))
     for batsim in (4, 5):
         for policy in POLICIES:
             pieces, feed = _in_session(functools.partial(talks, policy, batsim))
-            made.append((Target(f"session{batsim}-{policy}", pieces, feed, _N_MUTATED), 1.2))
+            made.append((Target(f"session{batsim}-{policy}", pieces, feed, _N_MUTATED), 0.6))
         pieces, feed = _in_session(functools.partial(recorded, batsim))
-        made.append((Target(f"session{batsim}-recorded", pieces, feed, _N_MUTATED, plays=True), 2))
+        made.append((Target(f"session{batsim}-recorded", pieces, feed, _N_MUTATED, plays=True), 1.5))
         pieces, feed = _in_simulator(batsim)
         made.append((Target(f"simulator{batsim}", pieces, feed, _N_MUTATED), 1.5))
     return {target.name: (target, share) for target, share in made}

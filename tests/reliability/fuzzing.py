@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-from support.patience import PATIENCE_S, working_no_longer_than
+from support.patience import PATIENCE_S, WorkLimit
 
 from pybatsched.errors import PolicyError, PybatschedError
 from reliability.mutations import Dice, dice_of
@@ -158,33 +158,41 @@ def run(target: Target, n: int, seed: int, *, first: int = 0, most: int = 5) -> 
     """Feed cases, from `first` on, until n mutations have been fed; a few different findings at most."""
     tally = Tally(target.name)
     known: set[tuple[str, ...]] = set()
-    for index in itertools.count(first):
-        if tally.n_mutations >= n or len(tally.findings) >= most:
-            break
-        fed: list[bytes] = []
-        lead, more = _case(target, seed, index)
-        begun = time.process_time()
-        try:
-            with working_no_longer_than(CPU_S):
-                name = outcome(target, _noted(lead, more, min(target.n_mutated, n - tally.n_mutations), fed))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  all others are what we look for
-            name = "FOUND"
-            if _place(error) not in known:
-                known.add(_place(error))
-                tally.findings.append(Finding(target.name, seed, index, fed, error))
-        taken = time.process_time() - begun
-        tally.cpu_s += taken
-        if taken > tally.slowest_s:
-            tally.slowest_s, tally.slowest = taken, index
-        tally.n_cases += 1
-        tally.n_mutations += max(len(fed) - len(lead), 1)
-        tally.outcomes[name] += 1
+    with WorkLimit(CPU_S) as limit:
+        for index in itertools.count(first):
+            if tally.n_mutations >= n or len(tally.findings) >= most:
+                break
+            limit.again()
+            finding = _fed(target, n, seed, index, tally)
+            if finding is not None and finding.place not in known:
+                known.add(finding.place)
+                tally.findings.append(finding)
     tally.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     for finding in tally.findings:
         finding.pieces = shrunk(target, finding)
     return tally
+
+
+def _fed(target: Target, n: int, seed: int, index: int, tally: Tally) -> Finding | None:
+    """Feed a case and count it."""
+    fed: list[bytes] = []
+    found = None
+    lead, more = _case(target, seed, index)
+    begun = time.process_time()
+    try:
+        name = outcome(target, _noted(lead, more, min(target.n_mutated, n - tally.n_mutations), fed))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  all others are what we look for
+        name, found = "FOUND", Finding(target.name, seed, index, fed, error)
+    taken = time.process_time() - begun
+    tally.cpu_s += taken
+    if taken > tally.slowest_s:
+        tally.slowest_s, tally.slowest = taken, index
+    tally.n_cases += 1
+    tally.n_mutations += max(len(fed) - len(lead), 1)
+    tally.outcomes[name] += 1
+    return found
 
 
 def _case(target: Target, seed: int, index: int) -> tuple[Sequence[bytes], Iterator[bytes]]:
@@ -206,7 +214,8 @@ def shrunk(target: Target, finding: Finding, n_tries: int = 400) -> list[bytes]:
         if next(tries, None) is None:
             return False
         try:
-            with working_no_longer_than(CPU_S):
+            with WorkLimit(CPU_S) as limit:
+                limit.again()
                 outcome(target, pieces)
         except KeyboardInterrupt:
             raise

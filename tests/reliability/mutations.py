@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -72,7 +73,8 @@ VALUES: Final = (
 DEEP: Final = (40, 600, 1200, 20000)
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
 _WORD: Final = re.compile(rb"[A-Za-z_][\w.!-]*|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
-_N_KEPT: Final = 512
+_N_KEPT: Final = 8192
+_MAX_BYTES: Final = 20_000
 
 
 def dice_of(seed: int, name: str, index: int) -> Dice:
@@ -81,13 +83,20 @@ def dice_of(seed: int, name: str, index: int) -> Dice:
 
 
 @lru_cache(_N_KEPT)
-def _spans_kept(pattern: re.Pattern[bytes], raw: bytes) -> tuple[tuple[int, int], ...]:
-    return tuple(found.span() for found in pattern.finditer(raw))
+def _edges(pattern: re.Pattern[bytes], raw: bytes) -> array[int]:
+    """Give the begins and ends of words, one after the other. O(size)."""
+    return array("I", [edge for found in pattern.finditer(raw) for edge in found.span()])
 
 
-def _spans(pattern: re.Pattern[bytes], raw: bytes) -> tuple[tuple[int, int], ...]:
-    """Give where words are; of what is large only at its begin. O(size), or O(1) for what was asked for lately."""
-    return _spans_kept(pattern, raw[:20_000])
+def _n_words(pattern: re.Pattern[bytes], raw: bytes) -> int:
+    return len(_edges(pattern, raw[:_MAX_BYTES])) // 2
+
+
+def _span(dice: Dice, pattern: re.Pattern[bytes], raw: bytes) -> tuple[int, int]:
+    """Choose a word; of what is large one at its begin, and nothing where there is none."""
+    edges = _edges(pattern, raw[:_MAX_BYTES])
+    at = 2 * int(dice.random() * (len(edges) // 2))
+    return (edges[at], edges[at + 1]) if edges else (0, 0)
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------
@@ -148,10 +157,9 @@ def _put(raw: bytes, span: tuple[int, int], word: bytes) -> bytes:
 
 def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Put something else in place of a JSON value or name that is no container, mostly of its own kind."""
-    spans = _spans(_TOKEN, raw)
-    if not spans:
+    if not _n_words(_TOKEN, raw):
         return _flip(dice, raw, other)
-    span = dice.choice(spans)
+    span = _span(dice, _TOKEN, raw)
     how = dice.random()
     is_text = raw[span[0]] == 0x22
     if how < 0.45:
@@ -170,17 +178,15 @@ def _token(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 def _another(dice: Dice, raw: bytes, other: bytes) -> bytes:
     source = raw if dice.random() < 0.6 else other
-    spans = _spans(_TOKEN, source) or ((0, 0),)
-    begin, end = dice.choice(spans)
+    begin, end = _span(dice, _TOKEN, source)
     return source[begin:end]
 
 
 def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Put another number or text that is there already in place of one, or a number nearby: much of that can be."""
-    spans = _spans(_TOKEN, raw)
-    if not spans:
+    if not _n_words(_TOKEN, raw):
         return _flip(dice, raw, other)
-    span = dice.choice(spans)
+    span = _span(dice, _TOKEN, raw)
     word = raw[span[0] : span[1]]
     for _ in range(8):  # to find one of the same kind
         found = _another(dice, raw, other)
@@ -194,18 +200,17 @@ def _mild(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 def _word(dice: Dice, raw: bytes, other: bytes) -> bytes:
     """Put something else in place of a word or a number of a text."""
-    spans = _spans(_WORD, raw)
-    if not spans:
+    if not _n_words(_WORD, raw):
         return _flip(dice, raw, other)
     how = dice.random()
     if how < 0.5:
         word = dice.choice(NUMBERS)
     elif how < 0.7:
-        begin, end = dice.choice(spans)
+        begin, end = _span(dice, _WORD, raw)
         word = raw[begin:end]
     else:
         word = dice.choice(TEXTS)
-    return _put(raw, dice.choice(spans), word)
+    return _put(raw, _span(dice, _WORD, raw), word)
 
 
 def _line(dice: Dice, raw: bytes, other: bytes) -> bytes:
@@ -290,10 +295,9 @@ def _tree(dice: Dice, raw: bytes, other: bytes) -> bytes:
 
 def _twice(dice: Dice, raw: bytes, _: bytes) -> bytes:
     """Write a member of a JSON text a second time, as no tree can."""
-    spans = _spans(_TOKEN, raw)
-    if len(spans) < 2:
+    if _n_words(_TOKEN, raw) < 2:
         return raw + raw
-    begin, end = dice.choice(spans)[0], dice.choice(spans)[1]
+    begin, end = _span(dice, _TOKEN, raw)[0], _span(dice, _TOKEN, raw)[1]
     begin, end = min(begin, end), max(begin, end)
     return raw[:end] + b"," + raw[begin:]
 

@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol, Self
 
 PATIENCE_S: Final = float(os.environ.get("PYBATSCHED_PATIENCE", "60"))
 PATIENCE_MS: Final = round(1000 * PATIENCE_S)
@@ -60,17 +60,27 @@ class TooMuchWorkError(BaseException):
     """What takes too long is stopped by this; no BaseException is caught on its way."""
 
 
-@contextlib.contextmanager
-def working_no_longer_than(limit_s: float) -> Iterator[None]:
-    """Do something in this process, with so many seconds of its own work at most, however busy the machine is."""
+class WorkLimit:
+    """Lets this process do things one after the other, each with so many seconds of its own work at most.
 
-    def too_much(*_: object) -> NoReturn:
-        raise TooMuchWorkError(f"it has not ended within {limit_s:g} s of work (see PYBATSCHED_PATIENCE)")
+    However busy the machine is. `again` begins the next one; in the midst of what takes longer, TooMuchWorkError is
+    raised.
+    """
 
-    before = signal.signal(signal.SIGVTALRM, too_much)
-    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
-    try:
-        yield
-    finally:
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGVTALRM, self._too_much)
+        return self
+
+    def again(self) -> None:
+        """Begin anew. O(1)."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._limit_s)
+
+    def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.signal(signal.SIGVTALRM, self._before)
+
+    def _too_much(self, *_: object) -> NoReturn:
+        raise TooMuchWorkError(f"it has not ended within {self._limit_s:g} s of work (see PYBATSCHED_PATIENCE)")
