@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TextIO
+from typing import Annotated, Any, Final, Self, TextIO
 
 import msgspec
 
@@ -29,6 +29,10 @@ FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1
 
 
+#: As columns of tables have them.
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class _Point(msgspec.Struct):
     """What every point of a manifest has."""
 
@@ -37,8 +41,8 @@ class _Point(msgspec.Struct):
     platform: str
     policy: str
     options: dict[str, Any]
-    seed: int
-    repeat: int
+    seed: _Int64
+    repeat: _Int64
 
 
 class _Named(msgspec.Struct):

@@ -133,6 +133,7 @@ def test_a_journal_that_has_lost_a_submission(tmp_path: Path, records: list[dict
         (("points", 0, "address"), None, "Object missing required field `address` - at `$.points[0]`"),
         (("points", 1, "options"), [], "Expected `object`, got `array` - at `$.points[1].options`"),
         (("points", 1, "seed"), "x", "Expected `int`, got `str` - at `$.points[1].seed`"),
+        (("points", 0, "repeat"), 10**60, "Expected `int` <= 9223372036854775807 - at `$.points[0].repeat`"),
         (("points",), None, "Object missing required field `points`"),
         (("spec", "workload", 0), 3, "Expected `object`, got `int` - at `$.spec.workload[0]`"),
         (("spec", "baseline"), 1, "Expected `str`, got `int` - at `$.spec.baseline`"),
