@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 
 from support.patience import PATIENCE_S, WorkLimit
 
-from pybatsched.errors import PolicyError, PybatschedError
+from pybatsched.errors import Interrupted, PolicyError, PybatschedError
 from reliability.mutations import Dice, dice_of
 
 #: More work than any case may need, in seconds of this process's own processor time: no busy machine reaches it.
@@ -181,7 +181,7 @@ def _fed(target: Target, n: int, seed: int, index: int, tally: Tally) -> Finding
     begun = time.process_time()
     try:
         name = outcome(target, _noted(lead, more, min(target.n_mutated, n - tally.n_mutations), fed))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):  # commands make the latter of signals
         raise
     except BaseException as error:  # noqa: BLE001  all others are what we look for
         name, found = "FOUND", Finding(target.name, seed, index, fed, error)
@@ -217,7 +217,7 @@ def shrunk(target: Target, finding: Finding, n_tries: int = 400) -> list[bytes]:
             with WorkLimit(CPU_S) as limit:
                 limit.again()
                 outcome(target, pieces)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted):  # commands make the latter of signals
             raise
         except BaseException as error:  # noqa: BLE001  as in run
             return _place(error) == finding.place

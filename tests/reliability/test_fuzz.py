@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support import patience
 
-from pybatsched.errors import InputError, PolicyError, PybatschedError
+from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError
 from reliability import fuzz, fuzzing
 from reliability.fuzzing import Target, little_memory, outcome, run
 from reliability.mutations import JSON, TEXT, Dice, dice_of, mutated
@@ -94,6 +94,15 @@ def test_what_is_a_finding(error: BaseException, found: str) -> None:
 
     tally = run(_target(feed), 1, seed=1)
     assert [found in str(one.error) for one in tally.findings] == ([True] if found else [])
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), Interrupted(15)])
+def test_a_signal_ends_it(stop: BaseException) -> None:
+    def feed(pieces: Iterable[bytes]) -> None:
+        raise stop
+
+    with pytest.raises(type(stop)):
+        run(_target(feed), 1, seed=1)
 
 
 def test_work_without_end_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
