@@ -11,7 +11,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled elsewhere clean
+  fast compiled test-compiled elsewhere fuzz clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -61,6 +61,11 @@ elsewhere: $(FOREIGN)/ready
 	$(subst $(BIN),$(ELSEWHERE)/bin,$(PIP_INSTALL)) --editable '.[dev]'
 	PYTHONPATH=tests $(ELSEWHERE)/bin/python -m reliability.elsewhere $(CORES:%=--cores %) $(LOAD:%=--load %) \
 	  -- -n $(or $(CORES),auto) $(TESTS)
+
+# So many mutated messages, and a tenth as many mutated files; a thousandth of the messages goes to real processes.
+N ?= 20000
+fuzz: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m reliability.fuzz --messages $(N) --files $$(($(N) / 10)) --server $$(($(N) / 1000))
 
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready

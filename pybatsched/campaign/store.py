@@ -17,7 +17,9 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TextIO
+from typing import Annotated, Any, Final, Self, TextIO
+
+import msgspec
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.paired import Stay
@@ -25,6 +27,47 @@ from pybatsched.workload.files import read_bytes, write_text
 
 FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1
+
+
+#: As columns of tables have them.
+_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class _Point(msgspec.Struct):
+    """What every point of a manifest has."""
+
+    address: str
+    workload: str
+    platform: str
+    policy: str
+    options: dict[str, Any]
+    seed: _Int64
+    repeat: _Int64
+
+
+class _Named(msgspec.Struct):
+    """What every workload of a manifest has."""
+
+    name: str
+
+
+class _Described(msgspec.Struct):
+    """What a manifest has of its campaign's file, of what is read again."""
+
+    workload: list[_Named]
+    baseline: str = ""
+
+
+class _Manifest(msgspec.Struct):
+    """What a manifest has."""
+
+    name: str
+    spec: _Described
+    points: list[_Point]
+
+
+def _is_figure(value: Any) -> bool:
+    return value is None or type(value) is float or (type(value) is int and abs(value) < 1 << 63)
 
 
 class Store:
@@ -67,12 +110,13 @@ class Store:
         """Give what a cell came to; None if it has not been run, or its file is damaged."""
         try:
             content = json.loads((self.folder / "cells" / f"{address}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(content, dict) or content.get("address") != address:
             return None
-        is_whole = isinstance(content.get("figures"), dict) or isinstance(content.get("error"), str)
-        return content if is_whole else None
+        figures = content.get("figures")
+        is_done = isinstance(figures, dict) and all(map(_is_figure, figures.values()))
+        return content if is_done or (figures is None and isinstance(content.get("error"), str)) else None
 
     def results(self, addresses: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Give what all of these cells came to, by address; those that have not been run are missing."""
@@ -91,7 +135,7 @@ class Store:
         """Give when the compared jobs of a cell were submitted and ended, by id; None if that was not kept. O(jobs)."""
         try:
             return {name: Stay(*times) for name, *times in json.loads(read_bytes(self._ends_file(address)))}
-        except (InputError, ValueError, TypeError):
+        except (InputError, ValueError, TypeError, RecursionError):
             return None
 
     def has_ends(self, address: str) -> bool:
@@ -118,8 +162,12 @@ class Store:
             content = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"{path}: no campaign here: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: expected JSON; {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise InputError(f"{path}: expected an object with format {FORMAT!r}")
+        try:
+            msgspec.convert(content, _Manifest)
+        except msgspec.ValidationError as error:
+            raise InputError(f"{path}: {error}") from None
         return content

@@ -80,6 +80,10 @@ def _resource(raw: Any) -> e.Resource:
     for key, value in known.items():
         if type(value) is not _RESOURCE[key]:
             raise ValueError(f"{key} of a resource is {shown(value)}")
+        if type(value) is dict:
+            for name, text in value.items():
+                if type(text) is not str:
+                    raise ValueError(f"{name} among the {key} of a resource is {shown(text)}")
     if "id" not in known:
         raise ValueError("a resource has no id")
     extra = {key: value for key, value in raw.items() if key not in known}

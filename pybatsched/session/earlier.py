@@ -271,7 +271,7 @@ class _Machine:
 
     def _settle(self, ended_at: float, how: str, why: str) -> None:
         watch, self.watch = self.watch, None
-        if watch is None:
+        if watch is None or self.job_id not in self.submitted:  # a journal may have lost that message
             return
         is_part = watch.is_asked and bool(watch.partitions)
         holders = [

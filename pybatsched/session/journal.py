@@ -21,7 +21,7 @@ import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias, TypeVar
 
 import msgpack
 import msgspec
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 #: A note on a job that was not sent: its place among the decisions, the job as Batsim knows it, the text.
 Note: TypeAlias = tuple[int, str, str]
+Kind = TypeVar("Kind")
 
 FORMAT: Final = "pybatsched journal"
 VERSION: Final = 1
@@ -180,14 +181,14 @@ class JournalReader:
             if kind == "request":
                 if pending is not None:
                     yield pending
-                pending = Exchange(record["n"], record["bytes"], is_cut="size" in record)
+                pending = Exchange(_of(record, "n", int), _of(record, "bytes", bytes), is_cut="size" in record)
             elif kind == "reply" and pending is not None:
-                pending.reply, pending.reasons = record["bytes"], record["reasons"]
-                pending.notes = [(index, job_id, text) for index, job_id, text in record.get("notes", ())]
+                pending.reply, pending.reasons = _of(record, "bytes", bytes), _texts(record, "reasons")
+                pending.notes = _notes(record)
                 yield pending
                 pending = None
             elif kind == "error" and pending is not None:
-                pending.error = (record["kind"], record["text"])
+                pending.error = (_of(record, "kind", str), _of(record, "text", str))
                 yield pending
                 pending = None
             elif kind == "end":
@@ -215,7 +216,7 @@ class JournalReader:
                 if whole < size:
                     self.note = f"the journal is cut: {size - whole} bytes after its last whole record"
                 return
-            except (ValueError, msgpack.UnpackException) as error:
+            except (ValueError, TypeError, msgpack.UnpackException) as error:  # TypeError: a list as a key
                 raise InputError(f"{self.path!r}: no readable record at byte {whole} ({error})") from None
             if not isinstance(record, dict):
                 raise InputError(f"{self.path!r}: no record at byte {whole}, but {record!r:.60}")
@@ -223,6 +224,28 @@ class JournalReader:
             if self._heard is not None and size:
                 self._heard(min(whole / size, 1.0))  # a run that goes on makes it longer
             yield record
+
+
+def _of(record: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
+    """Give a member of a record. Raises KeyError and TypeError with its name."""
+    value = record[name]
+    if not isinstance(value, kind):
+        raise TypeError(f"'{name}'")
+    return value
+
+
+def _texts(record: Mapping[str, Any], name: str) -> list[str]:
+    texts = _of(record, name, list)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"'{name}'")
+    return texts
+
+
+def _notes(record: Mapping[str, Any]) -> list[Note]:
+    notes = [tuple(note) for note in record.get("notes", ())]
+    if any([*map(type, note)] != [int, str, str] for note in notes):
+        raise TypeError("'notes'")
+    return [(index, job_id, text) for index, job_id, text in notes]
 
 
 def _packable(value: Any) -> Any:

@@ -8,7 +8,6 @@ that is an event of Batsim 4 as JSON is read as that event.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,6 +17,7 @@ import msgspec
 from pybatsched.core.extra_data import object_in
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import InputError
+from pybatsched.workload.checks import is_number
 
 AVAILABLE: Final = "machine_available"
 UNAVAILABLE: Final = "machine_unavailable"
@@ -92,7 +92,7 @@ def from_batsim5(event: Mapping[str, Any]) -> Mapping[str, Any]:
 def _event(line: str, n_hosts: int | None, *, forward_unknown: bool) -> ExternalEvent:
     try:
         content = msgspec.json.decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"expected a JSON object: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"expected a JSON object, got {line[:60]}")  # noqa: TRY004  the border names file and line
@@ -100,7 +100,7 @@ def _event(line: str, n_hosts: int | None, *, forward_unknown: bool) -> External
     kind, at = content.get("type"), content.get("timestamp")
     if not isinstance(kind, str):
         raise ValueError(f"field type: expected a text, got {kind!r}")  # noqa: TRY004
-    if not isinstance(at, (int, float)) or isinstance(at, bool) or not math.isfinite(at) or at < 0:
+    if not is_number(at) or at < 0:
         raise ValueError(f"field timestamp: expected seconds from 0, got {at!r}")
     if kind not in _ORDER:
         if not forward_unknown:

@@ -365,7 +365,7 @@ class _Sizes:
 
 
 def _parts(profile: Any) -> list[str]:
-    if type(profile) is not dict or profile.get("type") not in {"composed", _KINDS["composed"].name}:
+    if type(profile) is not dict or profile.get("type") not in ("composed", _KINDS["composed"].name):  # may be a list
         return []
     parts = profile.get("seq")
     return [part for part in parts if type(part) is str] if type(parts) is list else []

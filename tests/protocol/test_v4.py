@@ -241,6 +241,12 @@ def test_nonsense_is_refused_by_name(raw: bytes, field: str, expected: str) -> N
         ("RESOURCE_STATE_CHANGED", {"resources": "1,2", "state": "0"}, "resources", "1,2"),
         ("SIMULATION_BEGINS", {"compute_resources": [{"name": "x"}]}, "compute_resources", "no id"),
         ("SIMULATION_BEGINS", {"compute_resources": [{"id": "0"}]}, "compute_resources", "id of a resource"),
+        (
+            "SIMULATION_BEGINS",
+            {"compute_resources": [{"id": 0, "zone_properties": {"a": "1", "b": [2]}}]},
+            "compute_resources",
+            "b among the zone_properties of a resource is [2]",
+        ),
         ("SIMULATION_BEGINS", {"nb_resources": 2.5}, "nb_resources", "an integer"),
     ],
 )

@@ -1,0 +1,1 @@
+"""What is done to pybatsched on purpose, at length, to see that it bears it."""

@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol, Self
 
 PATIENCE_S: Final = float(os.environ.get("PYBATSCHED_PATIENCE", "60"))
 PATIENCE_MS: Final = round(1000 * PATIENCE_S)
@@ -54,3 +54,33 @@ def no_longer_than(limit_s: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class TooMuchWorkError(BaseException):
+    """What takes too long is stopped by this; no BaseException is caught on its way."""
+
+
+class WorkLimit:
+    """Lets this process do things one after the other, each with so many seconds of its own work at most.
+
+    However busy the machine is. `again` begins the next one; in the midst of what takes longer, TooMuchWorkError is
+    raised.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGVTALRM, self._too_much)
+        return self
+
+    def again(self) -> None:
+        """Begin anew. O(1)."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._limit_s)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, self._before)
+
+    def _too_much(self, *_: object) -> NoReturn:
+        raise TooMuchWorkError(f"it has not ended within {self._limit_s:g} s of work (see PYBATSCHED_PATIENCE)")

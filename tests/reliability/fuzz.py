@@ -1,0 +1,65 @@
+"""Fuzz pybatsched: ``python -m reliability.fuzz --messages 17500 --files 2400 --server 100 --seed 1``.
+
+The same numbers give the same cases. Prints a table; the exit code is 1 if something was found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from reliability import fuzz_files, fuzz_messages, fuzz_server
+from reliability.fuzzing import HEAD, Tally, Target, little_memory, outcome, run
+
+GROUPS: Final = {"messages": fuzz_messages.targets, "files": fuzz_files.targets, "server": fuzz_server.targets}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fuzz, print the table and what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in GROUPS:
+        parser.add_argument(f"--{name}", type=int, default=0, metavar="N", help=f"so many mutations of {name}")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="where the dice begin (default 1)")
+    parser.add_argument("--only", default="", metavar="NAME", help="the targets whose names begin so")
+    args = parser.parse_args(arguments)
+    tallies: list[Tally] = []
+    print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD), flush=True)
+    for name, made in GROUPS.items():
+        for target, n in shared(made(), getattr(args, name), args.only):
+            begun = time.process_time()
+            with little_memory():
+                tally = run(target, n, args.seed)
+            tallies.append(tally)
+            print("| " + " | ".join(tally.row()) + " |", flush=True)
+            print(f"{target.name}: {time.process_time() - begun:.1f} s of work", file=sys.stderr, flush=True)
+    findings = [finding for tally in tallies for finding in tally.findings]
+    for finding in findings:
+        print(f"\n{finding.told()}\nkept in {finding.keep()}")
+    return 1 if findings else 0
+
+
+def again(name: str, pieces: Sequence[bytes]) -> str:
+    """Feed the pieces of a finding again, and say in a word what comes of them. Raises what must not be."""
+    made = {key: target for group in GROUPS.values() for key, (target, _) in group().items()}
+    return outcome(made[name], pieces)
+
+
+def shared(targets: Mapping[str, tuple[Target, float]], n: int, only: str = "") -> list[tuple[Target, int]]:
+    """Divide mutations among targets by their shares; all of them, and none more. O(targets)."""
+    chosen = [pair for name, pair in targets.items() if name.startswith(only)]
+    total = sum(share for _, share in chosen)
+    found, before, so_far = [], 0, 0.0
+    for target, share in chosen:
+        so_far += share
+        upto = round(n * so_far / total)
+        if upto > before:
+            found.append((target, upto - before))
+        before = upto
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+"""Mutated messages: for both codecs in both directions, for sessions with all policies, for the simulator.
+
+Recordings of the real Batsim are played to a policy that answers as was recorded. The other policies get what the
+embedded simulator has told them about small workloads, in either Batsim's language.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from support import fingerprints
+from support.places import ROOT
+from support.recordings import recordings, recordings5
+
+from pybatsched.core import decisions as d
+from pybatsched.core.policy import Options, Policy
+from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError
+from pybatsched.protocol import Codec, Message, v4, v5
+from pybatsched.protocol.v5_handshake import is_greeting, read_greeting, read_hello
+from pybatsched.session.diagnosis import diagnose
+from pybatsched.session.journal import JournalWriter
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Refused, plan_for
+from reliability.fuzzing import NotDocumentedError, Target
+from reliability.mutations import Dice, dice_of, mutated, mutated_conversation
+
+AGENT: Final = f"{ROOT / 'tests' / 'support' / 'agents.py'}:by_numbers"
+POLICIES: Final = (*fingerprints.POLICIES, "rl")
+_N_WORKLOADS: Final = 4  # of each policy
+_N_MUTATED: Final = 6  # messages one after another
+_MAX_LEAD: Final = 30
+_MAX_BYTES: Final = 60_000  # of a recorded message: larger ones only take longer
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation: what the simulator said and what was answered; and how its like is begun."""
+
+    requests: tuple[bytes, ...]
+    replies: tuple[bytes, ...]
+    session: Callable[[], Session]
+    fake: Callable[[], FakeBatsim] | None = None
+    words: tuple[str, ...] = ()  # the same session as options of `pybatsched serve`
+
+
+# --- where conversations come from -----------------------------------------------------------------------------------
+
+
+@functools.cache
+def talks(policy: str, batsim: int) -> tuple[Talk, ...]:
+    """Let a policy run on small workloads, and note what was said."""
+    return tuple(_talk(policy, batsim, number) for number in range(_N_WORKLOADS))
+
+
+def _talk(policy: str, batsim: int, number: int) -> Talk:
+    dice = dice_of(0, policy, number)
+    workload, n_procs, hosts, options = fingerprints.setting("easy" if policy == "rl" else policy, dice)
+    if policy == "rl":
+        options = {"agent": AGENT}
+    workload.jobs = workload.jobs[:8]
+    events = fingerprints.outages(dice) if policy in {"fcfs", "easy", "conservative", "dbf", "rl"} else []
+    plan = plan_for(policy, **options)
+    config = {need.config_key: True for need in plan.source.cls.needs} | {"dynamic-jobs-enabled": True}
+    requests, replies = [], []
+    session = Session(plan)
+
+    def noted(raw: bytes) -> bytes:
+        requests.append(raw)
+        replies.append(session.handle(raw))
+        return replies[-1]
+
+    def fake() -> FakeBatsim:
+        return FakeBatsim(workload, n_procs, config, events, hosts, batsim=batsim)
+
+    fake().run(noted)
+    given = [word for key, value in options.items() for word in ("-o", f"{key}={json.dumps(value)}")]
+    return Talk(tuple(requests), tuple(replies), lambda: Session(plan), fake, ("--policy", policy, *given))
+
+
+class Echo(Policy):
+    """Answers the n-th message as a recording says."""
+
+    reads_sched_config = True
+    handles_oversized = True
+    manages_registration = True
+    said: tuple[Message[d.Decision], ...] = ()
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._replies = iter(self.said)
+        self._now = 0.0
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        message = next(self._replies, Message(now, ()))
+        self._now = message.now
+        return message.items
+
+    def busy_until(self, now: float) -> float:
+        return max(self._now, now)
+
+
+@functools.cache
+def recorded(batsim: int) -> tuple[Talk, ...]:
+    """Give the recordings whose messages are not too large."""
+    found: list[Talk] = []
+    if batsim == 4:
+        readable = [one for one in recordings() if one.is_readable]
+        found += [_echoed(one.name, one.requests, one.replies, v4) for one in readable]
+    else:
+        for one5 in recordings5():
+            said = one5.records
+            requests, replies = ([raw for sender, raw in said if (sender == "batsim") is own] for own in (True, False))
+            found.append(_echoed(one5.name, requests, replies, v5.Codec()))
+    return tuple(talk for talk in found if max(map(len, talk.requests)) < _MAX_BYTES)
+
+
+def _echoed(name: str, requests: Sequence[bytes], replies: Sequence[bytes], codec: Codec) -> Talk:
+    said = []
+    for raw in replies[is_greeting(requests[0]) :]:
+        try:
+            said.append(codec.decode_decisions(raw))
+        except RemoteProtocolError:
+            break
+    echo = type(f"Echo-{name}", (Echo,), {"said": tuple(said)})
+    return Talk(tuple(requests), tuple(replies), lambda: Session(plan_for(echo)))
+
+
+# --- codecs ----------------------------------------------------------------------------------------------------------
+
+
+def _all_of(batsim: int, side: str) -> tuple[bytes, ...]:
+    both = (*all_talks(batsim), *recorded(batsim))
+    return tuple(dict.fromkeys(raw for talk in both for raw in getattr(talk, side)))
+
+
+def _one(found: Callable[[], Sequence[bytes]]) -> Callable[[Dice], tuple[Sequence[bytes], Iterator[bytes]]]:
+    known = functools.cache(found)
+
+    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
+        seeds = known()
+        return (), iter([mutated(dice, dice.choice(seeds), dice.choice(seeds))])
+
+    return pieces
+
+
+def _decoded(codec: Callable[[], Codec], side: str) -> Callable[[Iterable[bytes]], None]:
+    """Read a message, write what was read, and read that; with Batsim 4 it must be the same."""
+
+    def feed(pieces: Iterable[bytes]) -> None:
+        for raw in pieces:
+            message = getattr(codec(), f"decode_{side}")(raw)
+            again = getattr(codec(), f"decode_{side}")(getattr(codec(), f"encode_{side}")(message))
+            if again != message and codec() is v4:  # Batsim 5's remembers what was said before, and has two spellings
+                raise NotDocumentedError(f"read {message}, but when it was written again {again}")
+
+    return feed
+
+
+def _handshake(pieces: Iterable[bytes]) -> None:
+    for raw in pieces:
+        (read_greeting if is_greeting(raw) else read_hello)(raw)
+
+
+def _greetings() -> tuple[bytes, ...]:
+    both = [*talks("easy", 5), *talks("ujfb", 5), *recorded(5)]
+    return tuple(dict.fromkeys(raw for talk in both for raw in (talk.requests[0], talk.replies[0])))
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+
+
+def lead_and_mutated(
+    dice: Dice, every: Sequence[Talk], side: str, max_lead: int = _MAX_LEAD
+) -> tuple[Sequence[bytes], Iterator[bytes]]:
+    """Make a case: the number of a conversation, its first messages, and from there on mutated ones."""
+    number = dice.randrange(len(every))
+    said, others = getattr(every[number], side), getattr(dice.choice(every), side)
+    at = int(min(len(said), max_lead) * dice.random() ** 3)
+    return (b"%d" % number, *said[:at]), mutated_conversation(dice, said, others, at)
+
+
+@functools.cache
+def all_talks(batsim: int) -> tuple[Talk, ...]:
+    """Give the conversations of all policies."""
+    return tuple(talk for policy in POLICIES for talk in talks(policy, batsim))
+
+
+class _Room:
+    """A journal's place in memory, for some sessions."""
+
+    @functools.cached_property
+    def folder(self) -> tempfile.TemporaryDirectory[str]:
+        place = "/dev/shm" if Path("/dev/shm").is_dir() else None
+        return tempfile.TemporaryDirectory(prefix="pybatsched-fuzz-", dir=place)
+
+    def journal(self) -> JournalWriter:
+        return JournalWriter(f"{self.folder.name}/fuzz.pbj")
+
+
+_ROOM: Final = _Room()
+
+
+def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
+    """Give what makes a case of a conversation, and what feeds it to a new session."""
+
+    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
+        return lead_and_mutated(dice, found(), "requests")
+
+    def feed(given: Iterable[bytes]) -> None:
+        messages = iter(given)
+        number = int(next(messages))
+        session = found()[number].session()
+        if number % 4 == 0:
+            session.record_in(_ROOM.journal())
+        try:
+            for raw in messages:
+                session.handle_parts([raw])
+                if session.finished:
+                    break
+            diagnose(session.engine)
+        except PybatschedError as error:
+            session.farewell(error)
+            raise
+        finally:
+            session.close("fuzzed")
+
+    return pieces, feed
+
+
+# --- the simulator, which hears what schedulers answer ---------------------------------------------------------------
+
+
+def _in_simulator(batsim: int) -> tuple[Any, Any]:
+    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
+        return lead_and_mutated(dice, all_talks(batsim), "replies")
+
+    def feed(replies: Iterable[bytes]) -> None:
+        coming = iter(replies)
+        make = all_talks(batsim)[int(next(coming))].fake
+        assert make is not None
+
+        def answer(_raw: bytes) -> bytes:
+            reply = next(coming, None)
+            if reply is None:
+                raise PeerLostError("it says no more")
+            return reply
+
+        try:
+            make().run(answer)
+        except Refused as error:
+            assert isinstance(error.__cause__, RemoteProtocolError)
+            raise error.__cause__ from None
+
+    return pieces, feed
+
+
+def targets() -> dict[str, tuple[Target, float]]:
+    """Give the targets by name, each with its share of all mutations."""
+    made: list[tuple[Target, float]] = []
+    for batsim, codec in ((4, lambda: v4), (5, v5.Codec)):
+        for side, kind in (("requests", "events"), ("replies", "decisions")):
+            pieces = _one(functools.partial(_all_of, batsim, side))
+            made.append((Target(f"codec{batsim}-{kind}", pieces, _decoded(codec, kind)), 19.5))
+    made.append((Target("handshake5", _one(_greetings), _handshake), 4))
+    for batsim in (4, 5):
+        for policy in POLICIES:
+            pieces, feed = _in_session(functools.partial(talks, policy, batsim))
+            made.append((Target(f"session{batsim}-{policy}", pieces, feed, _N_MUTATED), 0.6))
+        pieces, feed = _in_session(functools.partial(recorded, batsim))
+        made.append((Target(f"session{batsim}-recorded", pieces, feed, _N_MUTATED, plays=True), 1.5))
+        pieces, feed = _in_simulator(batsim)
+        made.append((Target(f"simulator{batsim}", pieces, feed, _N_MUTATED), 1.5))
+    return {target.name: (target, share) for target, share in made}

@@ -1,0 +1,58 @@
+"""Mutated messages over a socket, for a real server process: it answers as a session here does, and ends so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+
+from support.process import Peer, Server
+
+from pybatsched.errors import PybatschedError, UnfinishedError
+from reliability.fuzz_messages import all_talks, lead_and_mutated
+from reliability.fuzzing import NotDocumentedError, Target
+from reliability.mutations import Dice
+
+_N_MUTATED = 6
+_MAX_LEAD = 10
+_GARBAGE = b""  # ends every session that goes on
+
+
+def _pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
+    return lead_and_mutated(dice, (*all_talks(4), *all_talks(5)), "requests", _MAX_LEAD)
+
+
+def _feed(given: Iterable[bytes]) -> None:
+    """Ask a server and a session of our own: each message must have the same answer from both."""
+    messages = iter(given)
+    talk = (*all_talks(4), *all_talks(5))[int(next(messages))]
+    twin = talk.session()
+    error: PybatschedError | None = None
+    with Server(*talk.words) as server, Peer(server.wait_ready()) as peer:
+        for raw in chain(messages, [_GARBAGE]):
+            try:
+                wanted = twin.handle(raw)
+            except PybatschedError as problem:
+                error, wanted = problem, twin.farewell(problem)
+            answer = peer.ask(raw)
+            if answer != wanted:
+                raise NotDocumentedError(f"the server says {answer!r:.300}, a session {wanted!r:.300}")
+            if error is not None or twin.finished:
+                break
+        if error is None and twin.engine.jobs.alive:
+            error = UnfinishedError("the simulation ended with jobs unfinished")
+        code = server.finish()
+        said = server.errors
+    if code != (0 if error is None else error.exit_code) or "Traceback" in said:
+        raise NotDocumentedError(f"exit code {code} after {error!r}: {said[-2000:]}")
+    with suppress(ProcessLookupError):
+        os.kill(server.process.pid, 0)
+        raise NotDocumentedError("the process is still there")
+    if error is not None:
+        raise error
+
+
+def targets() -> dict[str, tuple[Target, float]]:
+    """Give the one target."""
+    return {"server": (Target("server", _pieces, _feed, _N_MUTATED), 1)}

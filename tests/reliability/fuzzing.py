@@ -1,0 +1,260 @@
+"""Feeding mutated input to what reads it: what may come out, what is counted, and how a finding is told.
+
+A target takes pieces (messages, or the one content of a file) and returns, or raises one of the errors of
+`pybatsched.errors`. Anything else is a finding: another exception, more than `CPU_S` of work for one case, or more
+memory than there is.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import itertools
+import json
+import resource
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeVar
+
+from support.patience import PATIENCE_S, WorkLimit
+
+from pybatsched.errors import Interrupted, PolicyError, PybatschedError
+from reliability.mutations import Dice, dice_of
+
+#: More work than any case may need, in seconds of this process's own processor time: no busy machine reaches it.
+CPU_S: Final = PATIENCE_S / 4
+#: What a process may take besides what it has when fuzzing begins.
+MEMORY_BYTES: Final = 2**30
+#: Ways to a file that lead nowhere: `pybatsched.cli.main` tells of them as of wrong input.
+_NO_WAY_THERE: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG})
+KEPT: Final = Path("build/fuzz")
+Whole = TypeVar("Whole", list[bytes], bytes)
+
+
+class NotDocumentedError(Exception):
+    """What a target raises itself where something came out that nobody has promised."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that reads, and how its input is made.
+
+    `feed` takes the pieces one by one and stops at the first error. `pieces` makes a case from dice: pieces as they
+    are, which only lead there, and then mutated ones, as many as are fed (`n_mutated` at most). A policy of ours that
+    is blamed is a finding, unless `plays` says that it only repeats what a recording says.
+    """
+
+    name: str
+    pieces: Callable[[Dice], tuple[Sequence[bytes], Iterator[bytes]]]
+    feed: Callable[[Iterable[bytes]], object]
+    n_mutated: int = 1
+    plays: bool = False
+
+
+@dataclass
+class Finding:
+    """A case that came out as nothing may."""
+
+    target: str
+    seed: int
+    index: int
+    pieces: list[bytes]
+    error: BaseException
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        return _place(self.error)
+
+    def told(self) -> str:
+        """Say what was found, with a test that fails."""
+        shown = ", ".join(map(_literal, self.pieces))
+        lines = traceback.format_exception(self.error, limit=-6)
+        return (
+            f"FOUND: {self.target}, --seed {self.seed}, case {self.index}\n{''.join(lines)}\n"
+            f"def test_found_{self.target.replace('-', '_')}_{self.seed}_{self.index}() -> None:\n"
+            f'    again("{self.target}", [{shown}])\n'
+        )
+
+    def keep(self, folder: Path = KEPT) -> Path:
+        """Write the pieces to a file, which `again_from` reads."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.target}-{self.seed}-{self.index}.json"
+        pieces = [base64.b64encode(piece).decode() for piece in self.pieces]
+        path.write_text(json.dumps({"target": self.target, "pieces": pieces, "told": self.told()[:20_000]}, indent=1))
+        return path
+
+
+@dataclass
+class Tally:
+    """What became of the cases of a target."""
+
+    target: str
+    n_cases: int = 0
+    n_mutations: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    cpu_s: float = 0.0
+    slowest_s: float = 0.0
+    slowest: int = 0
+    peak_mib: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def row(self) -> tuple[str, ...]:
+        """Give a row of the table."""
+        refused = ", ".join(f"{name} {n:,}" for name, n in sorted(self.outcomes.items()) if name != ACCEPTED)
+        return (
+            self.target,
+            f"{self.n_mutations:,}",
+            f"{self.n_cases:,}",
+            f"{self.outcomes[ACCEPTED]:,}",
+            refused or "none",
+            f"{1000 * self.slowest_s:,.0f} ms (case {self.slowest:,})",
+            f"{self.peak_mib:,} MiB",
+            f"{len(self.findings)}",
+        )
+
+
+HEAD: Final = ("target", "mutations", "cases", "accepted", "refused", "slowest case", "peak memory", "findings")
+ACCEPTED: Final = "accepted"
+
+
+def _literal(piece: bytes) -> str:
+    text = repr(piece)
+    return text if len(text) < 2000 else f"{text[:200]} ... ({len(piece):,} bytes: see the file)"
+
+
+def _place(error: BaseException) -> tuple[str, ...]:
+    """Tell where an exception came from, to know two findings as the same."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "/tests/" not in frame.filename] or list(frames)
+    last = ours[-1]
+    return type(error).__name__, Path(last.filename).name, last.name, str(last.lineno)
+
+
+def outcome(target: Target, pieces: Iterable[bytes]) -> str:
+    """Feed a case, and say in a word what came of it. Raises what must not be."""
+    try:
+        target.feed(pieces)
+    except PolicyError as error:
+        if not target.plays:
+            raise NotDocumentedError(f"a policy of ours is blamed for what a peer or a file says: {error}") from error
+        return type(error).__name__
+    except PybatschedError as error:
+        if type(error) is PybatschedError or not str(error).strip():
+            raise NotDocumentedError("an error of no family, or without a word") from error
+        return type(error).__name__
+    except OSError as error:
+        if error.errno in _NO_WAY_THERE and error.filename is not None:
+            return "InputError"
+        raise
+    return ACCEPTED
+
+
+def run(target: Target, n: int, seed: int, *, first: int = 0, most: int = 5) -> Tally:
+    """Feed cases, from `first` on, until n mutations have been fed; a few different findings at most."""
+    tally = Tally(target.name)
+    known: set[tuple[str, ...]] = set()
+    with WorkLimit(CPU_S) as limit:
+        for index in itertools.count(first):
+            if tally.n_mutations >= n or len(tally.findings) >= most:
+                break
+            limit.again()
+            finding = _fed(target, n, seed, index, tally)
+            if finding is not None and finding.place not in known:
+                known.add(finding.place)
+                tally.findings.append(finding)
+    tally.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    for finding in tally.findings:
+        finding.pieces = shrunk(target, finding)
+    return tally
+
+
+def _fed(target: Target, n: int, seed: int, index: int, tally: Tally) -> Finding | None:
+    """Feed a case and count it."""
+    fed: list[bytes] = []
+    found = None
+    lead, more = _case(target, seed, index)
+    begun = time.process_time()
+    try:
+        name = outcome(target, _noted(lead, more, min(target.n_mutated, n - tally.n_mutations), fed))
+    except (KeyboardInterrupt, Interrupted):  # commands make the latter of signals
+        raise
+    except BaseException as error:  # noqa: BLE001  all others are what we look for
+        name, found = "FOUND", Finding(target.name, seed, index, fed, error)
+    taken = time.process_time() - begun
+    tally.cpu_s += taken
+    if taken > tally.slowest_s:
+        tally.slowest_s, tally.slowest = taken, index
+    tally.n_cases += 1
+    tally.n_mutations += max(len(fed) - len(lead), 1)
+    tally.outcomes[name] += 1
+    return found
+
+
+def _case(target: Target, seed: int, index: int) -> tuple[Sequence[bytes], Iterator[bytes]]:
+    return target.pieces(dice_of(seed, target.name, index))
+
+
+def _noted(lead: Sequence[bytes], more: Iterator[bytes], n: int, fed: list[bytes]) -> Iterator[bytes]:
+    """Give the pieces of a case, and note those that were taken."""
+    for piece in itertools.chain(lead, itertools.islice(more, n)):
+        fed.append(piece)
+        yield piece
+
+
+def shrunk(target: Target, finding: Finding, n_tries: int = 400) -> list[bytes]:
+    """Leave out pieces, then bytes of the last ones, as long as the same comes out."""
+    tries = iter(range(n_tries))
+
+    def still(pieces: list[bytes]) -> bool:
+        if next(tries, None) is None:
+            return False
+        try:
+            with WorkLimit(CPU_S) as limit:
+                limit.again()
+                outcome(target, pieces)
+        except (KeyboardInterrupt, Interrupted):  # commands make the latter of signals
+            raise
+        except BaseException as error:  # noqa: BLE001  as in run
+            return _place(error) == finding.place
+        return False
+
+    pieces = finding.pieces
+    if not still(pieces):
+        return pieces
+    pieces = _without(pieces, still)
+    for place in range(len(pieces) - 1, -1, -1):
+        before, after = pieces[:place], pieces[place + 1 :]
+        pieces[place] = bytes(_without(pieces[place], lambda part: still([*before, bytes(part), *after])))  # noqa: B023
+    return pieces
+
+
+def _without(whole: Whole, still: Callable[[Whole], bool]) -> Whole:
+    """Leave out parts, large ones first, as long as `still` says so of the rest."""
+    size = len(whole) // 2
+    while size:
+        at = 0
+        while at < len(whole):
+            rest = whole[:at] + whole[at + size :]
+            if rest and still(rest):
+                whole = rest
+            else:
+                at += size
+        size //= 2
+    return whole
+
+
+@contextlib.contextmanager
+def little_memory(more: int = MEMORY_BYTES) -> Iterator[None]:
+    """Let this process have so many bytes more than it has now: then comes a MemoryError, which is a finding."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    n_pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (n_pages * resource.getpagesize() + more, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

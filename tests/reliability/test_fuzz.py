@@ -1,0 +1,160 @@
+"""20,000 mutations for everybody's every run, and whether the fuzzer would find what there is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support import patience
+
+from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError
+from reliability import fuzz, fuzzing
+from reliability.fuzzing import Target, little_memory, outcome, run
+from reliability.mutations import JSON, TEXT, Dice, dice_of, mutated
+
+#: Where the mutations go: the targets of a group whose names begin so, and how many. 20,000 in all.
+SHARES = [
+    ("messages", ("codec4", "handshake"), 8_500),
+    ("messages", ("codec5",), 7_580),
+    ("messages", ("session4", "simulator4"), 1_000),
+    ("messages", ("session5", "simulator5"), 1_000),
+    ("files", ("swf", "rackham", "workload", "simulated"), 850),
+    ("files", ("platform", "events", "journal", "campaign", "config"), 600),
+    ("files", ("summary", "run", "manifest", "cell"), 450),
+    ("server", ("",), 20),
+]
+
+
+@pytest.mark.parametrize(("group", "begins", "n"), SHARES)
+def test_only_documented_errors_come_out(group: str, begins: tuple[str, ...], n: int) -> None:
+    targets = {name: pair for name, pair in fuzz.GROUPS[group]().items() if name.startswith(begins)}
+    tallies = []
+    with little_memory():
+        for target, share in fuzz.shared(targets, n):
+            tallies.append(run(target, share, seed=20))
+    assert [finding.told() for tally in tallies for finding in tally.findings] == []
+    assert sum(tally.n_mutations for tally in tallies) == n
+    assert {tally.target for tally in tallies} == {*targets}
+
+
+def test_every_target_has_its_share() -> None:
+    assert sum(n for _, _, n in SHARES) == 20_000
+    for group, made in fuzz.GROUPS.items():
+        begins = tuple(begin for other, some, _ in SHARES for begin in some if other == group)
+        assert all(name.startswith(begins) for name in made())
+
+
+# --- the fuzzer itself -----------------------------------------------------------------------------------------------
+
+
+def _target(feed: object, seed: bytes = b'{"now": 1, "events": []}') -> Target:
+    def pieces(dice: Dice) -> tuple[Sequence[bytes], Iterator[bytes]]:
+        return (b"lead",), iter([mutated(dice, seed, seed)])
+
+    assert callable(feed)
+    return Target("made-up", pieces, feed)
+
+
+def test_a_finding_is_shrunk_told_and_kept(tmp_path: Path) -> None:
+    def feed(pieces: Iterable[bytes]) -> None:
+        for raw in pieces:
+            if b"00" in raw:
+                raise KeyError("00")
+
+    tally = run(_target(feed), 500, seed=1)
+    (finding,) = tally.findings
+    assert finding.pieces == [b"00"]
+    assert tally.outcomes["FOUND"] > 1  # the others are the same one
+    assert tally.n_mutations == tally.n_cases == 500
+    assert f"made-up, --seed 1, case {finding.index}" in finding.told()
+    assert "again(\"made-up\", [b'00'])" in finding.told()
+    kept = json.loads(finding.keep(tmp_path).read_text())
+    assert (kept["target"], kept["pieces"]) == ("made-up", ["MDA="])
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (InputError("x"), ""),
+        (InputError(" "), "without a word"),
+        (PybatschedError("x"), "of no family"),
+        (PolicyError("x", policy="easy", rule="r"), "a policy of ours is blamed"),
+        (FileNotFoundError(2, "no", "f"), "no"),
+        (PermissionError(13, "no", "f"), ""),
+        (RecursionError("deep"), "deep"),
+        (SystemExit(3), "3"),
+    ],
+)
+def test_what_is_a_finding(error: BaseException, found: str) -> None:
+    def feed(pieces: Iterable[bytes]) -> None:
+        raise error
+
+    tally = run(_target(feed), 1, seed=1)
+    assert [found in str(one.error) for one in tally.findings] == ([True] if found else [])
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), Interrupted(15)])
+def test_a_signal_ends_it(stop: BaseException) -> None:
+    def feed(pieces: Iterable[bytes]) -> None:
+        raise stop
+
+    with pytest.raises(type(stop)):
+        run(_target(feed), 1, seed=1)
+
+
+def test_work_without_end_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def feed(pieces: Iterable[bytes]) -> None:
+        while True:
+            with contextlib.suppress(Exception):  # as somebody does who catches all errors
+                sum(range(100))
+
+    monkeypatch.setattr(fuzzing, "CPU_S", 0.05)
+    (finding,) = run(_target(feed), 1, seed=1).findings
+    assert isinstance(finding.error, patience.TooMuchWorkError)
+
+
+def test_too_much_memory_is_a_finding() -> None:
+    def feed(pieces: Iterable[bytes]) -> None:
+        bytearray(2**26)
+
+    with little_memory(2**25):
+        (finding,) = run(_target(feed), 1, seed=1).findings
+    assert isinstance(finding.error, MemoryError)
+    assert outcome(_target(feed), []) == fuzzing.ACCEPTED  # the limit is gone again
+
+
+def test_the_same_seed_gives_the_same_cases() -> None:
+    for group in ("messages", "files"):
+        for name, (target, _) in fuzz.GROUPS[group]().items():
+            for index in range(3):
+                (lead, more), (again, more_again) = (target.pieces(dice_of(7, name, index)) for _ in range(2))
+                assert (lead, next(more)) == (again, next(more_again))
+
+
+@pytest.mark.parametrize("mutators", [JSON, TEXT])
+def test_every_mutator_changes_something_and_none_fails(mutators: Sequence[object]) -> None:
+    samples = (b"", b"\0", b"{}", b'{"a": [1, "x", null], "b": {"c": -2.5e3}}', b"1 2 3\nx = 4\n", b"\xff" * 9)
+    for mutator in dict.fromkeys(mutators):
+        assert callable(mutator)
+        made = [mutator(dice_of(1, "m", n), raw, samples[3]) for n in range(40) for raw in samples]
+        assert any(one not in samples for one in made)
+
+
+def test_the_command_tells_of_findings_and_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def feed(pieces: Iterable[bytes]) -> None:
+        raise KeyError(*pieces)
+
+    monkeypatch.chdir(tmp_path)
+    made = {"made-up": (_target(feed), 1.0)}
+    monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: made})
+    assert fuzz.main(["--messages", "3", "--seed", "5"]) == 1
+    assert "| made-up | 3 | 3 | 0 | FOUND 3 |" in (said := capsys.readouterr().out)
+    assert "kept in build/fuzz/made-up-5-0.json" in said
+    monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: {"made-up": (_target(list), 1.0)}})
+    assert fuzz.main(["--messages", "3"]) == 0
+    assert "| made-up | 3 | 3 | 3 | none |" in capsys.readouterr().out
