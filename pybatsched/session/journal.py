@@ -180,14 +180,14 @@ class JournalReader:
             if kind == "request":
                 if pending is not None:
                     yield pending
-                pending = Exchange(record["n"], record["bytes"], is_cut="size" in record)
+                pending = Exchange(record["n"], _bytes_of(record), is_cut="size" in record)
             elif kind == "reply" and pending is not None:
-                pending.reply, pending.reasons = record["bytes"], record["reasons"]
+                pending.reply, pending.reasons = _bytes_of(record), [*map(str, record["reasons"])]
                 pending.notes = [(index, job_id, text) for index, job_id, text in record.get("notes", ())]
                 yield pending
                 pending = None
             elif kind == "error" and pending is not None:
-                pending.error = (record["kind"], record["text"])
+                pending.error = (str(record["kind"]), str(record["text"]))
                 yield pending
                 pending = None
             elif kind == "end":
@@ -216,13 +216,21 @@ class JournalReader:
                     self.note = f"the journal is cut: {size - whole} bytes after its last whole record"
                 return
             except (ValueError, msgpack.UnpackException) as error:
-                raise InputError(f"{self.path!r}: no readable record at byte {whole} ({error})") from None
+                why = str(error) or type(error).__name__
+                raise InputError(f"{self.path!r}: no readable record at byte {whole} ({why})") from None
             if not isinstance(record, dict):
                 raise InputError(f"{self.path!r}: no record at byte {whole}, but {record!r:.60}")
             whole = unpacker.tell()
             if self._heard is not None and size:
                 self._heard(min(whole / size, 1.0))  # a run that goes on makes it longer
             yield record
+
+
+def _bytes_of(record: Mapping[str, Any]) -> bytes:
+    raw = record["bytes"]
+    if not isinstance(raw, bytes):
+        raise TypeError("'bytes'")
+    return raw
 
 
 def _packable(value: Any) -> Any:
