@@ -63,6 +63,7 @@ def serve(
         socket = guard.open(zmq.ROUTER, stack)
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
+        socket.setsockopt(zmq.MAXMSGSIZE, 2 * session.max_bytes)  # a little too large is answered
         watch = Watch(socket, guard.no_key)
         stack.callback(watch.close)
         bind(socket, options.endpoint)

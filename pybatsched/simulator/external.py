@@ -12,7 +12,7 @@ import zmq
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
-from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError
+from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError, printable
 from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch
 from pybatsched.live.keys import ClientKeys
 from pybatsched.protocol import Codec, Message, v4, v5
@@ -168,16 +168,9 @@ def _farewell_in(raw: bytes) -> str:
     """Give why a scheduler has given up, if it says so in place of a reply."""
     try:
         said = msgspec.json.decode(raw, type=_Farewell).error
-        return _shown(said if isinstance(said, str) else msgspec.json.encode(said).decode())
+        return printable(said if isinstance(said, str) else msgspec.json.encode(said).decode())
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         return ""
-
-
-def _shown(text: str) -> str:
-    """Write what a stranger says so that a terminal takes none of it for an order: what is not printed is escaped."""
-    return "".join(
-        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode() for sign in text
-    )
 
 
 class _Farewell(msgspec.Struct):
