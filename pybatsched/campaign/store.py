@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,9 @@ from pybatsched.workload.files import read_bytes, write_text
 
 FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1
+_OF_POINT: Final = frozenset(["address", "workload", "platform", "policy", "options", "seed", "repeat"])
+#: What is the name of a file is a word, and leads nowhere else.
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class Store:
@@ -67,7 +71,7 @@ class Store:
         """Give what a cell came to; None if it has not been run, or its file is damaged."""
         try:
             content = json.loads((self.folder / "cells" / f"{address}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(content, dict) or content.get("address") != address:
             return None
@@ -91,7 +95,7 @@ class Store:
         """Give when the compared jobs of a cell were submitted and ended, by id; None if that was not kept. O(jobs)."""
         try:
             return {name: Stay(*times) for name, *times in json.loads(read_bytes(self._ends_file(address)))}
-        except (InputError, ValueError, TypeError):
+        except (InputError, ValueError, TypeError, RecursionError):
             return None
 
     def has_ends(self, address: str) -> bool:
@@ -118,8 +122,16 @@ class Store:
             content = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"{path}: no campaign here: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: expected JSON; {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise InputError(f"{path}: expected an object with format {FORMAT!r}")
+        for name, kind in (("name", str), ("spec", dict), ("points", list)):
+            if not isinstance(content.get(name), kind):
+                raise InputError(f"{path}: member {name} is missing or garbled; the campaign's own run writes it")
+        for number, point in enumerate(content["points"]):
+            if not (
+                isinstance(point, dict) and point.keys() >= _OF_POINT and _ADDRESS.fullmatch(str(point["address"]))
+            ):
+                raise InputError(f"{path}: points[{number}] is no point of a campaign")
         return content

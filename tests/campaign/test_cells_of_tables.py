@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from support.process import run_cli
 
+from pybatsched.campaign.store import Store
 from pybatsched.campaign.table import written
 
 
@@ -21,3 +26,36 @@ def test_no_name_is_a_formula_in_a_spreadsheet(name: str) -> None:
 def test_no_name_is_markup_in_markdown() -> None:
     table = pl.DataFrame({"workload": ["a|b\n<img src=x onerror=y>"]})
     assert written(table, "markdown").splitlines()[2:] == ["| a\\|b &lt;img src=x onerror=y> |"]
+
+
+POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "options": {}, "seed": 1, "repeat": 0}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [
+        ({}, "member name is missing"),
+        ({"spec": []}, "member spec is missing or garbled"),
+        ({"points": [5]}, "points[0] is no point"),
+        ({"points": [POINT, {}]}, "points[1] is no point"),
+        ({"points": [POINT | {"address": "../../../etc/passwd"}]}, "points[0] is no point"),
+        ({"points": [POINT | {"address": "a\0"}]}, "points[0] is no point"),
+    ],
+)
+def test_a_campaign_of_a_stranger_names_no_file_elsewhere(manifest: dict[str, Any], told: str, tmp_path: Path) -> None:
+    about = {"format": "pybatsched-campaign"} | (manifest and {"name": "n", "spec": {}, "points": []} | manifest)
+    (tmp_path / "manifest.json").write_text(json.dumps(about))
+    done = run_cli("campaign", "status", str(tmp_path))
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_depths_of_a_strangers_files(tmp_path: Path) -> None:
+    (tmp_path / "cells").mkdir()
+    for name in ("manifest.json", "cells/a1.json"):
+        (tmp_path / name).write_text("[" * 100_000)
+    assert run_cli("campaign", "status", str(tmp_path)).returncode == 2
+    assert Store(tmp_path).result("a1") is None
+    (tmp_path / "deep.toml").write_text(f"a = {'[' * 100_000}")
+    done = run_cli("--policy", "easy", "--config", str(tmp_path / "deep.toml"))
+    assert (done.returncode, "deep.toml" in done.stderr) == (2, True)
