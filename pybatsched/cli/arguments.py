@@ -130,7 +130,7 @@ def _table(path: str, name: str) -> Mapping[str, Any]:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"--config {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of thousands of digits
         raise InputError(f"--config {path}: {error}") from None
     strange = [key for key in content if key != "policy"]
     if strange:
