@@ -12,7 +12,7 @@ from pybatsched.live import batsim
 
 @pytest.fixture(autouse=True)
 def docker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batsim.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("pybatsched.live.batsim.shutil.which", lambda name: f"/usr/bin/{name}")
 
 
 @pytest.mark.parametrize("image", ["--privileged", "-v/:/host", "", "a b", "a;reboot", "$(x)", "a\nb", "../x"])

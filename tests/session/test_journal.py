@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -428,3 +429,18 @@ def test_sizes_that_a_stranger_announces_are_not_taken_for_granted(end: bytes, t
     done = run_cli("replay", str(path))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_trust_holds_for_the_id_of_a_part(tmp_path: Path) -> None:
+    path = tmp_path / "run.pbj"
+    job = {"id": "a", "subtime": 0, "res": 1, "walltime": 20, "profile": "p"}
+    content = {"nb_res": 1, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 5}}}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    policy = f"{PUSHY}:Loader"
+    words = ("--procs", "1", "-w", "w.json", "--policy", policy, "--journal", str(path), "-q")
+    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    whole = run_cli("explain", str(path), "w0!a", "--trust")
+    part = run_cli("explain", str(path), "dyn!w0.a.1", "--trust")
+    assert (whole.returncode, part.returncode) == (0, 0)
+    assert "say --trust" not in part.stdout + part.stderr
+    assert part.stdout.splitlines()[-3:] == whole.stdout.splitlines()[-3:]
