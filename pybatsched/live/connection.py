@@ -30,6 +30,8 @@ class Watch:
         self._on_wrong_keys = on_wrong_keys
         opened = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED
         failed = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        if on_wrong_keys is not None:
+            failed |= zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL  # a peer that has noticed first just hangs up on us
         self._events = socket.get_monitor_socket(opened | failed | zmq.EVENT_DISCONNECTED)
         self._open: set[int] = set()
         self._gone_at: float | None = None
@@ -46,8 +48,11 @@ class Watch:
                 self._open.discard(connection)
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 self.is_refused = True
+            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+                self._failed()
             elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
-                self._failed(connection)
+                if connection in _WRONG_KEYS:
+                    self._failed()
             else:
                 self._open.add(connection)
                 self.has_been_open = True
@@ -59,8 +64,8 @@ class Watch:
             self._gone_at = now
         return now - self._gone_at
 
-    def _failed(self, why: int) -> None:
-        if why in _WRONG_KEYS and not self.has_wrong_keys:  # once: who is turned away comes again
+    def _failed(self) -> None:
+        if not self.has_wrong_keys:  # once: who is turned away comes again
             self.has_wrong_keys = True
             if self._on_wrong_keys is not None:
                 self._on_wrong_keys()
