@@ -15,11 +15,24 @@ Everything else that escapes is a bug of ours: exit code 1, with a traceback.
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from typing import ClassVar, Final
 
 _OURS: Final = frozenset({"pybatsched", "pybatsched_schedulers"})
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    r"""Write what a stranger says so that a terminal takes none of it for an order. Lines stay lines.
+
+    >>> printable("\x1b[31mred\x07\n")
+    '\\x1b[31mred\\x07\n'
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def told(error: BaseException) -> str:

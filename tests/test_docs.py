@@ -202,6 +202,28 @@ def test_every_rule_is_documented() -> None:
             assert rule in told, rule
 
 
+def test_each_test_that_the_page_on_security_names_is_there() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    named = set(re.findall(r"`(test_\w+)`", page))
+    there = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)\(", path.read_text(), flags=re.MULTILINE)
+    }
+    assert len(named) > 25
+    assert named <= there, named - there
+    modules = {
+        ".".join(path.relative_to(ROOT / "pybatsched").with_suffix("").parts)
+        for path in MODULES
+        if path.is_relative_to(ROOT / "pybatsched")
+    }
+    cells = [row.split(" | ")[1] for row in page.partition("## Every way in")[2].splitlines() if row.startswith("| ")][
+        1:
+    ]
+    rooms = {module.partition(".")[0] for module in modules}
+    assert {name for cell in cells for name in re.findall(r"`([a-z_.]+)`", cell)} <= modules | rooms
+
+
 def test_the_page_on_learning_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "learning.md").read_text()
     loop, agent, model = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)

@@ -28,7 +28,8 @@ from pybatsched.workload.files import read_bytes, write_text
 FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1
 
-
+#: What is the name of a file is a word, and leads nowhere else.
+_Address = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,128}\\Z")]
 #: As columns of tables have them.
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -36,7 +37,7 @@ _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 class _Point(msgspec.Struct):
     """What every point of a manifest has."""
 
-    address: str
+    address: _Address
     workload: str
     platform: str
     policy: str

@@ -70,9 +70,16 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
 
 def written(table: pl.DataFrame, form: str) -> str:
     """Write a table as text, csv, markdown or latex."""
+    polars = _polars()
     rows = [table.columns, *([_shown(value, form) for value in row] for row in table.iter_rows())]
     if form == "csv":
-        return str(table.write_csv())
+        texts = {name: polars.col(name) for name, kind in table.schema.items() if kind == polars.String}
+        begins = r"^[=+\-@\t\r]"  # a spreadsheet would take such a text for a formula
+        marked = {
+            name: polars.when(text.str.contains(begins)).then(polars.lit("'") + text).otherwise(text)
+            for name, text in texts.items()
+        }
+        return str(table.with_columns(**marked).write_csv())
     if form == "markdown":
         lines = [f"| {' | '.join(row)} |" for row in rows]
         return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:], ""])
@@ -93,7 +100,7 @@ def _shown(value: Any, form: str) -> str:
     text = str(value)
     if form == "latex":
         return _escaped(text)
-    return text.replace("|", "\\|") if form == "markdown" else text
+    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").splitlines()) if form == "markdown" else text
 
 
 def _escaped(text: str) -> str:

@@ -22,6 +22,8 @@ _COMMANDS: Final = {
     "simulate": "Simulate a policy on a workload with the embedded simulator: no Batsim needed.",
     "run": "Run a policy with a real Batsim: both are started, watched and ended together.",
     "batsim": "Batsim's own command line, in front of the embedded simulator: for programs that start a batsim.",
+    "keys": "Make keys, by which a server and its peer know each other (--curve).",
+    "relay": "Stand beside a Batsim, which has no keys, and speak for it to a scheduler that wants some (--curve).",
     "workload": "Check, convert, cut, merge, generate and describe workloads.",
     "platform": "List, show, generate and check platforms.",
     "campaign": "Run many simulations described in one file, stop and resume them, and put the results into one table.",

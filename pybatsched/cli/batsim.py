@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 from pybatsched.cli import closing, signals, simulate
 from pybatsched.cli.batsim_link import link
 from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError, UnfinishedError
+from pybatsched.live import keys
 from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
 from pybatsched.metrics.summary import Result
 from pybatsched.results.writing import InPlace
@@ -206,6 +207,7 @@ def _simulate(given: Given, log: _Log) -> None:
         hear=log.heard,
         # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
         before_last=signals.overlook_one,
+        keys=keys.read_client(given.one("--curve")) if given.has("--curve") else None,
     )
     if result.stopped:
         raise UnfinishedError(result.stopped)

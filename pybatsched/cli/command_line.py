@@ -9,7 +9,18 @@ from typing import Any, Final
 
 #: Options that change nothing of a run: where its files go, what is said meanwhile, whom to ask and for how long.
 _ASIDE: Final = frozenset(
-    ("help", "export", "journal", "quiet", "verbose", "socket_endpoint", "timeout", "first_timeout", "farewell")
+    [
+        "help",
+        "export",
+        "journal",
+        "quiet",
+        "verbose",
+        "socket_endpoint",
+        "curve",
+        "timeout",
+        "first_timeout",
+        "farewell",
+    ]
 )
 
 

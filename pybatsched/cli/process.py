@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pybatsched import cli
 from pybatsched.cli import signals
-from pybatsched.errors import InputError, Interrupted
+from pybatsched.errors import InputError, Interrupted, printable
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -72,6 +72,21 @@ class _StandardError(io.RawIOBase):
         return memoryview(data).nbytes
 
 
+class _Shown(io.TextIOWrapper):
+    """Text for people. What is not for print is escaped on a terminal, which would take it for orders to itself.
+
+    Names and reasons come from workloads, journals and peers. A file or a pipe gets all as it is.
+    """
+
+    def write(self, text: str, /) -> int:
+        if self.isatty():
+            is_ours = text.startswith("\r") and text.endswith("\x1b[K")  # a line of progress, written over the last one
+            super().write(f"\r{printable(text[1:-3])}\x1b[K" if is_ours else printable(text))
+        else:
+            super().write(text)
+        return len(text)
+
+
 def _hear_all() -> None:
     """Put a standard error in its place that is always there, so that no file of ours gets its number either."""
     given = sys.stderr
@@ -83,7 +98,7 @@ def _hear_all() -> None:
         os.set_inheritable(2, True)
     encoding = given.encoding if given else "utf-8"
     buffer = io.BufferedWriter(_StandardError())
-    sys.stderr = io.TextIOWrapper(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
+    sys.stderr = _Shown(buffer, encoding=encoding, errors="backslashreplace", line_buffering=True)
 
 
 def run(may_be_interrupted: bool = True) -> int:
@@ -94,7 +109,7 @@ def run(may_be_interrupted: bool = True) -> int:
     _hear_all()
     given = sys.stdout
     raw = _StandardOutput(None if given is None else given.fileno())
-    sys.stdout = io.TextIOWrapper(
+    sys.stdout = _Shown(
         io.BufferedWriter(raw),
         encoding=given.encoding if given else "utf-8",
         errors=given.errors if given else "replace",

@@ -10,6 +10,7 @@ from pybatsched.cli import arguments, closing, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.core import decisions as d
 from pybatsched.errors import BrokenPromiseError, InputError, Interrupted
+from pybatsched.live import keys
 from pybatsched.live.doors import is_wide
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
 from pybatsched.session.journal import JournalWriter
@@ -65,6 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="let nobody in but a Batsim at this IP address; repeatable (default: whoever comes first)",
     )
+    add(
+        "--curve",
+        metavar="DIR",
+        help="let nobody in but who has a key that is known in DIR (`pybatsched keys DIR` makes it; Batsim has none)",
+    )
     add("-v", "--verbose", action="store_true", help="tell every message and decision, and tracebacks of plugins")
 
 
@@ -74,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
     plan.check_early()
     if args.allow and not args.endpoint.startswith("tcp://"):
         raise InputError(f"--allow is for tcp://; who may open a file as {args.endpoint} is the file system's matter")
+    own_keys = None if args.curve is None else keys.read_server(args.curve)
     signals.raise_interrupted()
     watch = narrate if args.verbose else None
     session = Session(plan, watch=watch, max_bytes=args.max_message, say=arguments.say)
@@ -82,16 +89,17 @@ def run(args: argparse.Namespace) -> int:
         # Only now: a second start that cannot have the port must not touch the journal of the first.
         if args.journal is not None:
             session.record_in(JournalWriter(args.journal))
-        if is_wide(endpoint) and not args.allow:
+        if is_wide(endpoint) and not args.allow and own_keys is None:
             arguments.say(
                 f"warning: {endpoint} can be reached from other machines, and whoever comes first is taken for Batsim; "
-                "say --allow ADDRESS to let in no other"
+                "say --allow ADDRESS or --curve DIR to let in no other"
             )
         arguments.say(f"policy {args.policy}, waiting for Batsim at {endpoint}")
 
     try:
         with session.to_its_end():
-            options = ServerOptions(args.endpoint, args.timeout, args.first_timeout, allow=tuple(args.allow))
+            allow = tuple(args.allow)
+            options = ServerOptions(args.endpoint, args.timeout, args.first_timeout, allow=allow, keys=own_keys)
             serve(session, options, ready, arguments.say)
     except (Interrupted, KeyboardInterrupt) as stop:
         if not session.finished or session.engine.jobs.alive:

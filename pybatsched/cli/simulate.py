@@ -11,6 +11,7 @@ from pybatsched.cli import arguments, closing, command_line, inputs, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.cli.progress import ProgressLine
 from pybatsched.errors import InputError
+from pybatsched.live import keys
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
 from pybatsched.machines import names
 from pybatsched.metrics import summary
@@ -56,6 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="ENDPOINT",
         help=f"where the external scheduler waits (default {DEFAULT_ENDPOINT})",
+    )
+    add(
+        "--curve",
+        metavar="DIR",
+        help="speak CURVE with it, with the keys in DIR, made by `pybatsched keys DIR`",
     )
     add(
         "--protocol",
@@ -136,6 +142,10 @@ def run(args: argparse.Namespace) -> int:
         plan.check_early()
     elif args.options or args.config or args.journal:
         raise InputError("-o, --config and --journal are for --policy; the external scheduler has its own")
+    elif args.curve is not None:
+        keys.read_client(args.curve)  # before a run is begun
+    if args.curve is not None and plan is not None:
+        raise InputError("--curve is for --external; a policy in this process is spoken to by nobody else")
     if args.protocol == "v5":
         _check_batsim5(args)
     scenario = read_scenario(args, plan)
@@ -206,6 +216,7 @@ def _simulate(
             progress=progress.heard,
             tau_s=args.tau,
             batsim=5 if args.protocol == "v5" else 4,
+            keys=None if args.curve is None else keys.read_client(args.curve),
         )
 
 

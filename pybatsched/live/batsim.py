@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ _PATIENCE_S: Final = 2.0
 _PATIENCE_WITH_IMAGES_S: Final = 1800.0  # it may have to be pulled
 _SHOWN_BYTES: Final = 4096
 _N_SHOWN: Final = 12
+_IMAGE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 #: What we say to Batsim ourselves, and where the user says it instead.
 _OURS: Final = {
     "--platform": "give -p before the --",
@@ -109,12 +111,17 @@ def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) 
 
     `readable` are the files to read; files are written into the directory `writable`. They belong to the user.
     """
+    if not _IMAGE.fullmatch(image):  # docker would take it for an option of its own, or for two words
+        raise InputError(f"--image {image!r:.80}: expected the name of an image, such as oarteam/batsim:4.0.0")
     docker = shutil.which("docker")
     if docker is None:
         raise InputError(f"--image {image}: there is no docker on the PATH")
     name = f"pybatsched-{os.getpid()}"
     folder = str(Path(writable).resolve())
     mounts = {str(Path(file).resolve().parent): ":ro" for file in readable} | {folder: ""}
+    for path in mounts:
+        if ":" in path:  # docker would read what is behind it as another place, or as rights
+            raise InputError(f"--image {image}: expected directories without a colon, got {path!r:.200}")
     command = [docker, "run", "--rm", "--name", name, "--network", "host", "--user", f"{os.getuid()}:{os.getgid()}"]
     for path, mode in sorted(mounts.items()):
         command += ["--volume", f"{path}:{path}{mode}"]

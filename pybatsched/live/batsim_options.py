@@ -95,7 +95,8 @@ OPTIONS: Final = (
     _flag("--version"),
     _flag("--simgrid-version"),
     _flag("--unittest"),  # of 3.1.0
-    _one("--link"),  # ours
+    _one("--link"),  # ours, and
+    _one("--curve"),
 )
 
 USAGE: Final = """\
@@ -120,6 +121,7 @@ scheduler:
   -s, --socket-endpoint ENDPOINT    where it waits (default tcp://localhost:28000)
   --sched-cfg TEXT                  its configuration, told in the first message
   --sched-cfg-file FILE             the same from a file
+  --curve DIR                       ours: speak to it with the keys that `pybatsched keys DIR` has made
   --no-sched                        no scheduler: all jobs begin at once, on the first machines
   --forward-profiles-on-submission  tell the profile with each job
   --enable-dynamic-jobs             let it register jobs and profiles

@@ -1,8 +1,9 @@
-"""Watching a ZeroMQ connection, to notice when the other side has gone."""
+"""Watching a ZeroMQ connection, to notice when the other side has gone, or has turned us away."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import zmq
@@ -14,18 +15,29 @@ GRACE_S: Final = 2.0
 LOOK_AROUND_MS: Final = 200
 #: How long a last message may take to leave a closed socket.
 LINGER_MS: Final = 2000
+#: How ZeroMQ counts what two ends did not agree on: a key that opens nothing, and one that has keys where one has none.
+_WRONG_KEYS: Final = (0x11000001, 0x11000002)
 
 
 class Watch:
-    """Knows which connections of a socket are open, from the socket's own event stream."""
+    """Knows which connections of a socket are open, from the socket's own event stream.
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+    `on_wrong_keys` hears when the two ends could not agree on their keys, the first time.
+    """
+
+    def __init__(self, socket: zmq.Socket[bytes], on_wrong_keys: Callable[[], None] | None = None) -> None:
         self._socket = socket
+        self._on_wrong_keys = on_wrong_keys
         opened = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED
-        self._events = socket.get_monitor_socket(opened | zmq.EVENT_DISCONNECTED)
+        failed = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        if on_wrong_keys is not None:
+            failed |= zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL  # a peer that has noticed first just hangs up on us
+        self._events = socket.get_monitor_socket(opened | failed | zmq.EVENT_DISCONNECTED)
         self._open: set[int] = set()
         self._gone_at: float | None = None
         self.has_been_open = False
+        self.is_refused = False  # by whoever decides who is let in
+        self.has_wrong_keys = False
 
     def gone_for_s(self) -> float | None:
         """Give the seconds since the last connection was closed, or None while one is open."""
@@ -34,6 +46,13 @@ class Watch:
             connection = int(event["value"])
             if event["event"] == zmq.EVENT_DISCONNECTED:
                 self._open.discard(connection)
+            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                self.is_refused = True
+            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+                self._failed()
+            elif event["event"] == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                if connection in _WRONG_KEYS:
+                    self._failed()
             else:
                 self._open.add(connection)
                 self.has_been_open = True
@@ -44,6 +63,12 @@ class Watch:
         if self._gone_at is None:
             self._gone_at = now
         return now - self._gone_at
+
+    def _failed(self) -> None:
+        if not self.has_wrong_keys:  # once: who is turned away comes again
+            self.has_wrong_keys = True
+            if self._on_wrong_keys is not None:
+                self._on_wrong_keys()
 
     def is_gone(self) -> bool:
         """Tell whether no connection is open."""

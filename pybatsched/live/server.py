@@ -19,6 +19,7 @@ import zmq
 from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError
 from pybatsched.live import doors
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch
+from pybatsched.live.keys import ServerKeys
 from pybatsched.session.diagnosis import diagnose
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class ServerOptions:
 
     `look` is called whenever nothing was heard for a moment, and may raise what ends the run; it knows more of the peer
     than the connection does, so a connection that is closed means nothing beside it. `allow` are the addresses from
-    which a peer may come, if not from all.
+    which a peer may come, if not from all; with `keys` it must have one of theirs.
     """
 
     endpoint: str = DEFAULT_ENDPOINT
@@ -43,6 +44,7 @@ class ServerOptions:
     first_timeout_s: float = 0.0
     look: Callable[[], None] | None = None
     allow: tuple[str, ...] = ()
+    keys: ServerKeys | None = None
 
 
 def serve(
@@ -54,31 +56,23 @@ def serve(
     """Bind, answer until the simulation has ended, and close. Raises what ends a run early.
 
     `on_ready` hears the endpoint really bound (of use with ``tcp://127.0.0.1:*``), `on_refused` of somebody who came
-    from where nobody may.
+    from where nobody may, or with a wrong key or none.
     """
     with contextlib.ExitStack() as stack:
-        _serve(session, options, on_ready, doors.guarded(options.allow, on_refused, stack))
-
-
-def _serve(
-    session: Session, options: ServerOptions, on_ready: Callable[[str], None], context: zmq.Context[zmq.Socket[bytes]]
-) -> None:
-    socket = context.socket(zmq.ROUTER)
-    socket.setsockopt(zmq.LINGER, LINGER_MS)
-    socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
-    if options.allow:
-        socket.setsockopt_string(zmq.ZAP_DOMAIN, doors.DOMAIN)  # else nobody is asked about a peer without keys
-    watch = Watch(socket)
-    try:
-        _bind(socket, options.endpoint)
+        guard = doors.Guard(options.allow, options.keys, on_refused)
+        socket = guard.open(zmq.ROUTER, stack)
+        socket.setsockopt(zmq.LINGER, LINGER_MS)
+        socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
+        socket.setsockopt(zmq.MAXMSGSIZE, 2 * session.max_bytes)  # a little too large is answered
+        watch = Watch(socket, guard.no_key)
+        stack.callback(watch.close)
+        bind(socket, options.endpoint)
         on_ready(socket.getsockopt_string(zmq.LAST_ENDPOINT))
         _answer_all(socket, session, options, watch)
-    finally:
-        watch.close()
-        socket.close()
 
 
-def _bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
+def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Bind a socket to an endpoint. Raises InputError that says why it cannot be had."""
     port = endpoint.rpartition(":")[2]
     if not endpoint.startswith(("tcp://", "ipc://")):
         raise InputError(f"cannot bind to {endpoint}: expected tcp://HOST:PORT or ipc://PATH")
@@ -154,11 +148,11 @@ def _look_around(session: Session, options: ServerOptions, watch: Watch, silent_
     """Give up on a peer that is gone, or silent for too long."""
     if options.look is not None:
         options.look()
+    gone_s = watch.gone_for_s()
     if not session.n_messages:
         if options.first_timeout_s and silent_s >= options.first_timeout_s:
             raise PeerLostError(f"no Batsim has come within {silent_s:.1f} s (--first-timeout)")
         return
-    gone_s = watch.gone_for_s()
     if gone_s is not None and gone_s >= GRACE_S and options.look is None:
         raise PeerLostError(f"{_closed(session)} ({gone_s:.1f} s ago)\n{diagnose(session.engine)}")
     if options.timeout_s and silent_s >= options.timeout_s:

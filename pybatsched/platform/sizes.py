@@ -43,7 +43,7 @@ def _cores(platform: Platform, host: Host) -> int:
     text = property_of(host, "cores")
     if text is None:
         return host.n_cores
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
+    if not text.isascii() or not text.isdigit() or len(text) > 20 or not 0 < int(text) < 1 << 31:
         where = f" (line {host.line})" if host.line else ""
         raise InputError(
             f"{platform.source}: host {host.name[:60]!r}{where}, property cores: expected a whole number from 1, "

@@ -24,6 +24,8 @@ def whole(path: str | Path) -> Iterator[Path]:
             yield target
             return
         half = target.with_name(f".part-{os.getpid()}.{target.name}")
+        half.unlink(missing_ok=True)  # of a process that had our number, or a link that somebody has put there
+        os.close(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         try:
             yield half
             half.replace(target)

@@ -190,7 +190,7 @@ def explain(
         submitted += [one.job_id for one, _, _ in said.decisions or () if isinstance(one, d.RegisterJob)]
         namesakes |= dict.fromkeys(other for other in submitted if _name(other) == _name(job_id))
     if job_id in book.owners:  # a part of a job: it is in the job's story
-        return explain(JournalReader(reader.path), book.owners[job_id], policy, given)
+        return explain(JournalReader(reader.path, is_trusted=reader.is_trusted), book.owners[job_id], policy, given)
     if not any(text for _, text in book.lines()[job_id] if not text.startswith("(")):
         raise no_such_job(reader, job_id, namesakes)
     if reader.note:

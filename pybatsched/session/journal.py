@@ -217,7 +217,8 @@ class JournalReader:
                     self.note = f"the journal is cut: {size - whole} bytes after its last whole record"
                 return
             except (ValueError, TypeError, msgpack.UnpackException) as error:  # TypeError: a list as a key
-                raise InputError(f"{self.path!r}: no readable record at byte {whole} ({error})") from None
+                why = str(error) or type(error).__name__
+                raise InputError(f"{self.path!r}: no readable record at byte {whole} ({why})") from None
             if not isinstance(record, dict):
                 raise InputError(f"{self.path!r}: no record at byte {whole}, but {record!r:.60}")
             whole = unpacker.tell()

@@ -12,8 +12,9 @@ import zmq
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
-from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError
+from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError, printable
 from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch
+from pybatsched.live.keys import ClientKeys
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import Features, read_hello, write_greeting
 
@@ -25,6 +26,7 @@ class ExternalScheduler:
     """A scheduler behind a ZeroMQ endpoint. `timeout_s` is how long it may take to answer, 0 for ever.
 
     `hear` hears all messages, and `before_last` is called before SIMULATION_ENDS leaves.
+    With `keys` all is said in CURVE.
     Use it as a context manager, and call it with (now, events). Batsim 5's language is spoken after a `greet`.
     """
 
@@ -34,11 +36,13 @@ class ExternalScheduler:
         timeout_s: float = 0.0,
         hear: Hear | None = None,
         before_last: Callable[[], None] | None = None,
+        keys: ClientKeys | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.n_messages = 0
         self._hear = hear
         self._before_last = before_last
+        self._keys = keys
         self._asked_at = 0.0
         self._timeout_s = timeout_s
         self._codec: Codec = v4
@@ -48,6 +52,8 @@ class ExternalScheduler:
         self._socket = self._context.socket(zmq.REQ)
         self._socket.setsockopt(zmq.LINGER, 0)  # a message nobody fetched must not keep the process
         self._socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
+        if self._keys is not None:
+            self._keys.put_on(self._socket)
         self._watch = Watch(self._socket)
         try:
             self._socket.connect(self.endpoint)
@@ -139,6 +145,8 @@ class ExternalScheduler:
 
     def _look_around(self, silent_s: float) -> None:
         gone_s = self._watch.gone_for_s()
+        if self._watch.is_refused or self._watch.has_wrong_keys:
+            raise PeerLostError(f"the scheduler at {self.endpoint} does not let us in ({_why_not(self._keys)})")
         if gone_s is not None and gone_s >= GRACE_S and self._watch.has_been_open:
             raise PeerLostError(
                 f"the scheduler at {self.endpoint} closed its connection {gone_s:.1f} s ago without answering "
@@ -146,23 +154,23 @@ class ExternalScheduler:
             )
         if self._timeout_s and silent_s >= self._timeout_s:
             what = f"no answer to message {self.n_messages}" if self._watch.has_been_open else "no scheduler"
-            raise PeerLostError(f"{what} at {self.endpoint} for {silent_s:.1f} s (--timeout {self._timeout_s:g})")
+            hint = "" if self._keys is None else "; it may have other keys than those of --curve"
+            raise PeerLostError(f"{what} at {self.endpoint} for {silent_s:.1f} s (--timeout {self._timeout_s:g}){hint}")
+
+
+def _why_not(keys: ClientKeys | None) -> str:
+    if keys is None:
+        return "it may want keys, --curve, or another address, --allow"
+    return "our key is not among its clients, or it has none itself: --curve"
 
 
 def _farewell_in(raw: bytes) -> str:
     """Give why a scheduler has given up, if it says so in place of a reply."""
     try:
         said = msgspec.json.decode(raw, type=_Farewell).error
-        return _shown(said if isinstance(said, str) else msgspec.json.encode(said).decode())
+        return printable(said if isinstance(said, str) else msgspec.json.encode(said).decode())
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         return ""
-
-
-def _shown(text: str) -> str:
-    """Write what a stranger says so that a terminal takes none of it for an order: what is not printed is escaped."""
-    return "".join(
-        sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode() for sign in text
-    )
 
 
 class _Farewell(msgspec.Struct):

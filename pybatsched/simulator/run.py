@@ -14,6 +14,7 @@ from pybatsched.core.fields import JobFields
 from pybatsched.core.instants import on_tick
 from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
+from pybatsched.live.keys import ClientKeys
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
 from pybatsched.metrics.cuts import Left
 from pybatsched.metrics.fields import evaluated_ids
@@ -103,15 +104,16 @@ def run_external(
     hear: Hear | None = None,
     before_last: Callable[[], None] | None = None,
     batsim: int = 4,
+    keys: ClientKeys | None = None,
 ) -> Result:
     """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it is left alone, as Batsim does.
 
     With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever; so it is in any case when we end
-    a run that Batsim would go on with. `hear` and `before_last` are as in `ExternalScheduler`. With `batsim` 5 it is
-    asked first what it wants of the simulation, and all is said in Batsim 5's language.
+    a run that Batsim would go on with. `hear`, `before_last` and `keys` are as in `ExternalScheduler`. With `batsim` 5
+    it is asked first what it wants of the simulation, and all is said in Batsim 5's language.
     """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
-    with ExternalScheduler(endpoint, timeout_s, hear, before_last) as scheduler:
+    with ExternalScheduler(endpoint, timeout_s, hear, before_last, keys) as scheduler:
         answer: Scheduler = scheduler
         is_greeted = batsim == 5
         if is_greeted:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.client
+import io
 import urllib.error
 import urllib.request
 import zlib
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 
 from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
 from pybatsched.results.whole import whole
+from pybatsched.workload.files import Unpacked
 
 ARCHIVE: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
 _MAX_BYTES: Final = 1 << 28
@@ -98,7 +100,9 @@ def check(path: Path) -> None:
 
 def _make_sure(content: bytes, log: Log, where: str) -> None:
     try:
-        text = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+        text = content
+        if content[:2] == b"\x1f\x8b":
+            text = Unpacked(gzip.GzipFile(fileobj=io.BytesIO(content)), len(content), where).readall()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BrokenPromiseError(f"{where}: the gzip data is damaged: {error}") from None
     found = hashlib.sha256(text).hexdigest()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
+import stat
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+#: What a packed file may unpack to: so many bytes, and so many times its size more.
+SMALL_BYTES: Final = 2**26
+MAX_RATIO: Final = 200
 
 
 @contextmanager
@@ -31,7 +37,9 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         with _open(Path(path)) as raw:
             if raw.peek(2)[:2] == _GZIP_MAGIC:
                 with gzip.GzipFile(fileobj=raw) as content:
-                    yield cast(BinaryIO, io.BufferedReader(content, 1 << 18))
+                    is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+                    size = os.fstat(raw.fileno()).st_size if is_file else sys.maxsize
+                    yield cast(BinaryIO, io.BufferedReader(Unpacked(content, size, str(path)), 1 << 18))
             else:
                 yield cast(BinaryIO, raw)
     except IsADirectoryError:
@@ -40,6 +48,37 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: the gzip data is truncated or damaged: {error}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+class Unpacked(io.RawIOBase):
+    """What was packed in `size` bytes, as long as it is no bomb: a few bytes that would unpack to all memory.
+
+    No log or workload shrinks to a hundredth; gzip can make a thousandth of nothing but blanks. Raises InputError.
+    """
+
+    def __init__(self, content: gzip.GzipFile, size: int, name: str) -> None:
+        self._content = content
+        self._name = name
+        self._left = SMALL_BYTES + MAX_RATIO * size
+
+    def readable(self) -> bool:
+        """Say that it is for reading."""
+        return True
+
+    def readall(self) -> bytes:
+        """Read all, in larger pieces than the base class does."""
+        return b"".join(iter(lambda: self.read(1 << 20) or b"", b""))
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read some."""
+        n = self._content.readinto(buffer)
+        self._left -= n
+        if self._left < 0:
+            raise InputError(
+                f"{self._name}: the gzip data unpacks to more than {MAX_RATIO} times its size; "
+                "if that is as it should be, give the file unpacked (gunzip)"
+            )
+        return n
 
 
 class _Told(io.FileIO):

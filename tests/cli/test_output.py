@@ -39,6 +39,8 @@ SPEAKING: dict[str, tuple[str, ...] | None] = {
         "./batsim",
     ),
     "batsim": ("--version",),
+    "keys": ("keys",),
+    "relay": None,
     "workload lint": (WORKLOAD,),
     "workload convert": (WORKLOAD, "converted.json"),
     "workload events": (EVENTS, "--for", "batsim5", "--output", "events.txt"),

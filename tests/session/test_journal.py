@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -396,3 +397,50 @@ def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
         "10 held on 0-4 6-7, to start at 11.0: urgent: 1 regular jobs were preempted, which takes 1.0 s",
         "11 started on 0-4 6-7: urgent: 1 regular jobs were preempted, which takes 1.0 s",
     ]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"record": "request", "n": 1, "bytes": 5},
+        {"record": "request", "n": 1, "bytes": [1]},
+        {"record": "reply", "n": 1, "bytes": "text", "reasons": []},
+        {"record": "reply", "n": 1, "bytes": b"{}", "reasons": 7},
+    ],
+)
+def test_records_of_a_stranger_are_checked(record: dict[str, Any], tmp_path: Path) -> None:
+    head = {"record": "header", "format": "pybatsched journal", "version": 1, "policy": "easy"}
+    before = [head | {"options": {}, "given": {}, "from_file": {}}, {"record": "request", "n": 1, "bytes": b"{}"}]
+    path = tmp_path / "strange.pbj"
+    path.write_bytes(b"".join(map(msgpack.packb, [*before, record])))
+    for command in (("replay", str(path)), ("explain", str(path), "w0!a")):
+        done = run_cli(*command)
+        assert done.returncode == 2, done.stderr
+        assert "is damaged: a record lacks or garbles" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "end", [b"\xc6\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\x91" * 9000, b"\xd6\xff" * 3]
+)
+def test_sizes_that_a_stranger_announces_are_not_taken_for_granted(end: bytes, tmp_path: Path) -> None:
+    head = {"record": "header", "format": "pybatsched journal", "version": 1, "policy": "easy"}
+    path = tmp_path / "strange.pbj"
+    path.write_bytes(msgpack.packb(head | {"options": {}, "given": {}, "from_file": {}}) + end + bytes(9))
+    done = run_cli("replay", str(path))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_trust_holds_for_the_id_of_a_part(tmp_path: Path) -> None:
+    path = tmp_path / "run.pbj"
+    job = {"id": "a", "subtime": 0, "res": 1, "walltime": 20, "profile": "p"}
+    content = {"nb_res": 1, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 5}}}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    policy = f"{PUSHY}:Loader"
+    words = ("--procs", "1", "-w", "w.json", "--policy", policy, "--journal", str(path), "-q")
+    assert run_cli("simulate", *words, cwd=tmp_path).returncode == 0
+    whole = run_cli("explain", str(path), "w0!a", "--trust")
+    part = run_cli("explain", str(path), "dyn!w0.a.1", "--trust")
+    assert (whole.returncode, part.returncode) == (0, 0)
+    assert "say --trust" not in part.stdout + part.stderr
+    assert part.stdout.splitlines()[-3:] == whole.stdout.splitlines()[-3:]

@@ -1,0 +1,179 @@
+"""Keys of ZeroMQ's CURVE, in a directory: whom a server lets in, and by what a peer knows the server.
+
+    DIR/server.key_secret   the server's own, for its owner alone
+    DIR/server.key          its public key, by which peers know it
+    DIR/client.key_secret   a peer's own, for its owner alone
+    DIR/clients/*.key       public keys of the peers that the server lets in
+
+The files are written as ZeroMQ's own tools write them. A peer on another machine needs client.key_secret and server.key
+and nothing else. Neither Batsim nor batsched speaks CURVE: see `live.relay`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import zmq
+from zmq.utils import z85
+
+from pybatsched.errors import InputError
+
+SERVER: Final = "server.key"
+CLIENT: Final = "client.key"
+CLIENTS: Final = "clients"
+_SECRET: Final = "_secret"  # noqa: S105  the end of a file's name
+_KEY: Final = re.compile(r'^\s*(public|secret)-key\s*=\s*"([!-~]{40})"\s*$', re.MULTILINE)
+#: No key file is longer: what is, is something else.
+_MAX_BYTES: Final = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A key of one's own."""
+
+    public: bytes
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"Pair({self.public!r}, …)"  # a secret is in no message, whoever writes it
+
+
+@dataclass(frozen=True, slots=True)
+class ServerKeys:
+    """What a server needs: its own key, and the public keys of those it lets in, with the names of their files."""
+
+    own: Pair
+    clients: Mapping[bytes, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientKeys:
+    """What a peer needs: its own key, and the server's public one."""
+
+    own: Pair
+    server: bytes
+
+    def put_on(self, socket: zmq.Socket[bytes]) -> None:
+        """Have a socket speak CURVE with these, from its next connection on."""
+        socket.setsockopt(zmq.CURVE_PUBLICKEY, self.own.public)
+        socket.setsockopt(zmq.CURVE_SECRETKEY, self.own.secret)
+        socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
+
+
+def make(folder: str | Path) -> list[Path]:
+    """Make keys for a server and for one peer. Gives the files. Raises InputError, also if one of them is there.
+
+    Secrets are for their owner alone, whatever the umask; there are all files or none.
+    """
+    _check_curve()
+    place = Path(folder)
+    files: dict[Path, tuple[str, int]] = {}
+    for name, of, public_in in ((SERVER, "the server", place), (CLIENT, "a peer", place / CLIENTS)):
+        public, secret = (key.decode() for key in zmq.curve_keypair())
+        files[place / f"{name}{_SECRET}"] = (_text(f"The secret key of {of}: keep it", public, secret), 0o600)
+        files[public_in / name] = (_text(f"The public key of {of}", public), 0o644)
+    made: list[Path] = []
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (place / CLIENTS).mkdir(mode=0o700, exist_ok=True)
+        for path, (text, mode) in files.items():
+            _write(path, text, mode)
+            made.append(path)
+    except OSError as error:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        if isinstance(error, FileExistsError):
+            raise InputError(f"{error.filename} is there already; expected a directory without keys") from None
+        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from None
+    return made
+
+
+def read_server(folder: str | Path) -> ServerKeys:
+    """Read what a server needs. Raises InputError that names the file."""
+    _check_curve()
+    place = Path(folder)
+    own = _read_pair(place / f"{SERVER}{_SECRET}")
+    clients = {_read_public(path): path.name for path in _key_files(place / CLIENTS)}
+    if not clients:
+        raise InputError(f"--curve {folder}: {place / CLIENTS} has no *.key of a peer that may come in")
+    return ServerKeys(own, clients)
+
+
+def read_client(folder: str | Path) -> ClientKeys:
+    """Read what a peer needs. Raises InputError that names the file."""
+    _check_curve()
+    place = Path(folder)
+    return ClientKeys(_read_pair(place / f"{CLIENT}{_SECRET}"), _read_public(place / SERVER))
+
+
+def _check_curve() -> None:
+    if not zmq.has("curve"):
+        raise InputError(f"--curve: the ZeroMQ here ({zmq.zmq_version()}) was built without CURVE")
+
+
+def _text(about: str, public: str, secret: str = "") -> str:
+    more = f'    secret-key = "{secret}"\n' if secret else ""
+    return f'#   {about}. Made by: pybatsched keys\nmetadata\ncurve\n    public-key = "{public}"\n{more}'
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with os.fdopen(fd, "w", encoding="ascii") as file:
+        os.fchmod(fd, mode)  # a umask that forbids us to read our own would be of no use
+        file.write(text)
+
+
+def _key_files(folder: Path) -> list[Path]:
+    try:
+        return [path for path in sorted(folder.iterdir()) if path.suffix == ".key"]
+    except OSError as error:
+        raise InputError(f"--curve: {folder}: {error.strerror}") from None
+
+
+def _read_pair(path: Path) -> Pair:
+    found = _read(path, is_secret=True)
+    pair = Pair(found.get("public", b""), found.get("secret", b""))
+    if not pair.public or not pair.secret:
+        raise InputError(f"--curve: {path}: expected a public-key and a secret-key of 40 characters each")
+    if zmq.curve_public(pair.secret) != pair.public:
+        raise InputError(f"--curve: {path}: its public-key is not that of its secret-key")
+    return pair
+
+
+def _read_public(path: Path) -> bytes:
+    found = _read(path, is_secret=False)
+    if "public" not in found or "secret" in found:
+        raise InputError(f"--curve: {path}: expected a public-key of 40 characters, and no secret")
+    return found["public"]
+
+
+def _read(path: Path, *, is_secret: bool) -> dict[str, bytes]:
+    try:
+        # Not to wait for ever for the other end of a pipe.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(_MAX_BYTES) or b""
+    except OSError as error:
+        raise InputError(f"--curve: {path}: {error.strerror}") from None
+    if is_secret and mode & 0o077:
+        raise InputError(f"--curve: {path} can be read or written by others; expected a file for you alone: chmod 600")
+    keys = {kind: key.encode() for kind, key in _KEY.findall(content.decode("ascii", "replace"))}
+    for kind, key in keys.items():
+        if not _is_z85(key):
+            raise InputError(f"--curve: {path}: its {kind}-key is no key in Z85")
+    return keys
+
+
+def _is_z85(key: bytes) -> bool:
+    """Tell whether a text is 32 bytes in Z85: those whose writing gives the same text again."""
+    try:
+        return bytes(z85.encode(z85.decode(key))) == key
+    except Exception:  # noqa: BLE001  KeyError, struct.error: whatever its table says to what is not in it
+        return False

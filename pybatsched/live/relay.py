@@ -1,0 +1,119 @@
+"""A relay beside a Batsim: it hears it on this machine in plain, and speaks for it to a far scheduler in CURVE.
+
+It knows nothing of what is said: each request goes there, each reply comes back. It ends when its Batsim has left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import zmq
+
+from pybatsched.errors import InputError, PeerLostError
+from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch
+from pybatsched.live.doors import is_wide
+from pybatsched.live.keys import ClientKeys
+from pybatsched.live.server import bind
+
+_BUSY: Final = "this relay is busy with another Batsim"
+
+
+class Relay:
+    """One conversation of a Batsim at `near` with the scheduler at `far`. `timeout_s` is for its replies, 0 for ever.
+
+    `first_timeout_s` is for the first message of the Batsim.
+    """
+
+    def __init__(self, near: str, far: str, keys: ClientKeys, timeout_s: float, first_timeout_s: float) -> None:
+        if is_wide(near):
+            raise InputError(f"--endpoint {near}: expected an endpoint of this machine only; there are no keys on it")
+        self._near_at, self._far_at = near, far
+        self._keys = keys
+        self._timeout_s, self._first_timeout_s = timeout_s, first_timeout_s
+        self._batsim: bytes | None = None
+        self._is_asking = False
+        self._heard_at = 0.0
+        self.n_messages = 0
+
+    def run(self, on_ready: Callable[[str], None]) -> None:
+        """Pass on until the Batsim has left with its last reply. Raises InputError and PeerLostError.
+
+        A Batsim that waits when the scheduler is gone is told to stop. `on_ready` hears the endpoint really bound.
+        """
+        with contextlib.ExitStack() as stack:
+            context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+            stack.callback(context.term)
+            self._near, self._far = context.socket(zmq.ROUTER), context.socket(zmq.REQ)
+            self._near.setsockopt(zmq.LINGER, LINGER_MS)
+            self._far.setsockopt(zmq.LINGER, 0)
+            self._keys.put_on(self._far)
+            poller = zmq.Poller()
+            self._near_watch, self._far_watch = Watch(self._near), Watch(self._far)
+            for socket, watch in ((self._near, self._near_watch), (self._far, self._far_watch)):
+                stack.callback(socket.close)
+                stack.callback(watch.close)
+                poller.register(socket, zmq.POLLIN)
+            bind(self._near, self._near_at)
+            try:
+                self._far.connect(self._far_at)
+            except zmq.ZMQError as error:
+                raise InputError(f"cannot connect to {self._far_at!r}: {zmq.strerror(error.errno or 0)}") from None
+            self._heard_at = time.monotonic()
+            on_ready(self._near.getsockopt_string(zmq.LAST_ENDPOINT))
+            try:
+                while not self._has_left():
+                    self._pass_on(dict(poller.poll(LOOK_AROUND_MS)))
+            except BaseException as error:
+                if self._is_asking and self._batsim is not None:
+                    self._farewell(self._batsim, str(error))
+                raise
+
+    def _pass_on(self, ready: dict[zmq.Socket[bytes], int]) -> None:
+        if self._far in ready and self._batsim is not None:
+            self._near.send_multipart([self._batsim, b"", *self._far.recv_multipart()])
+            self._is_asking = False
+        if self._near in ready:
+            sender, *envelope = self._near.recv_multipart()
+            if len(envelope) < 2 or envelope[0]:
+                return  # not from a REQ socket
+            self._batsim = self._batsim or sender
+            if sender != self._batsim or self._is_asking:
+                self._farewell(sender, _BUSY)
+                return
+            self._far.send_multipart(envelope[1:])
+            self._is_asking = True
+            self._heard_at = time.monotonic()
+            self.n_messages += 1
+
+    def _has_left(self) -> bool:
+        """Tell whether all is said. Raises PeerLostError if it is not, and never will be."""
+        near_gone_s, far_gone_s = self._near_watch.gone_for_s(), self._far_watch.gone_for_s()
+        silent_s = time.monotonic() - self._heard_at
+        if self._far_watch.is_refused or self._far_watch.has_wrong_keys:
+            raise PeerLostError(f"the scheduler at {self._far_at} does not let us in (--curve)")
+        if self._batsim is None:
+            if self._first_timeout_s and silent_s >= self._first_timeout_s:
+                raise PeerLostError(f"no Batsim has come within {silent_s:.1f} s (--first-timeout)")
+            return False
+        if near_gone_s is not None and near_gone_s >= GRACE_S:
+            if self._is_asking:
+                raise PeerLostError(f"Batsim has left without the reply to its message {self.n_messages}")
+            return True
+        if self._is_asking and self._far_watch.has_been_open and far_gone_s is not None and far_gone_s >= GRACE_S:
+            raise PeerLostError(
+                f"the scheduler at {self._far_at} has left without a reply to message {self.n_messages}"
+            )
+        if self._is_asking and self._timeout_s and silent_s >= self._timeout_s:
+            raise PeerLostError(
+                f"no reply to message {self.n_messages} from {self._far_at} for {silent_s:.1f} s "
+                f"(--timeout {self._timeout_s:g}); nobody may be there, or with other keys than those of --curve"
+            )
+        return False
+
+    def _farewell(self, batsim: bytes, why: str) -> None:
+        """Make a Batsim stop that would wait for ever: it aborts on a message without `now`."""
+        self._near.send_multipart([batsim, b"", msgspec.json.encode({"error": f"pybatsched relay: {why}"})])

@@ -1,0 +1,64 @@
+"""Tables for other programs: what a name may do in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from support.process import run_cli
+
+from pybatsched.campaign.store import Store
+from pybatsched.campaign.table import written
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "=1\n=2"])
+def test_no_name_is_a_formula_in_a_spreadsheet(name: str) -> None:
+    table = pl.DataFrame({"workload": [name, "plain", None], "wait_s_mean": [-1.5, 2.0, None]})
+    rows = list(csv.reader(io.StringIO(written(table, "csv"), newline="")))
+    assert rows == [["workload", "wait_s_mean"], [f"'{name}", "-1.5"], ["plain", "2.0"], ["", ""]]
+
+
+def test_no_name_is_markup_in_markdown() -> None:
+    table = pl.DataFrame({"workload": ["a|b\n<img src=x onerror=y>"]})
+    assert written(table, "markdown").splitlines()[2:] == ["| a\\|b &lt;img src=x onerror=y> |"]
+
+
+POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "options": {}, "seed": 1, "repeat": 0}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [
+        ({}, "missing required field `name`"),
+        ({"spec": []}, "Expected `object`, got `array` - at `$.spec`"),
+        ({"points": [5]}, "Expected `object`, got `int` - at `$.points[0]`"),
+        ({"points": [POINT, {}]}, "missing required field `address` - at `$.points[1]`"),
+        ({"points": [POINT | {"address": "../../../etc/passwd"}]}, "at `$.points[0].address`"),
+        ({"points": [POINT | {"address": "a\0"}]}, "at `$.points[0].address`"),
+        ({"points": [POINT | {"address": "a\n"}]}, "at `$.points[0].address`"),
+    ],
+)
+def test_a_campaign_of_a_stranger_names_no_file_elsewhere(manifest: dict[str, Any], told: str, tmp_path: Path) -> None:
+    about = {"format": "pybatsched-campaign"} | (
+        manifest and {"name": "n", "spec": {"workload": []}, "points": []} | manifest
+    )
+    (tmp_path / "manifest.json").write_text(json.dumps(about))
+    done = run_cli("campaign", "status", str(tmp_path))
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_depths_of_a_strangers_files(tmp_path: Path) -> None:
+    (tmp_path / "cells").mkdir()
+    for name in ("manifest.json", "cells/a1.json"):
+        (tmp_path / name).write_text("[" * 100_000)
+    assert run_cli("campaign", "status", str(tmp_path)).returncode == 2
+    assert Store(tmp_path).result("a1") is None
+    (tmp_path / "deep.toml").write_text(f"a = {'[' * 100_000}")
+    done = run_cli("--policy", "easy", "--config", str(tmp_path / "deep.toml"))
+    assert (done.returncode, "deep.toml" in done.stderr) == (2, True)

@@ -1,0 +1,38 @@
+"""What reaches a terminal is text, whoever has written it."""
+
+from __future__ import annotations
+
+import io
+import os
+
+import pytest
+
+from pybatsched.cli import process
+from pybatsched.errors import printable
+
+EVIL = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eback\r"
+SHOWN = r"\x1b[31mred\x1b]0;title\x07\x9b2J\u202eback\r"
+
+
+def test_what_is_for_a_terminal_alone_is_written_out() -> None:
+    assert printable(EVIL) == SHOWN
+    assert printable("ä\tline\nline …") == "ä\tline\nline …"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [(EVIL, SHOWN), ("\r[##] 3\x1b[K", "\r[##] 3\x1b[K"), ("\r\x1b[2J\x1b[K", "\r\\x1b[2J\x1b[K")]
+)
+def test_a_terminal_gets_no_orders_but_our_own(text: str, shown: str) -> None:
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "wb", buffering=0) as raw, process._Shown(io.BufferedWriter(raw), "utf-8") as stream:
+        assert stream.write(text) == len(text)
+        stream.flush()
+        assert os.read(ours, 1000).decode() == shown
+    os.close(ours)
+
+
+def test_a_file_gets_all_as_it_is() -> None:
+    buffer = io.BytesIO()
+    stream = process._Shown(buffer, "utf-8", newline="")
+    print(EVIL, file=stream, flush=True)
+    assert buffer.getvalue().decode() == f"{EVIL}\n"

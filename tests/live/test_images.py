@@ -1,0 +1,31 @@
+"""Words for Docker: none of them is an option, a second mount or a second word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pybatsched.errors import InputError
+from pybatsched.live import batsim
+
+
+@pytest.fixture(autouse=True)
+def docker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pybatsched.live.batsim.shutil.which", lambda name: f"/usr/bin/{name}")
+
+
+@pytest.mark.parametrize("image", ["--privileged", "-v/:/host", "", "a b", "a;reboot", "$(x)", "a\nb", "../x"])
+def test_what_is_no_name_of_an_image(image: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected the name of an image, such as oarteam/batsim:4.0.0"):
+        batsim.in_docker(image, (), tmp_path)
+
+
+@pytest.mark.parametrize("image", ["batsim", "oarteam/batsim:4.0.0", "localhost:5000/a_b/c-d:1@sha256:0ab"])
+def test_names_of_images(image: str, tmp_path: Path) -> None:
+    assert batsim.in_docker(image, (), tmp_path).command[-1] == image
+
+
+def test_a_directory_with_a_colon_is_no_other_mount(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected directories without a colon"):
+        batsim.in_docker("batsim", [tmp_path / "x:" / "etc:rw" / "w.json"], tmp_path)

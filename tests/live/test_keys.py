@@ -1,0 +1,314 @@
+"""Keys: files that hold them, servers that ask for them, and the relay for who has none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zmq
+from support.patience import PATIENCE_MS
+from support.places import ROOT
+from support.process import Peer, Server, run_cli
+from support.recordings import recording
+
+from pybatsched.errors import InputError
+from pybatsched.live import keys
+
+FIRST = recording("plain").requests[0]
+WORKLOAD = ("-w", str(ROOT / "examples" / "workload.json"), "--procs", "32")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made") / "keys"
+    keys.make(folder)
+    return folder
+
+
+@pytest.fixture
+def own(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "keys"))
+
+
+def simulate(endpoint: str, *words: str, cwd: Path, export: str = "out") -> tuple[int, str]:
+    done = run_cli("simulate", *WORKLOAD, "--external", "-s", endpoint, "-e", export, "-q", *words, cwd=cwd)
+    return done.returncode, done.stderr
+
+
+@contextlib.contextmanager
+def under(umask: int) -> Iterator[None]:
+    before = os.umask(umask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_secrets_are_for_their_owner_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    folder = tmp_path / "keys"
+    with under(umask):
+        done = run_cli("keys", str(folder))
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 4)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*.key*")}
+    assert modes == {"server.key": 0o644, "server.key_secret": 0o600, "client.key": 0o644, "client.key_secret": 0o600}
+    assert keys.read_client(folder).server == keys.read_server(folder).own.public
+
+
+def test_the_directory_itself_is_for_its_owner(tmp_path: Path) -> None:
+    with under(0):
+        keys.make(tmp_path / "keys")
+    assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["server.key", "clients/client.key", "client.key_secret"])
+def test_keys_that_are_there_stay(tmp_path: Path, name: str) -> None:
+    (tmp_path / "clients").mkdir()
+    (tmp_path / name).write_text("mine")
+    done = run_cli("keys", str(tmp_path))
+    assert done.returncode == 2
+    assert f"{tmp_path / name} is there already" in done.stderr
+    assert [path.read_text() for path in tmp_path.rglob("*.key*")] == ["mine"]
+
+
+def test_other_tools_of_zeromq_read_them(made: Path) -> None:
+    from zmq.auth import load_certificate
+
+    pair = keys.read_server(made).own
+    assert load_certificate(made / "server.key_secret") == (pair.public, pair.secret)
+    assert load_certificate(made / "server.key") == (pair.public, None)
+    assert pair.secret.decode() not in repr(pair)
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "text", "told"),
+    [
+        ("server.key_secret", r"(?s).*", "", "expected a public-key and a secret-key of 40 characters each"),
+        ("server.key_secret", r"(?s)(.*).{9}", r"\1", "expected a public-key and a secret-key of 40 characters each"),
+        (
+            "server.key_secret",
+            r'(public-key = )".*"',
+            r'\1"' + "0" * 40 + '"',
+            "its public-key is not that of its secret",
+        ),
+        ("server.key_secret", r'(secret-key = )".*"', r'\1"' + "#" * 40 + '"', "its secret-key is no key in Z85"),
+        ("clients/client.key", r'"(.)', r'"\\', "its public-key is no key in Z85"),
+        ("clients/client.key", r"(?s).*", "\0\xff\n", "expected a public-key of 40 characters, and no secret"),
+        ("clients/client.key", r"public-key", "secret-key", "expected a public-key of 40 characters, and no secret"),
+    ],
+)
+def test_key_files_that_are_none(own: Path, name: str, pattern: str, text: str, told: str) -> None:
+    path = own / name
+    path.write_text(re.sub(pattern, text, path.read_text(), count=1))
+    done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
+    assert done.returncode == 2
+    assert f"--curve: {path}: {told}" in done.stderr
+    assert "-key = " not in done.stderr
+
+
+def test_a_directory_without_keys_is_told(own: Path, tmp_path: Path) -> None:
+    done = run_cli("--policy", "easy", "--curve", str(tmp_path / "no"))
+    assert (done.returncode, "server.key_secret: No such file" in done.stderr) == (2, True)
+    (own / "clients" / "client.key").unlink()
+    with pytest.raises(InputError, match=r"has no \*\.key of a peer that may come in"):
+        keys.read_server(own)
+    os.mkfifo(own / "clients" / "pipe.key")
+    with pytest.raises(InputError, match="expected a public-key"):
+        keys.read_server(own)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_a_secret_that_others_can_read_is_none(own: Path, mode: int) -> None:
+    (own / "client.key_secret").chmod(mode)
+    done = run_cli("simulate", *WORKLOAD, "--external", "--curve", str(own), "-e", str(own / "out"))
+    assert done.returncode == 2
+    assert "client.key_secret can be read or written by others" in done.stderr
+    assert not list(own.glob("out*"))
+
+
+def test_a_zeromq_without_curve_is_told(monkeypatch: pytest.MonkeyPatch, made: Path, tmp_path: Path) -> None:
+    monkeypatch.setattr(zmq, "has", lambda _what: False)
+    for words in (("keys", str(tmp_path / "keys")), ("--policy", "easy", "--curve", str(made))):
+        done = run_cli(*words)
+        assert done.returncode == 2
+        assert "was built without CURVE" in done.stderr
+
+
+def test_curve_is_for_conversations(made: Path, tmp_path: Path) -> None:
+    done = run_cli("simulate", *WORKLOAD, "--policy", "easy", "--curve", str(made), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--curve is for --external" in done.stderr
+
+
+def schedule(folder: Path, name: str) -> str:
+    return (folder / f"{name}_jobs.csv").read_text()
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("plain")
+    assert run_cli("simulate", *WORKLOAD, "--policy", "easy", "-e", "out", "-q", cwd=folder).returncode == 0
+    return schedule(folder, "out")
+
+
+def test_with_the_right_keys_the_schedule_is_the_same(made: Path, tmp_path: Path, plain: str) -> None:
+    with Server("--policy", "easy", "--curve", str(made), endpoint="tcp://0.0.0.0:*") as server:
+        endpoint = server.wait_ready().replace("0.0.0.0", "127.0.0.1")
+        assert simulate(endpoint, "--curve", str(made), cwd=tmp_path) == (0, "")
+        assert server.finish() == 0
+        assert "warning" not in server.errors
+    assert schedule(tmp_path, "out") == plain
+    assert "curve" not in (tmp_path / "out_summary.json").read_text()
+
+
+def test_a_peer_needs_two_files_of_the_directory(made: Path, tmp_path: Path) -> None:
+    for name in ("client.key_secret", "server.key"):
+        shutil.copy(made / name, tmp_path)
+    words = ("--policy", "easy", "--curve", str(made), "--allow", "127.0.0.1")
+    with Server(*words) as server:
+        assert simulate(server.wait_ready(), "--curve", ".", cwd=tmp_path) == (0, "")
+        assert server.finish() == 0
+
+
+def test_who_has_no_key_is_turned_away_and_the_server_goes_on_waiting(made: Path, tmp_path: Path) -> None:
+    keys.make(tmp_path / "foreign")
+    foreign = tmp_path / "foreign"
+    shutil.copy(made / "server.key", foreign)  # knows the server, but not by a key that the server knows
+    with Server("--policy", "easy", "--curve", str(made), "--first-timeout", "600") as server:
+        endpoint = server.wait_ready()
+        code, told = simulate(endpoint, "--timeout", "2", cwd=tmp_path)  # whoever notices first just hangs up
+        assert (code, "does not let us in (it may want keys" in told or "--timeout 2" in told) == (4, True)
+        server.wait_until_it_says(r"somebody without a key, or with another server's, was turned away \(--curve\)")
+        code, told = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
+        assert (code, "our key is not among its clients" in told) == (4, True)
+        server.wait_until_it_says(r"somebody whose key is not among the clients was turned away \(--curve\)")
+        assert simulate(endpoint, "--curve", str(made), cwd=tmp_path) == (0, "")
+        assert server.finish() == 0
+        assert server.errors.count("turned away") == 2
+
+
+def test_a_server_with_other_keys_is_not_the_server(made: Path, tmp_path: Path) -> None:
+    keys.make(tmp_path / "other")
+    words = ("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "1")
+    with Server(*words) as server:
+        code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
+        assert code == 4
+        assert "it may have other keys than those of --curve" in told
+        assert server.finish() == 4
+        assert "turned away (--curve)" in server.errors
+        assert "no Batsim has come within" in server.errors
+
+
+def test_keys_for_a_server_that_has_none(made: Path, tmp_path: Path) -> None:
+    with Server("--policy", "easy") as server:
+        code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "2", cwd=tmp_path)
+        assert (code, "--curve" in told) == (4, True)
+
+
+def test_both_keys_and_an_address_are_asked_for(made: Path, tmp_path: Path) -> None:
+    with Server("--policy", "easy", "--curve", str(made), "--allow", "192.0.2.7") as server:
+        code, _ = simulate(server.wait_ready(), "--curve", str(made), cwd=tmp_path)
+        assert code == 4
+        server.wait_until_it_says(r"somebody at 127.0.0.1 was turned away \(--allow\)")
+
+
+class Relay(Server):
+    """A running ``pybatsched relay``."""
+
+    def __init__(self, far: str, folder: Path, *more: str) -> None:
+        super().__init__("relay", "--to", far, "--curve", str(folder), *more)
+
+
+def test_a_batsim_without_keys_comes_in_by_the_relay(made: Path, tmp_path: Path, plain: str) -> None:
+    with Server("--policy", "easy", "--curve", str(made)) as server, Relay(server.wait_ready(), made) as relay:
+        assert simulate(relay.wait_ready(), cwd=tmp_path) == (0, "")
+        assert (server.finish(), relay.finish()) == (0, 0)
+        assert re.search(r"Batsim has left after \d+ messages", relay.errors)
+    assert schedule(tmp_path, "out") == plain
+
+
+def test_the_dropin_batsim_has_keys(made: Path, tmp_path: Path) -> None:
+    with Server("--policy", "easy", "--curve", str(made)) as server:
+        words = (
+            "-p",
+            str(ROOT / "platforms" / "cluster32.xml"),
+            *WORKLOAD[:2],
+            "-s",
+            server.wait_ready(),
+            "--curve",
+            str(made),
+            "-q",
+        )
+        assert run_cli("batsim", *words, cwd=tmp_path).returncode == 0
+        assert server.finish() == 0
+
+
+def test_a_batsim_that_waits_is_told_when_the_scheduler_is_gone(made: Path) -> None:
+    with Server("--policy", "easy", "--curve", str(made)) as server, Relay(server.wait_ready(), made) as relay:
+        with Peer(relay.wait_ready()) as peer, Peer(relay.endpoint) as second:
+            assert b'"events"' in peer.ask(FIRST)
+            assert b"busy with another Batsim" in second.ask(FIRST)
+            server.process.kill()
+            assert b"has left without a reply to message 2" in peer.ask(FIRST)
+        assert relay.finish() == 4
+
+
+def test_a_relay_that_is_not_let_in_says_so(made: Path, tmp_path: Path) -> None:
+    keys.make(tmp_path / "other")
+    shutil.copy(made / "server.key", tmp_path / "other")
+    with (
+        Server("--policy", "easy", "--curve", str(made)) as server,
+        Relay(server.wait_ready(), tmp_path / "other") as relay,
+    ):
+        assert relay.finish() == 4
+        assert "does not let us in (--curve)" in relay.errors
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (
+            ["--endpoint", "tcp://0.0.0.0:*", "--to", "tcp://127.0.0.1:1"],
+            2,
+            "expected an endpoint of this machine only",
+        ),
+        (["--endpoint", "tcp://127.0.0.1:*", "--to", "nowhere"], 2, "cannot connect to 'nowhere'"),
+        (
+            ["--endpoint", "tcp://127.0.0.1:*", "--to", "tcp://127.0.0.1:1", "--first-timeout", "0.1"],
+            4,
+            "no Batsim has",
+        ),
+    ],
+)
+def test_relays_that_never_begin(made: Path, words: list[str], code: int, told: str) -> None:
+    done = run_cli("relay", *words, "--curve", str(made))
+    assert done.returncode == code
+    assert told in done.stderr
+
+
+def test_a_relay_to_nobody_tells_its_batsim(made: Path) -> None:
+    with Relay("tcp://127.0.0.1:1", made, "--timeout", "0.5") as relay, Peer(relay.wait_ready()) as peer:
+        assert b"no reply to message 1" in peer.ask(FIRST)
+        assert relay.finish() == 4
+
+
+def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
+    own = keys.read_server(made).own
+    with zmq.Context() as context, context.socket(zmq.REP) as far:
+        far.setsockopt(zmq.LINGER, 0)
+        far.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
+        far.setsockopt(zmq.CURVE_SERVER, 1)
+        far.setsockopt(zmq.CURVE_SECRETKEY, own.secret)
+        far.bind("tcp://127.0.0.1:*")
+        with Relay(far.getsockopt_string(zmq.LAST_ENDPOINT), made, "--timeout", "0") as relay:
+            with Peer(relay.wait_ready()) as peer:
+                peer.send(FIRST)
+                assert far.recv() == FIRST
+            assert relay.finish() == 4
+            assert "Batsim has left without the reply to its message 1" in relay.errors

@@ -1,0 +1,44 @@
+"""Packed files that unpack to more than any log does."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+from support.process import run_cli
+
+from pybatsched.errors import InputError
+from pybatsched.workload import files
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "SMALL_BYTES", 1000)
+
+
+def test_a_bomb_is_told_before_it_is_unpacked(tmp_path: Path) -> None:
+    for name, begin in (("bomb.json.gz", b'{"nb_res": 1, "jobs": [], "profiles": {}, "x": "'), ("bomb.swf.gz", b"; ")):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(begin + b"a" * 5_000_000))
+        done = run_cli("workload", "lint", str(path))
+        assert done.returncode == 2
+        assert f"{path}: the gzip data unpacks to more than 200 times its size" in done.stderr
+
+
+def test_no_more_than_the_limit_is_ever_held() -> None:
+    packed = gzip.compress(bytes(2_000_000))
+    content = gzip.GzipFile(fileobj=io.BytesIO(packed))
+    with pytest.raises(InputError):
+        files.Unpacked(content, 0, "bomb").read(1_000_000)
+    assert content.tell() <= 1_000_000
+
+
+def test_what_is_within_the_limit_is_unpacked_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "packed.gz"
+    text = b"".join(b"%d " % (n * n * n) for n in range(200_000))
+    path.write_bytes(gzip.compress(text))
+    assert files.read_bytes(path) == text
+    with files.opened(path) as content:
+        assert (content.read(7), content.readline(), content.read()) == (text[:7], text[7:], b"")
