@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,25 @@ def test_a_campaign_that_cannot_have_its_directory_takes_nothing_away(tmp_path: 
         (tmp_path / "cells" / ".part-1.a.json").touch()
         Store(tmp_path).__enter__()
     assert (tmp_path / "cells" / ".part-1.a.json").exists()
+
+
+DIES = '''
+import os, signal
+from pybatsched_schedulers.fcfs import Fcfs
+
+class Dies(Fcfs):
+    def on_begin(self, cluster):
+        os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+
+def test_a_worker_that_dies_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("scratch").mkdir()
+    Path("dies.py").write_text(DIES)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+    command = campaign()
+    Path("s.toml").write_text(SPEC.replace('"fcfs"', '"dies.py:Dies"'))
+    assert run_cli(*command).returncode == 7
+    assert list(Path("scratch").iterdir()) == []
