@@ -11,7 +11,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled clean
+  fast compiled test-compiled crashes clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -52,6 +52,11 @@ docker-checks: docker-images
 # Whole logs and the like, a minute each, that make test leaves out.
 long: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m long
+
+# Processes are killed at random moments and disks are full, N times each; see docs/reliability.md. A quarter of an hour.
+crashes: N = 200
+crashes: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m reliability.crashes --times $(N)
 
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready

@@ -66,14 +66,14 @@ def test_a_campaign_that_cannot_have_its_directory_takes_nothing_away(tmp_path: 
     assert (tmp_path / "cells" / ".part-1.a.json").exists()
 
 
-DIES = '''
+DIES = """
 import os, signal
 from pybatsched_schedulers.fcfs import Fcfs
 
 class Dies(Fcfs):
     def on_begin(self, cluster):
         os.kill(os.getpid(), signal.SIGKILL)
-'''
+"""
 
 
 def test_a_worker_that_dies_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
