@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 from typing import Final
@@ -73,7 +74,7 @@ class Study:
             child = children.start(
                 command(1), place, "whole", {}, environ=children.hooked(plan), before=warm_workers.use
             )
-            assert child.wait() == 0, child.words
+            assert child.ended() == 0, child.words
             self.whole[keep] = content(place / FOLDER)
             self.parent[keep] = tries.counted(child)
             self.worker[keep] = tries.counted(Child(0, note, note))
@@ -82,7 +83,7 @@ class Study:
         (place / "token").touch()
         plan = {"note": str(place / "note"), "tokens": [str(place / "token")]}
         child = children.start(command(1), place, "new", environ=children.hooked(plan))
-        assert child.wait() == 0, child.words
+        assert child.ended() == 0, child.words
         self.new_worker = tries.counted(Child(0, place / "note", place / "note"))
 
     def check_kept(self, found: Found, folder: Path, keep: str) -> None:
@@ -106,11 +107,17 @@ class Study:
         found.expect(status.returncode == 0, f"status: {status.stdout} {status.stderr}")
 
 
+@functools.cache
+def study_in(folder: Path) -> Study:
+    """Give the one that all kinds of crashes in a directory share."""
+    return Study(folder)
+
+
 class Parent:
     """Kills the process that runs a campaign, with its workers at work."""
 
     def __init__(self, folder: Path) -> None:
-        self._study = Study(folder)
+        self._study = study_in(folder)
 
     def attempt(self, place: Path, rng: random.Random) -> Found:
         """Try once: kill it, perhaps kill what goes on, and go on."""
@@ -135,7 +142,7 @@ class Worker:
     """Kills one or two of the workers of a campaign: it goes on with others."""
 
     def __init__(self, folder: Path) -> None:
-        self._study = Study(folder)
+        self._study = study_in(folder)
 
     def attempt(self, place: Path, rng: random.Random) -> Found:
         """Try once."""
@@ -152,7 +159,7 @@ class Worker:
         before = None if is_new else warm_workers.use
         n_workers = rng.choice((1, 2))
         parent = children.start(command(n_workers), place, environ=children.hooked(plan), before=before)
-        code = parent.wait()
+        code = parent.ended()
         parent.kill()
         told = Child(0, note, note).told
         which = "new" if is_new else "forked"

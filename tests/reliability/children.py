@@ -8,7 +8,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +33,16 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1)
 
 
+def comes(happened: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
+    """Wait until something has happened; False if that takes too long."""
+    give_up_at = time.monotonic() + within_s
+    while not happened():
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
 @dataclass(slots=True)
 class Child:
     """A process of ours that runs a pybatsched command in a directory. `said` is where its words go."""
@@ -52,30 +61,21 @@ class Child:
                 self.code = os.waitstatus_to_exitcode(status)
         return self.code
 
-    def wait(self) -> int | None:
-        """Wait for its end, for PATIENCE_S at most; None if it has not come by then."""
-        give_up_at = time.monotonic() + PATIENCE_S
-        while self.poll() is None and time.monotonic() < give_up_at:
-            time.sleep(_LOOK_S)
+    def ended(self) -> int | None:
+        """Wait for its end, for PATIENCE_S at most. Gives its exit code; None if it has not come by then."""
+        comes(lambda: self.poll() is not None)
         return self.code
 
-    def wait_for_word(self, word: str) -> bool:
+    def says(self, word: str) -> bool:
         """Wait until it has said something; False if it ends without."""
-        give_up_at = time.monotonic() + PATIENCE_S
-        while time.monotonic() < give_up_at:
-            has_ended = self.poll() is not None
-            if word in self.words:
-                return True
-            if has_ended:
-                return False
-            time.sleep(_LOOK_S)
-        return False
+        comes(lambda: word in self.words or self.poll() is not None)
+        return word in self.words
 
     def kill(self) -> None:
         """Kill it from outside, if it still runs."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
-            self.wait()
+            self.ended()
 
     @property
     def words(self) -> str:
@@ -185,19 +185,19 @@ def strays() -> list[str]:
 
     Linux has sent its signal to a child before its dead parent can be waited for, so all must end by SIGKILL.
     """
-    problems = []
-    give_up_at = time.monotonic() + PATIENCE_S
-    while True:
+    problems: list[str] = []
+
+    def all_gone() -> bool:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                code = os.waitstatus_to_exitcode(found[1])
+                if code != -signal.SIGKILL:
+                    problems.append(f"process {found[0]} outlived its parent and ended with {code}")
         except ChildProcessError:
-            return problems
-        if pid and os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
-            problems.append(f"process {pid} outlived its parent and ended with {os.waitstatus_to_exitcode(status)}")
-        if not pid:
-            if time.monotonic() > give_up_at:
-                return [*problems, *_end_strays()]
-            time.sleep(_LOOK_S)
+            return True
+        return False
+
+    return problems if comes(all_gone) else [*problems, *_end_strays()]
 
 
 def _end_strays() -> list[str]:
@@ -215,8 +215,9 @@ def _end_strays() -> list[str]:
     return found
 
 
-def new_interpreters_need(args: Sequence[str], cwd: Path) -> float:
-    """Measure how long a command takes in an interpreter of its own, in seconds."""
-    began = time.monotonic()
-    subprocess.run([sys.executable, "-P", "-m", "pybatsched", *args], cwd=cwd, capture_output=True, check=True)
-    return time.monotonic() - began
+def seconds_of(args: Sequence[str], cwd: Path) -> float:
+    """Measure how long a command takes in an interpreter of its own."""
+    began_at = time.monotonic()
+    code = start(args, cwd, "seconds", is_new=True).ended()
+    assert code == 0, code
+    return time.monotonic() - began_at

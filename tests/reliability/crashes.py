@@ -20,7 +20,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Final, Protocol
@@ -38,7 +38,7 @@ class Kind(Protocol):
         """Try once, in a directory that is not there yet."""
 
 
-KINDS: Final = {
+KINDS: Final[dict[str, Callable[[Path], Kind]]] = {
     "server": serving.Server,
     "simulator": simulating.Simulator,
     "worker": campaigning.Worker,
@@ -90,9 +90,7 @@ def _all(folder: Path, todo: Sequence[tuple[str, int]], args: argparse.Namespace
     made: dict[str, Kind] = {}
     children.adopt_orphans()
     for kind in dict.fromkeys(kind for kind, _ in todo):
-        own = folder / kind
-        own.mkdir()
-        made[kind] = KINDS[kind](own)
+        made[kind] = KINDS[kind](folder)
     n = min(args.jobs, len(todo))
     pipes = [_runner(folder, made, todo[i::n], args) for i in range(n)]
     for pipe in pipes:
@@ -101,7 +99,7 @@ def _all(folder: Path, todo: Sequence[tuple[str, int]], args: argparse.Namespace
                 kind, i, stage, how, problems = json.loads(line)
                 yield kind, i, Found(stage, how, problems)
     for _ in pipes:
-        os.wait()
+        os.waitpid(-1, 0)
 
 
 def _runner(folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]], args: argparse.Namespace) -> IO[str]:

@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from support.patience import PATIENCE_S
+from support.process import run_cli
+
 from reliability import campaigning, children, serving, simulating, tries, warm_workers
 from reliability.moments import BEFORE, MOVING, RUNNING
 from reliability.tries import Found
@@ -27,10 +30,12 @@ def may_mount() -> bool:
     if os.geteuid() or os.environ.get("PYBATSCHED_NO_MOUNT"):
         return False
     with tempfile.TemporaryDirectory() as folder:
-        is_there = subprocess.run(["mount", "-t", "tmpfs", "none", folder], capture_output=True, check=False)
-        if is_there.returncode == 0:
-            subprocess.run(["umount", folder], check=True)
-    return is_there.returncode == 0
+        return _ran("mount", "-t", "tmpfs", "none", folder) and _ran("umount", folder)
+
+
+def _ran(*command: str | Path) -> bool:
+    """Run a program of the system. False if it fails."""
+    return not subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_S).returncode
 
 
 def ways() -> str:
@@ -54,11 +59,11 @@ class Disk:
         if not self.is_mounted:
             yield
             return
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_PLENTY}", "none", self.place], check=True)
+        assert _ran("mount", "-t", "tmpfs", "-o", f"size={_PLENTY}", "none", self.place)
         try:
             yield
         finally:
-            subprocess.run(["umount", "-l", self.place], check=True)
+            assert _ran("umount", "-l", self.place)
 
     def fill(self) -> None:
         """Leave so little room beside what is there."""
@@ -74,16 +79,16 @@ class Disk:
             self._resize(_PLENTY)
 
     def _resize(self, size: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,size={size}", self.place], check=True)
+        assert _ran("mount", "-o", f"remount,size={size}", self.place), f"no room of {size} at {self.place}"
 
 
 class FullDisk:
     """Runs simulations, servers and campaigns on disks of random sizes."""
 
     def __init__(self, folder: Path) -> None:
-        self._simulator = simulating.Simulator(folder)
-        self._pair = serving.Server(folder)
-        self._study = campaigning.Study(folder / "study")
+        self._alone = simulating.alone_in(folder)
+        self._pair = serving.pair_of(folder, "server")
+        self._study = campaigning.study_in(folder)
 
     def attempt(self, place: Path, rng: random.Random) -> Found:
         """Try once."""
@@ -103,28 +108,28 @@ class FullDisk:
         return Disk(place, rng.randint(1, max(size, 1)), is_mounted=False)
 
     def _simulate(self, place: Path, rng: random.Random, is_mounted: bool) -> Found:
-        new, old = self._simulator.new, self._simulator.old
-        disk = self._disk(place, rng, [*new.values(), self._simulator.journal], is_mounted)
+        new, old = self._alone.new, self._alone.old
+        disk = self._disk(place, rng, [*new.values(), self._alone.journal], is_mounted)
         has_earlier = rng.random() < 0.5
         found = Found(how="with earlier results" if has_earlier else "without")
         with disk.there():
             if has_earlier:
-                tries.ended_well(self._simulator.command("fcfs"), place, found)
+                tries.ended_well(self._alone.command("fcfs"), place, found)
             disk.fill()
-            child = children.start(self._simulator.command(), place, room=disk.room)
-            child.wait()
+            child = children.start(self._alone.command(), place, room=disk.room)
+            child.ended()
             disk.make_room()
             _check_told(found, child, place)
             tries.check_results(found, place / simulating.PREFIX, [*([old] if has_earlier else []), new])
             if child.code == 2 and (place / "j.pbj").exists():
                 tries.check_reading(found, place / "j.pbj")
-            tries.ended_well(self._simulator.command(), place, found)
+            tries.ended_well(self._alone.command(), place, found)
             tries.check_next_results(found, place / simulating.PREFIX, new)
-            found.expect((place / "j.pbj").read_bytes() == self._simulator.journal, "the next journal is another")
+            found.expect((place / "j.pbj").read_bytes() == self._alone.journal, "the next journal is another")
         return found
 
     def _serve(self, place: Path, rng: random.Random, is_mounted: bool) -> Found:
-        pair = self._pair.pair
+        pair = self._pair
         disk = self._disk(place, rng, [pair.journal], is_mounted)
         endpoint = serving.endpoint_in(rng, ports_only=True)
         away = place.with_name(f"{place.name}.peer")
@@ -134,12 +139,12 @@ class FullDisk:
             (place / "out").mkdir()
             disk.fill()
             server = children.start(serving.serve(endpoint), place, "server", room=disk.room)
-            if server.wait_for_word(serving.READY):
+            if server.says(serving.READY):
                 peer = children.start(serving.simulate(pair.inputs, endpoint), away, "peer")
-                code = peer.wait()
+                code = peer.ended()
                 peer.kill()
                 found.expect(code in {0, 3}, f"the simulation ended with {code}: {peer.words[-300:]}")
-            server.wait()
+            server.ended()
             server.kill()
             disk.make_room()
             _check_told(found, server, place)
@@ -156,12 +161,12 @@ class FullDisk:
             campaigning.written(place, keep)
             disk.fill()
             child = children.start(campaigning.command(1), place, room=disk.room, before=warm_workers.use)
-            code = child.wait()
+            code = child.ended()
             child.kill()
             disk.make_room()
             if code == 7:  # cells that could not keep their files have failed, and say so
                 found.stage = RUNNING
-                status = campaigning.run_cli("campaign", "status", str(place / campaigning.FOLDER))
+                status = run_cli("campaign", "status", str(place / campaigning.FOLDER))
                 is_told = re.search("InputError: .*(No space left|File too large|disk is full)", status.stdout)
                 found.expect(is_told, f"status does not say why cells failed: {status.stdout:.300}")
             else:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import socket
 from pathlib import Path
 from typing import Final
+
+from support.patience import PATIENCE_S
 
 from reliability import children, tries
 from reliability.children import Child
@@ -17,8 +20,8 @@ PREFIX: Final = "out/p"
 READY: Final = "waiting for Batsim at"
 JOURNAL: Final = "s.pbj"
 #: For what never comes: the answer of a server that is dead, and a simulation that died before it began.
-_SILENCE: Final = ("--timeout", "10")
-_NOBODY: Final = ("--first-timeout", "10")
+_SILENCE: Final = ("--timeout", f"{PATIENCE_S / 6:g}")
+_NOBODY: Final = ("--first-timeout", f"{PATIENCE_S / 6:g}")
 #: What a simulation ends with whose scheduler is gone: ours, and the drop-in, which ends as Batsim does.
 _LOST: Final = {"simulate": {4}, "batsim": {4}}
 
@@ -57,9 +60,9 @@ class Pair:
         rng = random.Random(name)
         endpoint = endpoint_in(rng)
         server = children.start(serve(endpoint), place, "server", {})
-        assert server.wait_for_word(READY), server.words
+        assert server.says(READY), server.words
         peer = children.start(simulate(folder, endpoint), place, "peer", {})
-        codes = (peer.wait(), server.wait())
+        codes = (peer.ended(), server.ended())
         assert codes == (0, 0), peer.words + server.words
         self.journal = (place / JOURNAL).read_bytes()
         self.whole = tries.results_at(place / PREFIX)
@@ -73,9 +76,9 @@ class Pair:
     def check_next(self, found: Found, place: Path, endpoint: str, server: Child | None = None) -> None:
         """Check that the next pair, with the same endpoint, journal and prefix, is as if nothing had been."""
         server = server or children.start(serve(endpoint), place, "server2")
-        found.expect(server.wait_for_word(READY), f"the next server cannot begin: {server.words[-300:]}")
+        found.expect(server.says(READY), f"the next server cannot begin: {server.words[-300:]}")
         tries.ended_well(simulate(self.inputs, endpoint), place, found, "peer2")
-        code = server.wait()
+        code = server.ended()
         server.kill()
         found.expect(code == 0, f"the next server ended with {code}: {server.words[-300:]}")
         found.expect((place / JOURNAL).read_bytes() == self.journal, "the next journal is not an undisturbed one")
@@ -84,11 +87,17 @@ class Pair:
         tries.check_next_results(found, place / PREFIX, self.whole)
 
 
+@functools.cache
+def pair_of(folder: Path, disturbed: str) -> Pair:
+    """Give the one that all kinds of crashes in a directory share."""
+    return Pair(folder, disturbed)
+
+
 class Server:
     """Kills the server while a simulation, of either kind, talks to it."""
 
     def __init__(self, folder: Path) -> None:
-        self.pair = Pair(folder, "server")
+        self.pair = pair_of(folder, "server")
 
     def attempt(self, place: Path, rng: random.Random) -> Found:
         """Try once."""
@@ -97,7 +106,7 @@ class Server:
         moment = self.pair.span.draw(rng)
         server = moment.start(serve(endpoint), place, "server")
         peer = None
-        if server.wait_for_word(READY):
+        if server.says(READY):
             peer = children.start(simulate(self.pair.inputs, endpoint, kind), place, "peer")
         moment.await_death(server)
         journal = place / JOURNAL
@@ -114,7 +123,7 @@ class Server:
         if kind == "batsim" and not has_begun:
             peer.kill()  # it waits for a scheduler that nobody starts, as Batsim does
             return
-        code = peer.wait()
+        code = peer.ended()
         peer.kill()
         if code == 0:
             jobs = (place / f"{PREFIX}_jobs.csv").read_bytes()
@@ -131,7 +140,7 @@ class PeerKilled:
     """Kills the simulation, of either kind, that a server of ours serves."""
 
     def __init__(self, folder: Path) -> None:
-        self.pair = Pair(folder, "peer")
+        self.pair = pair_of(folder, "peer")
 
     def attempt(self, place: Path, rng: random.Random) -> Found:
         """Try once."""
@@ -139,7 +148,7 @@ class PeerKilled:
         endpoint, kind = endpoint_in(rng), rng.choice(("simulate", "simulate", "batsim"))
         server = children.start(serve(endpoint), place, "server")
         found = Found()
-        found.expect(server.wait_for_word(READY), f"the server does not begin: {server.words[-300:]}")
+        found.expect(server.says(READY), f"the server does not begin: {server.words[-300:]}")
         moment = self.pair.span.draw(rng)
         peer = moment.start(simulate(self.pair.inputs, endpoint, kind), place, "peer")
         moment.await_death(peer)
@@ -156,7 +165,7 @@ class PeerKilled:
         return found
 
     def _check_server(self, found: Found, server: Child, journal: Path, moment: Moment) -> None:
-        code = server.wait()
+        code = server.ended()
         server.kill()
         is_whole = journal.read_bytes() == self.pair.journal
         found.expect(code == (0 if is_whole else 4), f"the server ended with {code}: {server.words[-300:]}")

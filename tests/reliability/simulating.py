@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from pathlib import Path
 from typing import Final
@@ -21,8 +22,8 @@ def command(inputs: Path, policy: str = "easy") -> list[str]:
     return [*given, "--journal", "j.pbj"] if policy == "easy" else given
 
 
-class Simulator:
-    """Kills simulations: two of three alone, the others while a server serves them."""
+class Alone:
+    """Simulations that nobody disturbs: an earlier one, and the one that will be."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -33,8 +34,7 @@ class Simulator:
         place = folder / "span"
         place.mkdir()
         span = tries.span_of(self.command(), place)
-        self._span = Span(span.calls, span.files, children.new_interpreters_need(self.command(), place))
-        self._served = serving.PeerKilled(folder)
+        self.span = Span(span.calls, span.files, children.seconds_of(self.command(), place))
 
     def _whole(self, name: str, policy: str) -> dict[str, bytes]:
         place = self._folder / name
@@ -47,24 +47,39 @@ class Simulator:
         """Give the command of the run that is disturbed, or of an earlier one."""
         return command(self._folder, policy)
 
+
+@functools.cache
+def alone_in(folder: Path) -> Alone:
+    """Give the ones that all kinds of crashes in a directory share."""
+    return Alone(folder)
+
+
+class Simulator:
+    """Kills simulations: two of three alone, the others while a server serves them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._alone = alone_in(folder)
+        self._served = serving.PeerKilled(folder)
+
     def attempt(self, place: Path, rng: random.Random) -> Found:
         """Try once."""
         if not rng.randrange(3):
             return self._served.attempt(place, rng)
+        alone = self._alone
         place.mkdir()
         has_earlier = rng.random() < 0.5
         if has_earlier:
-            tries.ended_well(self.command("fcfs"), place, Found())
-        moment = self._span.draw(rng)
-        child = moment.start(self.command(), place)
+            tries.ended_well(alone.command("fcfs"), place, Found())
+        moment = alone.span.draw(rng)
+        child = moment.start(alone.command(), place)
         moment.await_death(child)
         found = Found(tries.stage_by(child, self._stage(place, has_earlier)), moment.how)
         found.expect(child.code in {0, -9}, f"it ended with {child.code}: {child.words[-300:]}")
-        tries.check_results(found, place / PREFIX, [*([self.old] if has_earlier else []), self.new])
-        tries.check_journal(found, place / "j.pbj", self.journal)
-        tries.ended_well(self.command(), place, found)
-        tries.check_next_results(found, place / PREFIX, self.new)
-        found.expect((place / "j.pbj").read_bytes() == self.journal, "the next journal is not an undisturbed one")
+        tries.check_results(found, place / PREFIX, [*([alone.old] if has_earlier else []), alone.new])
+        tries.check_journal(found, place / "j.pbj", alone.journal)
+        tries.ended_well(alone.command(), place, found)
+        tries.check_next_results(found, place / PREFIX, alone.new)
+        found.expect((place / "j.pbj").read_bytes() == alone.journal, "the next journal is not an undisturbed one")
         return found
 
     def _stage(self, place: Path, has_earlier: bool) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,12 +75,10 @@ class Moment:
     def await_death(self, child: Child) -> None:
         """Wait until it is dead, of its own hand or ours, or has ended."""
         if self.plan is None:
-            give_up_at = time.monotonic() + self.after_s
-            while child.poll() is None and time.monotonic() < give_up_at:
-                time.sleep(0.002)
+            children.comes(lambda: child.poll() is not None, self.after_s)
             child.kill()
         else:
-            child.wait()
+            child.ended()
 
     @property
     def how(self) -> str:
@@ -92,7 +89,7 @@ class Moment:
 def span_of(args: Sequence[str], cwd: Path, **how: Any) -> Span:
     """Measure a command that ends by itself, in a fork. Raises AssertionError if it does not end well."""
     child = children.start(args, cwd, "span", {}, **how)
-    assert child.wait() == 0, child.words
+    assert child.ended() == 0, child.words
     return counted(child)
 
 
@@ -105,7 +102,7 @@ def counted(child: Child) -> Span:
 def ended_well(args: Sequence[str], cwd: Path, found: Found, name: str = "next", **how: Any) -> None:
     """Run a command that has to end well after what happened."""
     child = children.start(args, cwd, name, **how)
-    code = child.wait()
+    code = child.ended()
     child.kill()
     found.expect(code == 0, f"{args[0]} afterwards ended with {code}: {child.words[-300:]}")
 

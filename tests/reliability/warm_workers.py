@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO
 
 from pybatsched.campaign import worker, workers
 from reliability import moments
@@ -17,8 +18,7 @@ from reliability import moments
 
 def use() -> None:
     """Let campaigns of this process have such workers. Whatever else they are told is as with new interpreters."""
-    real: Any = workers.subprocess
-    workers.subprocess = SimpleNamespace(Popen=WarmWorker, PIPE=real.PIPE)  # type: ignore[attr-defined]
+    setattr(workers, "subprocess", SimpleNamespace(Popen=WarmWorker, PIPE=subprocess.PIPE))  # noqa: B010  no such type
 
 
 class WarmWorker:
