@@ -14,6 +14,7 @@ from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
 
+from pybatsched import locks
 from pybatsched.results import marks
 from reliability import children, crashes, moments, simulating, tries
 from reliability.tries import Found
@@ -71,7 +72,7 @@ def test_a_lock_that_stays_is_seen(run: Path) -> None:
     prefix = run / simulating.PREFIX
     state = Path(f"{prefix}{marks.MARK}")
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
-    with marks.locks.held(state, "taken"):
+    with locks.held(state, "taken"):
         tries.check_results(found := Found(), prefix, [tries.results_at(prefix)])
     assert "the mark's lock is still held" in found.problems
 
