@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S, wait_until
 from support.process import run_cli, run_with_little_room
 
 from pybatsched.campaign.store import Store
@@ -86,3 +91,45 @@ def test_a_worker_that_dies_leaves_no_temporary_files(tmp_path: Path, monkeypatc
     Path("s.toml").write_text(SPEC.replace('"fcfs"', '"dies.py:Dies"'))
     assert run_cli(*command).returncode == 7
     assert list(Path("scratch").iterdir()) == []
+
+
+NEVER_ENDS = """
+import os, pathlib, signal
+from pybatsched_schedulers.fcfs import Fcfs
+
+class NeverEnds(Fcfs):
+    def on_begin(self, cluster):
+        pathlib.Path(__file__).with_name("half").write_text(str(os.getpid()))
+        pathlib.Path(__file__).with_name("half").rename(pathlib.Path(__file__).with_name("pid"))
+        signal.pause()
+"""
+
+
+def is_dead(pid: int) -> bool:
+    """Tell whether a process is gone, or would be if somebody had waited for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def test_a_worker_in_the_midst_of_a_cell_dies_with_its_parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("never.py").write_text(NEVER_ENDS)
+    command = campaign()
+    Path("s.toml").write_text(SPEC.replace('"fcfs"', '"never.py:NeverEnds"'))
+    parent = subprocess.Popen([sys.executable, "-m", "pybatsched", *command])
+    try:
+        wait_until(Path("pid").exists, by=parent)
+    finally:
+        parent.kill()
+        parent.wait(PATIENCE_S)
+    pid = int(Path("pid").read_text())
+    try:
+        wait_until(lambda: is_dead(pid))
+    finally:
+        if not is_dead(pid):
+            os.kill(pid, signal.SIGKILL)
+    # Nobody has the lock any more: the next one begins.
+    Path("s.toml").write_text(SPEC)
+    assert run_cli(*command, "--resume").returncode == 0

@@ -183,7 +183,8 @@ def hooked(plan: Plan) -> dict[str, str]:
 def strays() -> list[str]:
     """Wait for whatever our children have left behind, and say what of it did not die with them.
 
-    Linux has sent its signal to a child before its dead parent can be waited for, so all must end by SIGKILL.
+    Linux has sent its signal to a child before its dead parent can be waited for, so they end by SIGKILL. Files of the
+    dead are closed a moment before that: a worker that waits for a cell may have found the end of its input, and left.
     """
     problems: list[str] = []
 
@@ -191,7 +192,7 @@ def strays() -> list[str]:
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 code = os.waitstatus_to_exitcode(found[1])
-                if code != -signal.SIGKILL:
+                if code not in {-signal.SIGKILL, 0}:
                     problems.append(f"process {found[0]} outlived its parent and ended with {code}")
         except ChildProcessError:
             return True

@@ -109,7 +109,7 @@ print(children.strays())
     ("does", "told"),
     [
         ("import time; time.sleep(3600)", "is left behind: "),
-        ("import os; os._exit(0)", "outlived its parent and ended with 0"),
+        ("import os; os._exit(3)", "outlived its parent and ended with 3"),
         ("import os; os.kill(os.getpid(), 9)", ""),
     ],
 )
