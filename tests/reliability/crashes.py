@@ -45,7 +45,7 @@ KINDS: Final[dict[str, Callable[[Path], Kind]]] = {
     "parent": campaigning.Parent,
     "disk": full_disks.FullDisk,
 }
-_N_DRAWS: Final = 5
+_N_DRAWS: Final = 20
 _LOADED: Final = ("serve", "simulate", "batsim", "campaign", "metrics", "replay")
 
 

@@ -33,7 +33,10 @@ def test_a_handful_of_each() -> None:
     assert rows[0] == ["kind", "times", *moments.STAGES, "problems"]
     assert [row[0] for row in rows[2:]] == list(crashes.KINDS), done.stdout + done.stderr
     for _kind, times, *stages, problems in rows[2:]:
-        assert (times, sum(map(int, stages)), problems) == ("3", 3, "0"), done.stdout
+        assert (times, problems) == ("3", "0"), done.stdout
+        assert 1 <= sum(map(int, stages)) <= 3, (
+            done.stdout
+        )  # a moment that is drawn may be after the end, again and again
     assert done.returncode == 0
     assert done.stdout.splitlines()[-1].startswith("15 tries, 0 problems; seed 3; full disks by RLIMIT_FSIZE")
 
