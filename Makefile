@@ -11,7 +11,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled elsewhere fuzz clean
+  fast compiled test-compiled elsewhere fuzz crashes clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -63,9 +63,14 @@ elsewhere: $(FOREIGN)/ready
 	  -- -n $(or $(CORES),auto) $(TESTS)
 
 # So many mutated messages, and a tenth as many mutated files; a thousandth of the messages goes to real processes.
-N ?= 20000
+fuzz: N = 20000
 fuzz: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python -m reliability.fuzz --messages $(N) --files $$(($(N) / 10)) --server $$(($(N) / 1000))
+
+# Processes are killed at random moments and disks are full, N times each; see docs/reliability.md. A quarter of an hour.
+crashes: N = 200
+crashes: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m reliability.crashes --times $(N)
 
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready

@@ -31,7 +31,7 @@ FLOORS: dict[str, str] = {
     "simulator": "platform live metrics results session workload protocol policies core errors",
     "testing": "simulator machines platform session workload protocol policies core errors",
     "gym": "simulator machines platform metrics workload policies core errors",
-    "campaign": "pybatsched simulator machines platform live metrics workload policies core errors",
+    "campaign": "pybatsched simulator machines platform live metrics workload policies core results errors",
     "report": "campaign session pybatsched metrics results core errors",
     "cli": (
         "report campaign simulator machines platform live metrics session pybatsched workload protocol policies core "

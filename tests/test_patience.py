@@ -26,6 +26,7 @@ NEVER_COMES = "what must end by it never ends by itself, so any time will do"
 OWN_CLOCK = "it is measured by a clock of the test's own"
 NOTHING_HAPPENS = "nothing must happen meanwhile; where it is too short it proves less and fails nobody"
 LOOKS = "the pause between two looks at what is waited for"
+MEASURED = "it only says how much is tried, or when"
 DESCRIBED = "a time of the description that is carried out"
 
 #: File -> what may stand there though it looks like a guess at the machine's speed, with the reason.
@@ -60,6 +61,17 @@ ALLOWED: dict[str, dict[str, str]] = {
             "it counts from the first message on, and that is the last"
         ),
         "time.sleep(0.5)": NOTHING_HAPPENS,
+    },
+    "reliability/children.py": {
+        "give_up_at = time.monotonic() + within_s": "it is PATIENCE_S, or a moment that any length will do for",
+        "if time.monotonic() > give_up_at:": "as above",
+        "time.sleep(_LOOK_S)": LOOKS,
+        "began_at = time.monotonic()": MEASURED,
+        "return time.monotonic() - began_at": MEASURED,
+    },
+    "reliability/crashes.py": {
+        "until = time.monotonic() + 60 * args.minutes if args.minutes else math.inf": MEASURED,
+        "for kind, i in itertools.takewhile(lambda _: time.monotonic() < until, todo):": MEASURED,
     },
     "simulator/test_command.py": {
         'done = simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5")': NEVER_COMES,

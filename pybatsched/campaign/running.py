@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import platform as python_platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pybatsched import __version__
 from pybatsched.campaign import table
@@ -15,6 +16,10 @@ from pybatsched.campaign.cells import Cell, cells_of, code_digest, effective_see
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
+from pybatsched.results.whole import whole
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Workers(Protocol):
@@ -119,9 +124,7 @@ def run_campaign(
                         progress.n_done += 1
                 progress.n_running = crew.n_running
                 heard(progress)
-    half = store.folder / ".results.part"
-    table.frame(store).write_parquet(half)
-    half.replace(store.folder / "results.parquet")
+    _write_parquet(store.folder / "results.parquet", table.frame(store))
     return progress
 
 
@@ -130,12 +133,17 @@ def _keep(store: Store, result: dict[str, Any]) -> None:
     if jobs:
         import polars as pl  # noqa: PLC0415  an extra: only who uses it needs it
 
-        folder = store.folder / "jobs"
-        folder.mkdir(exist_ok=True)
-        half = folder / f".{result['address']}.part"
-        pl.DataFrame(jobs, infer_schema_length=None).write_parquet(half)
-        half.replace(folder / f"{result['address']}.parquet")
+        path = store.folder / "jobs" / f"{result['address']}.parquet"
+        _write_parquet(path, pl.DataFrame(jobs, infer_schema_length=None))
     store.save(result)
+
+
+def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
+    """Write a table whole or not at all. Raises InputError that names the file: polars does not tell a full disk."""
+    content = io.BytesIO()
+    frame.write_parquet(content)
+    with whole(path) as half:
+        half.write_bytes(content.getbuffer())
 
 
 def _manifest(spec: Spec, points: list[dict[str, Any]], command: str) -> dict[str, Any]:

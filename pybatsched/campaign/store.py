@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Final, Self, TextIO
@@ -23,10 +24,13 @@ import msgspec
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.paired import Stay
+from pybatsched.results.whole import halves
 from pybatsched.workload.files import read_bytes, write_text
 
 FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1
+#: Directories of files that this process writes; in those of runs, workers do.
+_WRITTEN: Final = ("cells", "ends", "jobs", "prepared")
 
 #: What is the name of a file is a word, and leads nowhere else.
 _Address = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{1,128}\\Z")]
@@ -90,7 +94,15 @@ class Store:
         except OSError:
             self._lock.close()
             raise InputError(f"{self.folder}: another campaign is running there") from None
+        self._tidy()
         return self
+
+    def _tidy(self) -> None:
+        """Take away what a campaign was just writing here when it was killed. O(files)."""
+        with suppress(OSError):  # whoever writes there will be told
+            for folder in (self.folder, *(self.folder / name for name in _WRITTEN)):
+                for path in halves(folder):
+                    path.unlink(missing_ok=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -127,7 +139,6 @@ class Store:
     def save(self, result: Mapping[str, Any]) -> None:
         """Keep what a cell came to. The file is there whole or not at all."""
         if "ends" in result:  # before the cell itself, which is done when its file is there
-            (self.folder / "ends").mkdir(exist_ok=True)
             write_text(self._ends_file(result["address"]), [json.dumps(result["ends"])])
         content = {key: value for key, value in result.items() if key not in {"jobs", "ends"}}
         write_text(self.folder / "cells" / f"{result['address']}.json", [json.dumps(content, indent=1), "\n"])

@@ -9,6 +9,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ _SAID_LINES: Final = 30
 @dataclass(slots=True, eq=False)
 class _Worker:
     process: subprocess.Popen[bytes]
+    scratch: tempfile.TemporaryDirectory[str]  # what it leaves there goes with it, however it ends
     cell: Cell | None = None
     began_at: float = 0.0
     heard: bytearray = field(default_factory=bytearray)
@@ -91,16 +93,18 @@ class LocalWorkers:
                     yield {"address": cell.address, "error": why}
 
     def _start(self) -> _Worker:
+        scratch = tempfile.TemporaryDirectory(prefix="pybatsched-", ignore_cleanup_errors=True)
+        path = os.pathsep.join(filter(None, (_HOME, os.environ.get("PYTHONPATH"))))
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pybatsched.campaign.worker"],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (_HOME, os.environ.get("PYTHONPATH"))))},
+            env=os.environ | {"PYTHONPATH": path, "TMPDIR": scratch.name},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
             preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  nobody would read what it finds out
         )
-        worker = _Worker(process)
+        worker = _Worker(process, scratch)
         for pipe in (process.stdout, process.stderr):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
@@ -165,6 +169,7 @@ class LocalWorkers:
                 self._selector.unregister(pipe)
             pipe.close()
         worker.process.wait()
+        worker.scratch.cleanup()
 
 
 def _listen(worker: _Worker) -> bool:

@@ -6,8 +6,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from pybatsched.errors import InputError
+
+#: What the name of a file begins with that is not complete, before the number of the process that writes it.
+_HALF: Final = ".part-"
+
+
+def halves(folder: Path) -> Iterator[Path]:
+    """Give files of a directory that are being written, or were when their writer was killed. O(files)."""
+    return folder.glob(f"{_HALF}*")
 
 
 @contextmanager
@@ -23,7 +32,7 @@ def whole(path: str | Path) -> Iterator[Path]:
         if target.exists() and not target.is_file():
             yield target
             return
-        half = target.with_name(f".part-{os.getpid()}.{target.name}")
+        half = target.with_name(f"{_HALF}{os.getpid()}.{target.name}")
         half.unlink(missing_ok=True)  # of a process that had our number, or a link that somebody has put there
         os.close(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         try:

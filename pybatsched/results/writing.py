@@ -90,9 +90,6 @@ class Results:
             who = {"pid": os.getpid(), "host": socket.gethostname(), "started": now}
             self._write(State.RUNNING, **who, **self._about)
         except OSError as error:
-            if mark is None:
-                with suppress(OSError):
-                    os.ftruncate(self._fd, 0)  # half a mark is none
             where = error.filename or self._path(MARK)
             raise InputError(f"-e {self.prefix}: cannot write {where}: {error.strerror}") from None
 
@@ -135,15 +132,27 @@ class Results:
         Path(f"{self.part}{MARK}").unlink(missing_ok=True)
 
     def _write(self, state: State, **members: Any) -> None:
-        """Write the mark, over the last one: its lock stays, and so does its room on a full disk."""
+        """Write the mark, over the last one: its lock stays, and so does its room on a full disk.
+
+        Whenever it breaks off, and whenever somebody reads it, there is the last one or the new one: blanks stand where
+        one of them is longer.
+        """
         head = {"format": marks.FORMAT, "format_version": marks.FORMAT_VERSION, "state": state}
         text = json.dumps({**head, "n_jobs": self._n_jobs, **members}, indent=1).encode() + b"\n"
-        # Blanks stand where the last one was longer, until they are cut off: whenever somebody reads it, it is JSON.
-        padded = text.ljust(os.fstat(self._fd).st_size)
-        if os.pwrite(self._fd, padded, 0) < len(padded):
-            raise OSError(0, "the disk is full", str(self._path(MARK)))
+        size = os.fstat(self._fd).st_size
+        try:
+            self._put(b" " * (len(text) - size), size)  # the room that it needs, before it replaces anything
+        except OSError:
+            os.ftruncate(self._fd, size)
+            raise
+        self._put(text.ljust(size), 0)
         os.ftruncate(self._fd, len(text))
         self.state = state
+
+    def _put(self, data: bytes, at: int) -> None:
+        """Write some bytes of the mark. Raises OSError if not all of them have room."""
+        if os.pwrite(self._fd, data, at) < len(data):
+            raise OSError(0, "the disk is full", str(self._path(MARK)))
 
 
 def _reason(error: BaseException | None) -> str:

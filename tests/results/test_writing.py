@@ -269,6 +269,31 @@ def test_half_a_mark_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_mark_without_room_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little of the new one would fit: results that were whole can still be read, and the next run begins."""
+    prefix = str(tmp_path / "a")
+    with Results(prefix) as results:
+        write(results, "old", frozenset({JOBS}))
+    before = marks.read(prefix)
+    assert before is not None
+    size, real = Path(f"{prefix}_state.json").stat().st_size, os.pwrite
+    for room in range(size, size + 200, 7):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", lambda fd, data, at, room=room: real(fd, data[: room - at], at))
+            with (
+                pytest.raises(InputError, match="cannot write .*a_state.json: the disk is full"),
+                Results(prefix, {"policy": "x" * 200}) as results,
+            ):
+                results.begin(1)
+        after = marks.read(prefix)
+        assert after is not None
+        assert after.about == before.about
+        assert seen(prefix) == {JOBS: "old"}
+    with Results(prefix, {"policy": "x" * 200}) as results:
+        write(results, "new", frozenset({JOBS}))
+    assert seen(prefix) == {JOBS: "new"}
+
+
 def test_no_room_for_the_last_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then nobody has the lock of a run that says that it runs: it broke off."""
     prefix = str(tmp_path / "a")

@@ -1,0 +1,185 @@
+"""Campaigns whose workers or whose parent is killed: what was done stays, and the rest is done afterwards."""
+
+from __future__ import annotations
+
+import functools
+import random
+from pathlib import Path
+from typing import Final
+
+from support.process import run_cli
+
+from reliability import children, tries, warm_workers
+from reliability.children import Child
+from reliability.moments import AFTER, BEFORE, RUNNING, Plan
+from reliability.tries import Found, Span
+
+KEEPS: Final = ("figures", "jobs", "files")
+FOLDER: Final = "out"
+#: Of so many tries one has workers that are new interpreters; those of the others are forks.
+_ONE_IS_NEW: Final = 5
+_SPEC: Final = """
+name = "crash"
+seeds = [1, 2]
+keep = "{keep}"
+baseline = "fcfs"
+[[workload]]
+name = "drawn"
+generate = {{model = "lublin", procs = 8, jobs = 15, load = 0.9}}
+[[platform]]
+name = "own"
+of_workload = true
+[[policy]]
+name = "fcfs"
+[[policy]]
+name = "easy"
+options = {{order = ["fcfs", "sjf"]}}
+"""
+
+
+def command(n_workers: int = 2, *more: str) -> list[str]:
+    """Give the command that runs the campaign."""
+    return ["campaign", "run", "s.toml", "--output", FOLDER, "--workers", str(n_workers), "-q", *more]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Give all that a campaign has kept, by name; all of it is the same for each run, but the marks of kept files."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith("_state.json")
+    }
+
+
+def written(place: Path, keep: str) -> Path:
+    """Make a directory with the campaign's file in it."""
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "s.toml").write_text(_SPEC.format(keep=keep))
+    return place
+
+
+class Study:
+    """A campaign that nobody disturbs, of each kind of `keep`: what is in its directory, and how long it takes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.whole: dict[str, dict[str, bytes]] = {}
+        self.parent: dict[str, Span] = {}
+        self.worker: dict[str, Span] = {}
+        for keep in KEEPS:
+            place = written(folder / f"whole-{keep}", keep)
+            token, note = place / "token", place / "worker.note"
+            token.touch()
+            plan: Plan = {"note": str(note), "tokens": [str(token)]}
+            child = children.start(
+                command(1), place, "whole", {}, environ=children.hooked(plan), before=warm_workers.use
+            )
+            assert child.ended() == 0, child.words
+            self.whole[keep] = content(place / FOLDER)
+            self.parent[keep] = tries.counted(child)
+            self.worker[keep] = tries.counted(Child(0, note, note))
+        # The same with a worker that is a new interpreter, which has to load all modules first.
+        place = written(folder / "new", "figures")
+        (place / "token").touch()
+        plan = {"note": str(place / "note"), "tokens": [str(place / "token")]}
+        child = children.start(command(1), place, "new", environ=children.hooked(plan))
+        assert child.ended() == 0, child.words
+        self.new_worker = tries.counted(Child(0, place / "note", place / "note"))
+
+    def check_kept(self, found: Found, folder: Path, keep: str) -> None:
+        """Check what a disturbed campaign has kept: each file is whole, but those that were just written."""
+        whole = self.whole[keep]
+        for name, data in content(folder).items() if folder.exists() else ():
+            is_half = ".part" in name or name.endswith(".lock")
+            found.expect(is_half or whole.get(name) == data, f"{name} is not that of an undisturbed campaign")
+
+    def resumed(self, found: Found, place: Path, keep: str, *more: str) -> None:
+        """Go on with a campaign, and check that nothing tells it from an undisturbed one."""
+        tries.ended_well(command(2, "--resume", *more), place, found, "resumed", before=warm_workers.use)
+        self.check_whole(found, place / FOLDER, keep)
+
+    def check_whole(self, found: Found, folder: Path, keep: str) -> None:
+        """Check that all is as in an undisturbed campaign, byte for byte, and that there is nothing else."""
+        whole, now = self.whole[keep], content(folder)
+        odd = sorted(name for name in whole.keys() | now.keys() if whole.get(name) != now.get(name))
+        found.expect(not odd, f"differs from an undisturbed campaign: {', '.join(odd)}")
+        status = run_cli("campaign", "status", str(folder))
+        found.expect(status.returncode == 0, f"status: {status.stdout} {status.stderr}")
+
+
+@functools.cache
+def study_in(folder: Path) -> Study:
+    """Give the one that all kinds of crashes in a directory share."""
+    return Study(folder)
+
+
+class Parent:
+    """Kills the process that runs a campaign, with its workers at work."""
+
+    def __init__(self, folder: Path) -> None:
+        self._study = study_in(folder)
+
+    def attempt(self, place: Path, rng: random.Random) -> Found:
+        """Try once: kill it, perhaps kill what goes on, and go on."""
+        study, keep = self._study, rng.choice(KEEPS)
+        written(place, keep)
+        found = Found()
+        for name, more in (("it", ()), ("again", ("--resume",)))[: rng.choice((1, 1, 2))]:
+            moment = study.parent[keep].draw(rng)
+            before = warm_workers.use if rng.randrange(_ONE_IS_NEW) else None
+            parent = moment.start(command(rng.choice((1, 2)), *more), place, name, before=before)
+            moment.await_death(parent)
+            found.stage = found.stage or tries.stage_by(parent, _stage(place))
+            found.how = f"{keep}, {moment.how}"
+            found.expect(parent.code in {0, -9}, f"it ended with {parent.code}: {parent.words[-300:]}")
+            found.problems += children.strays()
+            study.check_kept(found, place / FOLDER, keep)
+        study.resumed(found, place, keep)
+        return found
+
+
+class Worker:
+    """Kills one or two of the workers of a campaign: it goes on with others."""
+
+    def __init__(self, folder: Path) -> None:
+        self._study = study_in(folder)
+
+    def attempt(self, place: Path, rng: random.Random) -> Found:
+        """Try once."""
+        study, keep = self._study, rng.choice(KEEPS)
+        written(place, keep)
+        tokens = [place.with_name(f"{place.name}.token{i}") for i in range(rng.choice((1, 1, 2)))]
+        for token in tokens:
+            token.touch()
+        is_new = not rng.randrange(_ONE_IS_NEW)
+        moment = (study.new_worker if is_new else study.worker[keep]).draw(rng)
+        note = place.with_name(f"{place.name}.worker")
+        assert moment.plan is not None
+        plan: Plan = {"note": str(note), "tokens": [str(token) for token in tokens], **moment.plan}
+        before = None if is_new else warm_workers.use
+        n_workers = rng.choice((1, 2))
+        parent = children.start(command(n_workers), place, environ=children.hooked(plan), before=before)
+        code = parent.ended()
+        parent.kill()
+        told = Child(0, note, note).told
+        which = "new" if is_new else "forked"
+        found = Found(str(told.get("stage", "")), f"{keep}, {len(tokens)} {which} workers, {moment.how}")
+        found.problems += children.strays()
+        left = [path.name for path in children.scratch_of(place).iterdir()]
+        found.expect(not left, f"workers have left {', '.join(left)}")
+        if code == 0:
+            study.check_whole(found, place / FOLDER, keep)
+            return found
+        # The same cell has lost two workers: it has failed, which is told, and may be tried again.
+        status = run_cli("campaign", "status", str(place / FOLDER))
+        is_told = code == 7 and len(tokens) == 2 and "WorkerDied: its process ended with SIGKILL" in status.stdout
+        found.expect(is_told, f"it ended with {code}: {parent.words[-300:]} {status.stdout}")
+        study.resumed(found, place, keep, "--retry-failed")
+        return found
+
+
+def _stage(place: Path) -> str:
+    """Say by its files how far a campaign was that was killed from outside."""
+    if not (place / FOLDER).exists():
+        return BEFORE
+    return AFTER if (place / FOLDER / "results.parquet").exists() else RUNNING

@@ -1,0 +1,224 @@
+"""Processes that are started to be killed: forks of this one, or new interpreters; and who is left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from support.patience import PATIENCE_S
+
+from pybatsched import __main__
+from reliability import moments
+from reliability.moments import Plan
+
+_TESTS: Final = Path(__file__).parents[1]
+_SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER
+_LOOK_S: Final = 0.005
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever our children leave behind, so that nothing of it is overlooked."""
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1)
+
+
+def comes(happened: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
+    """Wait until something has happened; False if that takes too long."""
+    give_up_at = time.monotonic() + within_s
+    while not happened():
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
+@dataclass(slots=True)
+class Child:
+    """A process of ours that runs a pybatsched command in a directory. `said` is where its words go."""
+
+    pid: int
+    said: Path
+    note: Path
+    code: int | None = None
+    pipe: int | None = None
+
+    def poll(self) -> int | None:
+        """Give its exit code, negative for a signal; None while it runs."""
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    def ended(self) -> int | None:
+        """Wait for its end, for PATIENCE_S at most. Gives its exit code; None if it has not come by then."""
+        comes(lambda: self.poll() is not None)
+        return self.code
+
+    def says(self, word: str) -> bool:
+        """Wait until it has said something; False if it ends without."""
+        comes(lambda: word in self.words or self.poll() is not None)
+        return word in self.words
+
+    def kill(self) -> None:
+        """Kill it from outside, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.ended()
+
+    @property
+    def words(self) -> str:
+        """All it has said so far on standard error."""
+        if self.pipe is not None:
+            with contextlib.suppress(BlockingIOError), self.said.open("ab") as file:
+                while heard := os.read(self.pipe, 65536):
+                    file.write(heard)
+        return self.said.read_text(errors="replace") if self.said.exists() else ""
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What it has noted of its death, or of what it counted; nothing if it was killed from outside."""
+        try:
+            content = json.loads(self.note.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+
+def start(
+    args: Sequence[str],
+    cwd: Path,
+    name: str = "it",
+    plan: Plan | None = None,
+    *,
+    is_new: bool = False,
+    room: int | None = None,
+    environ: dict[str, str] | None = None,
+    before: Callable[[], None] | None = None,
+) -> Child:
+    """Start a pybatsched command, as a fork of this process or as a new interpreter (`is_new`).
+
+    Its words go to files beside `cwd`, its notes too. With `room` none of its files may have more bytes than that:
+    then its words come by a pipe, which is no file. A fork does what `before` says first.
+    """
+    said, note = (cwd.with_name(f"{cwd.name}.{name}.{what}") for what in ("err", "note"))
+    for path in (said, note):
+        path.unlink(missing_ok=True)
+    said.touch()
+    scratch_of(cwd).mkdir(exist_ok=True)
+    own: Plan | None = None if plan is None else {"note": str(note), **plan}
+    ours, theirs = os.pipe() if room is not None else (None, os.open(said, os.O_WRONLY | os.O_APPEND))
+    pid = os.fork()
+    if pid:
+        os.close(theirs)
+        if ours is not None:
+            os.set_blocking(ours, False)
+        return Child(pid, said, note, pipe=ours)
+    code = 70
+    try:
+        os.dup2(theirs, 2)
+        _become(cwd, said, room)
+        os.environ.update({"TMPDIR": str(scratch_of(cwd)), **(environ or {})})
+        tempfile.tempdir = None
+        if is_new:
+            _be_new(args, own)
+        sys.argv[1:] = args
+        if before is not None:
+            before()
+        counter = None if own is None else moments.arm(own)
+        code = __main__.main()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if counter is not None:
+            counter.tell()
+    except BaseException:  # noqa: BLE001  whatever it is, this process ends here
+        sys.setprofile(None)
+        traceback.print_exc()
+        code = 71
+    finally:
+        os._exit(code)
+
+
+def scratch_of(cwd: Path) -> Path:
+    """Give where commands that are started in a directory have their temporary files."""
+    return cwd.with_name(f"{cwd.name}.tmp")
+
+
+def _become(cwd: Path, said: Path, room: int | None) -> None:
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    os.dup2(os.open(said.with_suffix(".out"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+    os.chdir(cwd)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if room is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+
+def _be_new(args: Sequence[str], plan: Plan | None) -> None:
+    environ = dict(os.environ)
+    if plan is not None:
+        environ |= hooked(plan)
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "pybatsched", *args], environ)
+
+
+def hooked(plan: Plan) -> dict[str, str]:
+    """Give variables that arm each new interpreter."""
+    given = os.environ.get("PYTHONPATH")
+    places = [str(Path(__file__).with_name("hook")), str(_TESTS), *([given] if given else [])]
+    return {"PYTHONPATH": os.pathsep.join(places), moments.VARIABLE: json.dumps(plan)}
+
+
+def strays() -> list[str]:
+    """Wait for whatever our children have left behind, and say what of it did not die with them.
+
+    Linux has sent its signal to a child before its dead parent can be waited for, so they end by SIGKILL. Files of the
+    dead are closed a moment before that: a worker that waits for a cell may have found the end of its input, and left.
+    """
+    problems: list[str] = []
+
+    def all_gone() -> bool:
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                code = os.waitstatus_to_exitcode(found[1])
+                if code not in {-signal.SIGKILL, 0}:
+                    problems.append(f"process {found[0]} outlived its parent and ended with {code}")
+        except ChildProcessError:
+            return True
+        return False
+
+    return problems if comes(all_gone) else [*problems, *_end_strays()]
+
+
+def _end_strays() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            name = path.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except (OSError, ValueError):
+            continue
+        if parent == os.getpid():
+            found.append(f"process {path.parent.name} is left behind: {name:.80}")
+            os.kill(int(path.parent.name), signal.SIGKILL)
+            os.waitpid(int(path.parent.name), 0)
+    return found
+
+
+def seconds_of(args: Sequence[str], cwd: Path) -> float:
+    """Measure how long a command takes in an interpreter of its own."""
+    began_at = time.monotonic()
+    code = start(args, cwd, "seconds", is_new=True).ended()
+    assert code == 0, code
+    return time.monotonic() - began_at

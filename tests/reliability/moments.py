@@ -1,0 +1,188 @@
+"""A process that kills itself at a moment that is counted and not timed: so a busy machine hits the same ones.
+
+What is counted are calls and returns of functions, of Python and of C, as `sys.setprofile` tells them: all of them
+(`calls`), or those that touch files (`files`). A process is armed by a fork of its parent, or by the environment
+(see `hook/sitecustomize.py`). Only modules of the interpreter are used here: it is loaded before all others.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final, TypedDict
+
+#: The variable that arms a new interpreter: a `Plan` in JSON.
+VARIABLE: Final = "PYBATSCHED_CRASH"
+
+BEFORE: Final = "before the first write"
+RUNNING: Final = "while running"
+MOVING: Final = "while files take their places"
+AFTER: Final = "after"
+STAGES: Final = (BEFORE, RUNNING, MOVING, AFTER)
+
+#: Names of functions of C that touch files, if they are of these modules or of a file.
+_FILE_CALLS: Final = frozenset(
+    [
+        "open",
+        "read",
+        "pread",
+        "write",
+        "writelines",
+        "pwrite",
+        "flush",
+        "truncate",
+        "ftruncate",
+        "close",
+        "__exit__",
+        "flock",
+        "replace",
+        "rename",
+        "unlink",
+        "remove",
+        "mkdir",
+        "rmdir",
+    ]
+)
+_FILE_MODULES: Final = frozenset(("posix", "io", "_io", "fcntl"))
+_MOVES: Final = frozenset(("replace", "rename"))
+#: Functions that say how far a run is: the end of the file's name, and the function's.
+_BEGIN, _MOVE, _END, _SENT, _CELL = "begin", "move", "end", "sent", "cell"
+_TELLING: Final = {
+    ("results/writing.py", "begin"): _BEGIN,
+    ("session/journal.py", "__init__"): _BEGIN,
+    ("campaign/store.py", "__enter__"): _BEGIN,
+    ("campaign/execute.py", "tried"): _CELL,
+    ("simulator/outputs.py", "_open_all"): _BEGIN,
+    ("results/writing.py", "finish"): _MOVE,
+    ("workload/files.py", "write_text"): _MOVE,
+    ("campaign/table.py", "frame"): _MOVE,
+    ("cli/closing.py", "put_in_place"): _END,
+    ("campaign/running.py", "run_campaign"): _END,
+    ("live/server.py", "serve"): _END,
+    ("simulator/run.py", "run_external"): _END,
+    ("simulator/external.py", "_send_bytes"): _SENT,
+}
+
+
+class Plan(TypedDict, total=False):
+    """When to die. Without `at` it only counts. `note` is where it is told: what was counted, or where it died.
+
+    Of several processes that are given the same plan, only those die that can take away one of the files `tokens`.
+    """
+
+    scale: str
+    at: int
+    note: str
+    tokens: list[str]
+
+
+def arm(plan: Plan) -> Counter | None:
+    """Count from now on, and die when it is time. Gives who counts; None if others have the tokens."""
+    if "tokens" in plan and not any(_taken(token) for token in plan["tokens"]):
+        return None
+    counter = Counter(plan)
+    sys.setprofile(counter.heard)
+    return counter
+
+
+def arm_by_environment(environ: Mapping[str, str] = os.environ) -> None:
+    """Arm this process if the environment says so."""
+    counter = arm(json.loads(environ[VARIABLE])) if VARIABLE in environ else None
+    if counter is not None:
+        atexit.register(counter.tell)
+
+
+def _taken(token: str) -> bool:
+    try:
+        os.unlink(token)  # noqa: PTH108  no module but those of the interpreter itself is loaded yet
+    except FileNotFoundError:
+        return False
+    return True
+
+
+class Counter:
+    """Counts the events of a process."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._by_files = plan.get("scale") == "files"
+        self._at = plan.get("at", -1)
+        self._note = plan["note"]
+        self.n_calls = self.n_files = 0
+        self._told: dict[CodeType, str] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def heard(self, frame: FrameType, event: str, arg: Any) -> None:
+        """Count an event, and die at the one that was drawn."""
+        self.n_calls += 1
+        if event[0] == "c":
+            if event == "call":
+                word = self._word(frame.f_code)
+                if word and word != _END:
+                    self._see(word)
+            elif _touches_files(arg):
+                self.n_files += 1
+                if self._by_files and self.n_files == self._at:
+                    self._die(frame, arg)
+        elif event == "return":
+            word = self._word(frame.f_code)
+            if word == _END:
+                self._see(word)
+            elif word == _CELL and self._at < 0:
+                self._count()  # a worker does not come to its end: it is killed when there is no more to do
+        if not self._by_files and self.n_calls == self._at:
+            self._die(frame, arg)
+
+    def tell(self) -> None:
+        """Say how much was counted, at the end of a process that was not hit."""
+        sys.setprofile(None)
+        if self._at < 0:
+            self._count()
+
+    def _see(self, word: str) -> None:
+        self._seen.setdefault(word, (self.n_calls, self.n_files))
+
+    def _count(self) -> None:
+        stages = sorted({*self._seen.values(), (self.n_calls, self.n_files)})
+        self._write({"calls": [n_calls for n_calls, _ in stages], "files": [n_files for _, n_files in stages]})
+
+    def _word(self, code: CodeType) -> str:
+        word = self._told.get(code)
+        if word is None:
+            name = "/".join(code.co_filename.split("/")[-2:])
+            word = self._told[code] = _TELLING.get((name, code.co_name), "")
+        return word
+
+    def _die(self, frame: FrameType, arg: Any) -> None:
+        sys.setprofile(None)
+        where = f"{frame.f_code.co_filename.split('/')[-1]}:{frame.f_lineno} {getattr(arg, '__name__', '')}"
+        self._write({"stage": self._stage(frame, arg), "where": where, "has_sent": _SENT in self._seen})
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def _stage(self, frame: FrameType, arg: Any) -> str:
+        if _END in self._seen:
+            return AFTER
+        inner: FrameType | None = frame
+        while inner is not None:
+            if self._word(inner.f_code) == _MOVE:
+                return MOVING
+            inner = inner.f_back
+        if _touches_files(arg) and arg.__name__ in _MOVES:
+            return MOVING
+        return RUNNING if self._seen.keys() & {_BEGIN, _CELL} else BEFORE
+
+    def _write(self, what: Mapping[str, Any]) -> None:
+        Path(self._note).write_text(json.dumps(what))
+
+
+def _touches_files(function: Any) -> bool:
+    if getattr(function, "__name__", "") not in _FILE_CALLS:
+        return False
+    owner = getattr(function, "__self__", None)
+    return isinstance(owner, io.IOBase) or getattr(owner, "__name__", "") in _FILE_MODULES

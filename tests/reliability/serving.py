@@ -1,0 +1,175 @@
+"""A server and the simulation that it serves, two processes and a socket: one of the two is killed."""
+
+from __future__ import annotations
+
+import functools
+import random
+import re
+import socket
+from pathlib import Path
+from typing import Final
+
+from support.patience import PATIENCE_S
+
+from reliability import children, tries
+from reliability.children import Child
+from reliability.moments import BEFORE, RUNNING
+from reliability.tries import Found, Moment, Span
+
+PREFIX: Final = "out/p"
+READY: Final = "waiting for Batsim at"
+JOURNAL: Final = "s.pbj"
+#: For what never comes: the answer of a server that is dead, and a simulation that died before it began.
+_SILENCE: Final = ("--timeout", f"{PATIENCE_S / 6:g}")
+_NOBODY: Final = ("--first-timeout", f"{PATIENCE_S / 6:g}")
+#: What a simulation ends with whose scheduler is gone: ours, and the drop-in, which ends as Batsim does.
+_LOST: Final = {"simulate": {4}, "batsim": {4}}
+
+
+def serve(endpoint: str) -> list[str]:
+    """Give the command of the server."""
+    return ["--policy", "easy", "--endpoint", endpoint, "--journal", JOURNAL, *_NOBODY]
+
+
+def simulate(inputs: Path, endpoint: str, kind: str = "simulate") -> list[str]:
+    """Give the command of the simulation that it serves: our own, or the one with Batsim's command line."""
+    given = ["-p", str(inputs / "p.xml"), "-w", str(inputs / "w.json"), "-e", PREFIX]
+    if kind == "batsim":
+        return ["batsim", *given, "-s", endpoint, "-q"]
+    return ["simulate", *given, "--external", "-s", endpoint, "-q", *_SILENCE]
+
+
+def endpoint_in(rng: random.Random, *, ports_only: bool = False) -> str:
+    """Draw an endpoint that is free: a file, or a port."""
+    if not ports_only and rng.random() < 0.5:
+        return "ipc://socket"
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{one.getsockname()[1]}"
+
+
+class Pair:
+    """What both kinds need: the files of an undisturbed pair, and how long its two commands are."""
+
+    def __init__(self, folder: Path, disturbed: str) -> None:
+        self.inputs = folder
+        tries.write_inputs(folder)
+        name = f"pair-{disturbed}"
+        place = folder / name
+        self.place(place)
+        rng = random.Random(name)
+        endpoint = endpoint_in(rng)
+        server = children.start(serve(endpoint), place, "server", {})
+        assert server.says(READY), server.words
+        peer = children.start(simulate(folder, endpoint), place, "peer", {})
+        codes = (peer.ended(), server.ended())
+        assert codes == (0, 0), peer.words + server.words
+        self.journal = (place / JOURNAL).read_bytes()
+        self.whole = tries.results_at(place / PREFIX)
+        counted = tries.counted(server if disturbed == "server" else peer)
+        self.span = Span(counted.calls, counted.files, 1.0)
+
+    def place(self, place: Path) -> None:
+        """Make a directory for a try."""
+        (place / "out").mkdir(parents=True)
+
+    def check_next(self, found: Found, place: Path, endpoint: str, server: Child | None = None) -> None:
+        """Check that the next pair, with the same endpoint, journal and prefix, is as if nothing had been."""
+        server = server or children.start(serve(endpoint), place, "server2")
+        found.expect(server.says(READY), f"the next server cannot begin: {server.words[-300:]}")
+        tries.ended_well(simulate(self.inputs, endpoint), place, found, "peer2")
+        code = server.ended()
+        server.kill()
+        found.expect(code == 0, f"the next server ended with {code}: {server.words[-300:]}")
+        found.expect((place / JOURNAL).read_bytes() == self.journal, "the next journal is not an undisturbed one")
+        for path in (place / "out").glob("p_schedule.trace"):  # which the drop-in writes, and only that
+            path.unlink()
+        tries.check_next_results(found, place / PREFIX, self.whole)
+
+
+@functools.cache
+def pair_of(folder: Path, disturbed: str) -> Pair:
+    """Give the one that all kinds of crashes in a directory share."""
+    return Pair(folder, disturbed)
+
+
+class Server:
+    """Kills the server while a simulation, of either kind, talks to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pair = pair_of(folder, "server")
+
+    def attempt(self, place: Path, rng: random.Random) -> Found:
+        """Try once."""
+        self.pair.place(place)
+        endpoint, kind = endpoint_in(rng), rng.choice(("simulate", "simulate", "batsim"))
+        moment = self.pair.span.draw(rng)
+        server = moment.start(serve(endpoint), place, "server")
+        peer = None
+        if server.says(READY):
+            peer = children.start(simulate(self.pair.inputs, endpoint, kind), place, "peer")
+        moment.await_death(server)
+        journal = place / JOURNAL
+        has_begun = journal.exists() and journal.stat().st_size > 0
+        found = Found(tries.stage_by(server, RUNNING if has_begun else BEFORE), f"{kind}, {moment.how}")
+        found.expect(server.code in {0, -9}, f"the server ended with {server.code}: {server.words[-300:]}")
+        tries.check_journal(found, journal, self.pair.journal)
+        if peer is not None:
+            self._check_peer(found, place, peer, kind, has_begun)
+        self.pair.check_next(found, place, endpoint)
+        return found
+
+    def _check_peer(self, found: Found, place: Path, peer: Child, kind: str, has_begun: bool) -> None:
+        if kind == "batsim" and not has_begun:
+            peer.kill()  # it waits for a scheduler that nobody starts, as Batsim does
+            return
+        code = peer.ended()
+        peer.kill()
+        if code == 0:
+            jobs = (place / f"{PREFIX}_jobs.csv").read_bytes()
+            found.expect(jobs == self.pair.whole["_jobs.csv"], "the simulation ended with 0 and is not whole")
+            return
+        found.expect(code in _LOST[kind], f"the simulation ended with {code}: {peer.words[-300:]}")
+        is_told = re.search(r"closed its connection|no answer|no scheduler", peer.words)
+        found.expect(is_told, f"the simulation does not say why: {peer.words[-300:]}")
+        if kind == "simulate":
+            tries.check_results(found, place / PREFIX, [])
+
+
+class PeerKilled:
+    """Kills the simulation, of either kind, that a server of ours serves."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pair = pair_of(folder, "peer")
+
+    def attempt(self, place: Path, rng: random.Random) -> Found:
+        """Try once."""
+        self.pair.place(place)
+        endpoint, kind = endpoint_in(rng), rng.choice(("simulate", "simulate", "batsim"))
+        server = children.start(serve(endpoint), place, "server")
+        found = Found()
+        found.expect(server.says(READY), f"the server does not begin: {server.words[-300:]}")
+        moment = self.pair.span.draw(rng)
+        peer = moment.start(simulate(self.pair.inputs, endpoint, kind), place, "peer")
+        moment.await_death(peer)
+        journal = place / JOURNAL
+        found.stage = tries.stage_by(peer, RUNNING if journal.stat().st_size else BEFORE)
+        found.how = f"served, {kind}, {moment.how}"
+        if not peer.told.get("has_sent", moment.plan is None or peer.code == 0):
+            self.pair.check_next(found, place, endpoint, server)  # it has not heard of the first one
+            return found
+        self._check_server(found, server, journal, moment)
+        if kind == "simulate":
+            tries.check_results(found, place / PREFIX, [self.pair.whole])
+        self.pair.check_next(found, place, endpoint)
+        return found
+
+    def _check_server(self, found: Found, server: Child, journal: Path, moment: Moment) -> None:
+        code = server.ended()
+        server.kill()
+        is_whole = journal.read_bytes() == self.pair.journal
+        found.expect(code == (0 if is_whole else 4), f"the server ended with {code}: {server.words[-300:]}")
+        if code == 4:
+            is_told = re.search("closed its connection after message|no Batsim has come", server.words)
+            found.expect(is_told, f"the server does not say why: {server.words[-300:]}")
+        tries.check_reading(found, journal)

@@ -1,0 +1,156 @@
+"""A handful of crashes of each kind, and that what looks at what they leave would see it. `make crashes` has more."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.patience import PATIENCE_OF_WORK_S, PATIENCE_S
+from support.places import ROOT
+from support.process import run_cli
+
+from pybatsched import locks
+from pybatsched.results import marks
+from reliability import children, crashes, moments, simulating, tries
+from reliability.tries import Found
+
+
+def python(*args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environ = os.environ | {"PYTHONPATH": str(ROOT / "tests"), "PYBATSCHED_NO_MOUNT": "1"} | variables
+    return subprocess.run(
+        [sys.executable, *args], env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE_OF_WORK_S
+    )
+
+
+def test_a_handful_of_each() -> None:
+    done = python("-m", "reliability.crashes", "--times", "3", "--jobs", "2", "--seed", "3")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[0] == "|"]
+    assert rows[0] == ["kind", "times", *moments.STAGES, "problems"]
+    assert [row[0] for row in rows[2:]] == list(crashes.KINDS), done.stdout + done.stderr
+    for _kind, times, *stages, problems in rows[2:]:
+        assert (times, problems) == ("3", "0"), done.stdout
+        assert 1 <= sum(map(int, stages)) <= 3, (
+            done.stdout
+        )  # a moment that is drawn may be after the end, again and again
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1].startswith("15 tries, 0 problems; seed 3; full disks by RLIMIT_FSIZE")
+
+
+# --- what looks at it would see it ---
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A place with a whole run in it, and its journal."""
+    tries.write_inputs(tmp_path)
+    assert run_cli(*simulating.command(tmp_path), cwd=tmp_path).returncode == 0
+    return tmp_path
+
+
+def test_results_of_two_runs_are_seen(run: Path) -> None:
+    prefix = run / simulating.PREFIX
+    whole = tries.results_at(prefix)
+    tries.check_results(found := Found(), prefix, [whole])
+    assert found.problems == []
+    Path(f"{prefix}_summary.json").write_text("{}")
+    tries.check_results(found, prefix, [whole])
+    assert found.problems == ["the results are neither those before nor the new ones"]
+    tries.check_next_results(found := Found(), prefix, whole)
+    assert found.problems == ["the results of the next run are not those of an undisturbed one"]
+
+
+def test_what_is_left_beside_results_is_seen(run: Path) -> None:
+    prefix = run / simulating.PREFIX
+    shutil.copy(f"{prefix}_jobs.csv", f"{prefix}.part_jobs.csv")
+    tries.check_next_results(found := Found(), prefix, tries.results_at(prefix))
+    assert found.problems == ["beside the next results there is ['a.part_jobs.csv']"]
+
+
+def test_a_lock_that_stays_is_seen(run: Path) -> None:
+    prefix = run / simulating.PREFIX
+    state = Path(f"{prefix}{marks.MARK}")
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
+    with locks.held(state, "taken"):
+        tries.check_results(found := Found(), prefix, [tries.results_at(prefix)])
+    assert "the mark's lock is still held" in found.problems
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, 2000, -1])
+def test_a_journal_that_is_cut_can_be_read(cut: int, run: Path) -> None:
+    path = run / "j.pbj"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    tries.check_journal(found := Found(), path, whole)
+    assert found.problems == []
+
+
+def test_a_journal_that_is_damaged_is_seen(run: Path) -> None:
+    path = run / "j.pbj"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:3000] + b"\xc1" + whole[3000:])
+    tries.check_journal(found := Found(), path, whole)
+    assert found.problems[0] == "the journal is no beginning of an undisturbed one"
+    assert found.problems[1].startswith("the journal cannot be read: ")
+
+
+STRAY = """
+import os, subprocess, sys
+from reliability import children
+children.adopt_orphans()
+code = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]])"
+subprocess.run([sys.executable, "-c", code, sys.argv[1]])
+print(children.strays())
+"""
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("import signal; signal.pause()", "is left behind: "),
+        ("import os; os._exit(3)", "outlived its parent and ended with 3"),
+        ("import os; os.kill(os.getpid(), 9)", ""),
+    ],
+)
+def test_a_process_that_outlives_its_parent_is_seen(does: str, told: str) -> None:
+    done = python("-c", STRAY, does, PYBATSCHED_PATIENCE="1" if "pause" in does else f"{PATIENCE_S:g}")
+    assert done.returncode == 0, done.stderr
+    assert (told in done.stdout, done.stdout == "[]\n") == (True, not told)
+
+
+# --- the moment ---
+
+MOVES = """
+import os, sys
+open(sys.argv[1] + ".half", "w").close()
+for i in range(3):
+    len("abc".replace("a", "b"))
+os.replace(sys.argv[1] + ".half", sys.argv[1])
+"""
+
+
+def test_a_process_dies_at_each_call_that_touches_files(tmp_path: Path) -> None:
+    """Before each and after each: the file is not there, is half there, is in its place."""
+    note, path = tmp_path / "note", tmp_path / "file"
+
+    def run(**plan: object) -> int:
+        variables = children.hooked({"note": str(note), **plan})  # type: ignore[typeddict-item]
+        return python("-c", MOVES, str(path), **variables).returncode
+
+    assert run() == 0
+    n_files = json.loads(note.read_text())["files"][-1]
+    seen = []
+    for at in range(1, n_files + 1):
+        path.unlink(missing_ok=True)
+        path.with_suffix(".half").unlink(missing_ok=True)
+        assert run(scale="files", at=at) == -9
+        assert json.loads(note.read_text())["stage"] in moments.STAGES
+        seen.append((path.with_suffix(".half").exists(), path.exists()))
+    assert (seen[0], seen[-1]) == ((False, False), (False, True))
+    assert seen == sorted(seen, key=[(False, False), (True, False), (False, True)].index)
+    assert (True, False) in seen
+    assert run(scale="files", at=n_files + 1) == 0

@@ -1,0 +1,192 @@
+"""What all kinds of crashes have in common: a small workload, when to kill, what is compared, and what was found."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from support.process import run_cli
+
+from pybatsched.results import marks
+from pybatsched.results.marks import MARK, SUFFIXES
+from pybatsched.session.journal import JournalReader
+from reliability import children
+from reliability.children import Child
+from reliability.moments import BEFORE, Plan
+
+N_PROCS: Final = 4
+N_JOBS: Final = 40
+#: Of a hundred tries so many are killed at any call, and so many at one that touches files; the others by the clock.
+_BY_CALLS, _BY_FILES = 35, 50
+
+
+@dataclass(slots=True)
+class Found:
+    """What came of one try. `stage` is when it was hit, empty if it ended before; `problems` should be none."""
+
+    stage: str = ""
+    how: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    def expect(self, is_so: object, what: str) -> None:
+        """Take note of what should be so and is not."""
+        if not is_so:
+            self.problems.append(what)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How long a command is when nobody disturbs it: in calls, in calls that touch files, in seconds of its own.
+
+    Both counts are given up to the end of each of its stages. Moments are drawn from each stage alike, however long it
+    is: else most would be of the time in which modules are loaded, and none of that in which files take their places.
+    """
+
+    calls: Sequence[int]
+    files: Sequence[int]
+    seconds: float = 0.0
+
+    def draw(self, rng: random.Random) -> Moment:
+        """Draw a moment of it."""
+        which = rng.randrange(100)
+        if which >= _BY_CALLS + _BY_FILES and self.seconds:
+            return Moment(None, rng.uniform(0, self.seconds))
+        scale, ends = ("calls", self.calls) if which < _BY_CALLS else ("files", self.files)
+        stages = [(first + 1, last) for first, last in itertools.pairwise((0, *ends)) if first < last]
+        return Moment({"scale": scale, "at": rng.randint(*rng.choice(stages))})
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """When to kill: by a plan of the process itself, or from outside after so many seconds."""
+
+    plan: Plan | None
+    after_s: float = 0.0
+
+    def start(self, args: Sequence[str], cwd: Path, name: str = "it", **how: Any) -> Child:
+        """Start what is to be killed: by the clock a new interpreter, else a fork."""
+        return children.start(args, cwd, name, self.plan, is_new=self.plan is None, **how)
+
+    def await_death(self, child: Child) -> None:
+        """Wait until it is dead, of its own hand or ours, or has ended."""
+        if self.plan is None:
+            children.comes(lambda: child.poll() is not None, self.after_s)
+            child.kill()
+        else:
+            child.ended()
+
+    @property
+    def how(self) -> str:
+        """Say it in a word."""
+        return "clock" if self.plan is None else self.plan["scale"]
+
+
+def span_of(args: Sequence[str], cwd: Path, **how: Any) -> Span:
+    """Measure a command that ends by itself, in a fork. Raises AssertionError if it does not end well."""
+    child = children.start(args, cwd, "span", {}, **how)
+    assert child.ended() == 0, child.words
+    return counted(child)
+
+
+def counted(child: Child) -> Span:
+    """Give what a process has counted that was not hit."""
+    told: dict[str, Any] = child.told
+    return Span(told["calls"], told["files"])
+
+
+def ended_well(args: Sequence[str], cwd: Path, found: Found, name: str = "next", **how: Any) -> None:
+    """Run a command that has to end well after what happened."""
+    child = children.start(args, cwd, name, **how)
+    code = child.ended()
+    child.kill()
+    found.expect(code == 0, f"{args[0]} afterwards ended with {code}: {child.words[-300:]}")
+
+
+def write_inputs(folder: Path) -> None:
+    """Write a workload and a platform, the same ones each time. All runs read them here, as a journal says where."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = random.Random(1)
+    jobs = [
+        {
+            "id": str(i),
+            "subtime": i * 5,
+            "res": rng.randint(1, N_PROCS),
+            "profile": f"d{rng.randrange(3)}",
+            "walltime": 200,
+        }
+        for i in range(N_JOBS)
+    ]
+    profiles = {f"d{i}": {"type": "delay", "delay": 7 * (i + 1)} for i in range(3)}
+    (folder / "w.json").write_text(json.dumps({"nb_res": N_PROCS, "jobs": jobs, "profiles": profiles}))
+    hosts = "".join(f'<host id="h{i}" speed="1Gf"/>' for i in range(N_PROCS))
+    (folder / "p.xml").write_text(
+        '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n<platform version="4.1">'
+        f'<zone id="z" routing="Full"><host id="master_host" speed="1Gf"/>{hosts}</zone></platform>\n'
+    )
+
+
+def results_at(prefix: Path) -> dict[str, bytes]:
+    """Give the files of a whole run, wherever its mark says that they are."""
+    found = marks.find(str(prefix))
+    paths = {suffix: found.path(suffix) for suffix in SUFFIXES}
+    return {suffix: path.read_bytes() for suffix, path in paths.items() if path.exists()}
+
+
+def check_results(found: Found, prefix: Path, wholes: Iterable[dict[str, bytes]]) -> None:
+    """Check what was left of a run: the whole results of one run, or none, and a mark that nobody has the lock of."""
+    mark = marks.read(str(prefix))
+    found.expect(mark is None or not mark.is_alive, "the mark's lock is still held")
+    there = marks.find(str(prefix))
+    if there.is_whole and (mark is not None or Path(f"{prefix}_jobs.csv").exists()):
+        found.expect(results_at(prefix) in list(wholes), "the results are neither those before nor the new ones")
+    shown = run_cli("metrics", str(prefix), "--partial")
+    is_there = mark is not None or Path(f"{prefix}_jobs.csv").exists()
+    found.expect(shown.returncode == (0 if is_there else 2), f"metrics: {shown.returncode} {shown.stderr:.200}")
+
+
+def check_next_results(found: Found, prefix: Path, whole: dict[str, bytes]) -> None:
+    """Check that the next run has left its own results and nothing else."""
+    found.expect(results_at(prefix) == whole, "the results of the next run are not those of an undisturbed one")
+    names = {path.name for path in prefix.parent.iterdir()}
+    expected = {f"{prefix.name}{suffix}" for suffix in (*whole, MARK)}
+    found.expect(names == expected, f"beside the next results there is {sorted(names ^ expected)}")
+
+
+def check_journal(found: Found, path: Path, whole: bytes) -> int:
+    """Check that a journal is an undisturbed one up to somewhere, and is read up to there. Gives its exchanges."""
+    if not path.exists():
+        return 0
+    content = path.read_bytes()
+    found.expect(whole.startswith(content), "the journal is no beginning of an undisturbed one")
+    return check_reading(found, path)
+
+
+def check_reading(found: Found, path: Path) -> int:
+    """Check that a journal can be read and replayed up to its last whole record. Gives its exchanges."""
+    again = run_cli("replay", str(path))
+    try:
+        reader = JournalReader(path)
+        exchanges = list(reader.exchanges())
+    except Exception as error:  # noqa: BLE001  whatever it is, it is told
+        is_told = "holds no whole record" in str(error) and again.returncode == 2 and "no whole record" in again.stderr
+        found.expect(is_told, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.200}")
+        return 0
+    n_answered = sum(exchange.is_answered for exchange in exchanges)
+    said = again.stdout + again.stderr
+    found.expect(again.returncode == (0 if n_answered else 2), f"replay: {again.returncode} {said:.200}")
+    found.expect(not n_answered or "identical" in said, f"replay: {said:.200}")
+    if not reader.is_whole and n_answered:
+        found.expect("cut" in said or "no end" in said, f"replay does not say that the journal is cut: {said:.200}")
+    return len(exchanges)
+
+
+def stage_by(child: Child, default: str = BEFORE) -> str:
+    """Say when a process was hit, by its own note; empty if it was not."""
+    if child.code != -9:
+        return ""
+    return str(child.told.get("stage", default))
