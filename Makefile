@@ -11,7 +11,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled clean
+  endurance fast compiled test-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -100,6 +100,13 @@ bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
 # Instructions per job and per exchange under valgrind, beside those kept in benchmarks/instructions.json.
 instructions: $(VENV)/ready
 	$(BIN)/python benchmarks/instructions.py
+
+# One server process for N exchanges, of which a share with a journal, and JOBS jobs in one embedded run; ten million
+# exchanges take three quarters of an hour. See docs/reliability.md.
+endurance: N ?= 200000
+endurance: JOBS ?= 50000
+endurance: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m reliability.endurance --exchanges $(N) --jobs $(JOBS)
 
 # One environment in two stages: what the demo needs, and all that checks and tests need. The second contains the first.
 # Each is installed anew whenever the project's own description or the pins have changed.

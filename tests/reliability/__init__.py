@@ -1,0 +1,1 @@
+"""What reliability is measured with: conversations, faults and long runs, behind commands of make."""
