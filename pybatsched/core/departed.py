@@ -20,11 +20,13 @@ class Departed:
         self._last_words: dict[str, tuple[str, float | None]] = {}
         self._stopped = IdSet()  # by a kill, or to go on under another id
         self._over = IdSet()  # in any other way
+        self._has_forgotten = False  # most runs are too short for it, and need not look any further
 
     def add(self, job_id: str, word: str, at: float | None = None) -> None:
         """Note what became of a job, and when."""
-        self._last_words[job_id] = (word, at)
-        if len(self._last_words) > N_LAST_WORDS:
+        last_words = self._last_words
+        last_words[job_id] = (word, at)
+        if len(last_words) > N_LAST_WORDS:
             self._forget_words()
 
     def last_word(self, job_id: str) -> str | None:
@@ -44,7 +46,9 @@ class Departed:
 
     def has(self, job_id: str) -> bool:
         """Tell whether a job is among these."""
-        return job_id in self._last_words or self._over.has(job_id) or self._stopped.has(job_id)
+        if job_id in self._last_words:
+            return True
+        return self._has_forgotten and (self._over.has(job_id) or self._stopped.has(job_id))
 
     @property
     def n_kept(self) -> int:
@@ -58,6 +62,7 @@ class Departed:
         for job_id, (word, _) in kept[:half]:
             (self._stopped if _is_stop(word) else self._over).add(job_id)
         self._last_words = dict(kept[half:])
+        self._has_forgotten = True
 
 
 def _is_stop(last_word: str) -> bool:

@@ -60,12 +60,13 @@ class IdSet:
         self._series: dict[Series, Ranges] = {}
         self._others: set[str] = set()
         self._n_ranges = 0
+        self._n_at_most = _N_FRESH
 
     def add(self, job_id: str) -> None:
         """Take in an id."""
-        self._fresh.add(job_id)
-        # As many as a share of the ranges: else to go through these would be the more costly the more there are.
-        if len(self._fresh) >= _N_FRESH + self._n_ranges // 2:
+        fresh = self._fresh
+        fresh.add(job_id)
+        if len(fresh) >= self._n_at_most:
             self._settle()
 
     def has(self, job_id: str) -> bool:
@@ -102,6 +103,8 @@ class IdSet:
             self._series.setdefault(series, Ranges()).add(numbers)
         self._fresh = set()
         self._n_ranges = sum(len(ranges.starts) for ranges in self._series.values())
+        # More where there are many ranges: else to go through these would be the more costly the more there are.
+        self._n_at_most = _N_FRESH + self._n_ranges // 2
 
 
 def _numbered(job_id: str) -> tuple[Series, int] | None:

@@ -109,7 +109,7 @@ class World:
         assert work is not None
         name = name_in(workload, fields["id"])
         job = SimJob(workload, name, fields, work)
-        if self.has_met(job.id):
+        if job.id in self.jobs or (self.n_over and self._forgotten.has(job.id)):
             raise InputError(f"there are two jobs {job.id}: {fields['id']!r} is another way to write the same id")
         if not work.sizes <= {job.res}:
             written_for = ", ".join(map(str, sorted(work.sizes)))
