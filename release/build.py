@@ -40,10 +40,10 @@ def git(*args: str, cwd: Path = ROOT) -> bytes:
     return subprocess.run(["git", *args], cwd=cwd, capture_output=True, check=True).stdout
 
 
-def exported(place: Path, files_at: int) -> None:
-    """Put the last commit into a directory, with files of that time."""
+def exported(commit: str, place: Path, files_at: int) -> None:
+    """Put a commit into a directory, with files of that time."""
     place.mkdir(parents=True)
-    with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", "HEAD"))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))) as archive:
         archive.extractall(place, filter="data")
     for path in place.rglob("*"):
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
@@ -56,7 +56,8 @@ def build(place: Path, epoch: int, variables: dict[str, str], umask: int, *, com
     kinds = ["--wheel"] if compiled else ["--sdist", "--wheel"]
     more = {"PYBATSCHED_COMPILE": "0"}
     if compiled:  # compilers write where the source was
-        more = {"PYBATSCHED_COMPILE": "1", "CFLAGS": f"-ffile-prefix-map={place}=. -g0"}
+        how = os.environ.get("PYBATSCHED_COMPILE", "1")
+        more = {"PYBATSCHED_COMPILE": how, "CFLAGS": f"-ffile-prefix-map={place}=. -g0"}
     before = os.umask(umask)
     try:
         done = subprocess.run(
@@ -143,14 +144,15 @@ def main() -> int:
     args = parser.parse_args()
     if git("status", "--porcelain"):
         print("release: there are changes that are not committed; they are not in it", file=sys.stderr)
-    epoch = int(git("log", "-1", "--format=%ct"))
+    commit = git("rev-parse", "HEAD").decode().strip()  # once: somebody may commit while this goes on
+    epoch = int(git("log", "-1", "--format=%ct", commit))
     with tempfile.TemporaryDirectory() as scratch:
         places = Path(scratch) / "a", Path(scratch) / "another" / "directory"
         made = []
         for place, variables, umask, files_at in zip(
             places, (FIRST, SECOND), (0o022, 0o077), (epoch, epoch - _OLDER_S), strict=True
         ):
-            exported(place, files_at)
+            exported(commit, place, files_at)
             made.append(build(place, epoch, variables, umask, compiled=args.compiled))
         found = differences(*made)
         if found:
@@ -165,9 +167,7 @@ def main() -> int:
     sums = {name: digest for name, digest in digests(args.into).items() if name in {*names, "sbom.json"}}
     text = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
     (args.into / "SHA256SUMS").write_text(text, encoding="utf-8")
-    print(
-        f"the same bytes twice, of the commit {git('rev-parse', '--short', 'HEAD').decode().strip()}:\n{text}", end=""
-    )
+    print(f"the same bytes twice, of the commit {commit[:7]}:\n{text}", end="")
     return 0
 
 
