@@ -8,10 +8,12 @@ COMPILED_TESTS ?= tests/conformance tests/properties tests/gym/test_choices.py t
 ACCASIM := build/accasim
 # Everything that is installed is pinned, what builds our own packages included.
 PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+AUDIT := build/audit
+PINS := build/pins
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled elsewhere fuzz crashes clean
+  fast compiled test-compiled elsewhere fuzz crashes endurance release audit licences clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -27,7 +29,7 @@ types: $(VENV)/ready
 	mkdir -p build/typing
 	ln -sfn ../../schedulers build/typing/pybatsched_schedulers
 	MYPYPATH=build/typing $(BIN)/mypy -p pybatsched -p pybatsched_schedulers
-	MYPYPATH=build/typing:tests $(BIN)/mypy tests benchmarks examples
+	MYPYPATH=build/typing:tests $(BIN)/mypy tests benchmarks examples release
 
 unit: $(VENV)/ready $(FOREIGN)/ready
 	$(BIN)/python -m pytest -n auto
@@ -75,11 +77,27 @@ crashes: $(VENV)/ready
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready
 	rm -rf build/wheel build/fresh
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir build/wheel . > build/wheel.log 2>&1 \
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2> /dev/null || echo 315532800) \
+	  PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --wheel --outdir build/wheel . > build/wheel.log 2>&1 \
 	  || { cat build/wheel.log; exit 1; }
 	$(PYTHON) -m venv build/fresh
 	PIP_CONSTRAINT=constraints.txt build/fresh/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/*.whl
 	cd build && fresh/bin/pybatsched --version && fresh/bin/pybatsched policies
+
+# sdist and wheel of the last commit into dist/, built twice and kept if both have the same bytes, with the bill of
+# materials and SHA256SUMS.
+release: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python release/build.py
+
+# What is known against the versions that are pinned; fails if that cannot be found out as well.
+audit: $(AUDIT)/ready
+	$(PYTHON) release/audit.py $(AUDIT)/bin/pip-audit
+
+# docs/licences.md from what all pinned packages say of themselves; those of others' programs are put into build/pins.
+licences: $(VENV)/ready
+	rm -rf $(PINS)
+	$(PIP_INSTALL) --no-deps --no-compile --target $(PINS) --requirement constraints.txt
+	PYTHONPATH=tests $(BIN)/python release/bill.py --licences docs/licences.md
 
 # The compiled build, beside the usual one: in an empty environment, as users install it.
 fast: pyproject.toml
@@ -120,6 +138,13 @@ bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
 instructions: $(VENV)/ready
 	$(BIN)/python benchmarks/instructions.py
 
+# One server process for N exchanges, of which a share with a journal, and JOBS jobs in one embedded run; ten million
+# exchanges take three quarters of an hour. See docs/reliability.md.
+endurance: N ?= 200000
+endurance: JOBS ?= 50000
+endurance: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m reliability.endurance --exchanges $(N) --jobs $(JOBS)
+
 # One environment in two stages: what the demo needs, and all that checks and tests need. The second contains the first.
 # Each is installed anew whenever the project's own description or the pins have changed.
 $(VENV)/demo: pyproject.toml constraints.txt
@@ -141,6 +166,12 @@ $(FOREIGN)/ready: constraints.txt tests/foreign/requirements.txt
 	test -x $(FOREIGN)/bin/python || $(PYTHON) -m venv $(FOREIGN)
 	$(FOREIGN_INSTALL) --requirement tests/foreign/requirements.txt
 	$(FOREIGN_INSTALL) --no-deps pybatsim batsim-py
+	touch $@
+
+# What looks for known vulnerabilities, away from what it looks at.
+$(AUDIT)/ready: constraints.txt release/requirements.txt
+	test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
+	$(subst $(BIN),$(AUDIT)/bin,$(PIP_INSTALL)) --requirement release/requirements.txt
 	touch $@
 
 # A simulator of others, which only the benchmark runs.

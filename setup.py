@@ -30,7 +30,7 @@ IN_C = [
 #: Where the time of a run is spent. What defines options (pydantic) or messages (msgspec) stays as it is: compiled
 #: already, or done once.
 HOT = {
-    "pybatsched/core": "actions cluster engine holds jobs notes ordered plugin rules services terms",
+    "pybatsched/core": "actions cluster departed engine holds ids jobs notes ordered plugin rules services terms",
     "pybatsched/metrics": "tally",
     "pybatsched/gym": "play",
     "pybatsched/policies": "choices local observations rows",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pybatsched.policies.profile import Profile
     from pybatsched.policies.registry import local_scheduler
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "API_VERSION",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pybatsched.core.decisions import Reason, reason_text
+from pybatsched.core.departed import Departed
 from pybatsched.core.instants import instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.terms import Load, Shape, Terms, Work
@@ -301,11 +302,11 @@ class Job:
 
 
 class JobTable:
-    """All jobs of a run: those alive in full, those over by their last word only. Look-ups are O(1)."""
+    """All jobs of a run: those alive in full, those over as far as `Departed` knows them. Look-ups are O(1)."""
 
     def __init__(self) -> None:
         self.alive: dict[str, Job] = {}
-        self._over: dict[str, tuple[str, float | None]] = {}
+        self.over = Departed()
         self.by_wire_id: dict[str, Job] = {}
         self.n_submitted = 0
         self.n_running = 0
@@ -321,7 +322,7 @@ class JobTable:
     def rename(self, job: Job, wire_id: str) -> None:
         """Let the job go on under another id towards Batsim."""
         del self.by_wire_id[job.wire_id]
-        self._over[job.wire_id] = (f"went on as {wire_id}", None)
+        self.over.add(job.wire_id, f"went on as {wire_id}")
         job.wire_id = wire_id
         self.by_wire_id[wire_id] = job
 
@@ -332,20 +333,17 @@ class JobTable:
         last_word = job.final_state or job.state.value
         self.n_over[job.state] += 1
         self.n_final[last_word] += 1
-        self._over[job.id] = (last_word, job.ended_at)
+        self.over.add(job.id, last_word, job.ended_at)
         if job.wire_id != job.id:
-            self._over[job.wire_id] = self._over[job.id]
+            self.over.add(job.wire_id, last_word, job.ended_at)
 
     def last_word(self, job_id: str) -> str | None:
         """Say what became of a job, or a segment of one, that is over; None if there is none."""
-        if job_id not in self._over:
-            return None
-        word, at = self._over[job_id]
-        return word if at is None else f"{word} at {at}"
+        return self.over.last_word(job_id)
 
     def knows(self, job_id: str) -> bool:
         """Tell whether the id was ever used, by a user or towards Batsim."""
-        return job_id in self.by_wire_id or job_id in self._over or job_id in self.alive
+        return job_id in self.by_wire_id or job_id in self.alive or self.over.has(job_id)
 
 
 def deadline_of(job_id: str, fields: Mapping[str, Any], submitted_at: float) -> float | None:

@@ -76,8 +76,7 @@ class Services:
 
     def was_stopped(self, wire_id: str) -> bool:
         """Tell whether this segment of a job was ended by a kill."""
-        last_word = self._jobs.last_word(wire_id) or ""
-        return last_word.startswith("went on") or "KILLED" in last_word
+        return self._jobs.over.was_stopped(wire_id)
 
     def stopped(self, job: Job, at: float) -> None:
         """Note that a kill took effect; the answer to it is still to come."""

@@ -31,7 +31,7 @@ class Session:
     """One run: a policy, an engine and a codec. `handle` takes a message and gives the reply.
 
     `watch` is shown every exchange, for people who want to look on. `say` is told what this Batsim lacks, at the begin:
-    that files of Batsim 5 have no notes on jobs only if nobody `keeps_notes` for them.
+    that files of Batsim 5 have no notes on jobs only if nobody `keeps_notes` for them. Only then they stay in memory.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Session:
         self._say = say
         self._keeps_notes = keeps_notes
         self._codec: Codec = v4
-        #: The last note on each job, by its id towards Batsim, if Batsim itself was not told.
+        #: The last note on each job, by its id towards Batsim, if Batsim itself was not told and they are to be kept.
         self.notes: dict[str, str] = {}
 
     @property
@@ -128,7 +128,8 @@ class Session:
     def _in_words_of(self, codec: v5.Codec, reply: Reply) -> Reply:
         """Keep what Batsim 5 is not told, and give the decisions as it is told of them."""
         decisions = codec.prepared(reply.decisions)
-        self.notes.update((one.job_id, one.metadata) for one in decisions if isinstance(one, d.SetJobMetadata))
+        if self._keeps_notes:
+            self.notes.update((one.job_id, one.metadata) for one in decisions if isinstance(one, d.SetJobMetadata))
         return Reply(reply.now, decisions)
 
     def _notes_in(self, reply: Reply) -> list[Note]:

@@ -23,6 +23,9 @@ KILLED_TASK: Final = -2
 #: A job that took no time is written down with this run time, as Batsim does.
 NO_TIME_S: Final = 1e-5
 
+#: Of a job that has not started, which gets one of its own with its start: a list for each is a lot for a million jobs.
+_NO_TRAIL: Final[list[Frame]] = []
+
 
 class SimJob:
     """One job. `fields` is what the scheduler is told; `return_code` is Batsim's -1 until it is known."""
@@ -36,7 +39,6 @@ class SimJob:
         "kill_asked",
         "mapping",
         "metadata",
-        "name",
         "process",
         "res",
         "return_code",
@@ -52,7 +54,6 @@ class SimJob:
 
     def __init__(self, workload: str, name: str, fields: Mapping[str, Any], work: Work) -> None:
         self.workload = workload
-        self.name = name
         self.id = f"{workload}!{name}"
         self.fields = fields
         self.work = work
@@ -68,9 +69,14 @@ class SimJob:
         self.metadata = ""
         self.kill_asked = False
         self.process: Process | None = None
-        self.trail: list[Frame] = []
+        self.trail = _NO_TRAIL
         self.inbox: deque[str] | None = None
         self.energy_j = -1.0
+
+    @property
+    def name(self) -> str:
+        """Its name in its workload."""
+        return self.id[len(self.workload) + 1 :]
 
     @property
     def finished_at(self) -> float:

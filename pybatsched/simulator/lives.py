@@ -26,6 +26,7 @@ class Lives:
     def run(self, job: SimJob) -> Process:
         """Live a job's life: from its start to the notice of its end."""
         job.started_at = self._world.loop.now
+        job.trail = []
         self._execution.started(job)
         if job.work.kind == DELAY and self._execution.power is None:  # most jobs: no need of processes in processes
             end_at, code = self._execution.nap(job)

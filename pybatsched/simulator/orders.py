@@ -80,7 +80,7 @@ class Orders:
         job = self._world.jobs.get(job_id)
         if job is not None:
             return job
-        gone = "it is over and forgotten" if job_id in self._world.met else "it does not exist"
+        gone = "it is over and forgotten" if self._world.has_met(job_id) else "it does not exist"
         raise Refusal(f"cannot {what} job {job_id!r}: {gone}")
 
     # --- jobs ---
@@ -205,7 +205,7 @@ class Orders:
         table = world.works.get(workload)
         if not mark or not name or table is None:
             raise Refusal(f"job {decision.job_id!r} is registered into workload {workload!r}, which does not exist")
-        if decision.job_id in world.met:
+        if world.has_met(decision.job_id):
             raise Refusal(f"cannot register job {decision.job_id}: there has been one of this id")
         fields = dict(decision.job)
         profile = fields.get("profile")

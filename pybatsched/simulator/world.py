@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pybatsched.core import events as e
+from pybatsched.core.ids import IdSet
 from pybatsched.core.instants import on_tick
 from pybatsched.errors import InputError, NotSimulatedError
 from pybatsched.simulator import jobs as j
@@ -26,8 +27,8 @@ from pybatsched.workload.ids import name_in
 class World:
     """Jobs, machines, counts of what is under way, and the next message in the making.
 
-    `jobs` are those that Batsim would still know, `met` the ids of all there ever were, `over_now` those that are over
-    and forgotten when the next message leaves. `hosts` is the book by host, where one is needed.
+    `jobs` are those that Batsim would still know, `over_now` those that are over and forgotten when the next message
+    leaves. `hosts` is the book by host, where one is needed.
     """
 
     def __init__(self, scenario: Scenario, loop: Loop, outputs: Outputs) -> None:
@@ -36,7 +37,7 @@ class World:
         self.loop = loop
         self.outputs = outputs
         self.jobs: dict[str, SimJob] = {}
-        self.met: set[str] = set()
+        self._forgotten = IdSet()
         self.works: dict[str, WorkTable] = {}
         self.over_now: list[SimJob] = []
         self.outbox: list[e.Event] = []
@@ -108,7 +109,7 @@ class World:
         assert work is not None
         name = name_in(workload, fields["id"])
         job = SimJob(workload, name, fields, work)
-        if job.id in self.met:
+        if job.id in self.jobs or (self.n_over and self._forgotten.has(job.id)):
             raise InputError(f"there are two jobs {job.id}: {fields['id']!r} is another way to write the same id")
         if not work.sizes <= {job.res}:
             written_for = ", ".join(map(str, sorted(work.sizes)))
@@ -118,8 +119,11 @@ class World:
         if work.rank_counts:
             check_places(work.rank_counts, fields, f"job {job.id}")
         self.jobs[job.id] = job
-        self.met.add(job.id)
         return job
+
+    def has_met(self, job_id: str) -> bool:
+        """Tell whether there is a job of this id, or ever was."""
+        return job_id in self.jobs or self._forgotten.has(job_id)
 
     def register(self, job: SimJob) -> None:
         """Note a job made at run time with its workload, if that has a submitter that has not taken its jobs yet."""
@@ -140,6 +144,7 @@ class World:
         """Forget the jobs that are over, and the profiles that go with them."""
         for job in self.over_now:
             del self.jobs[job.id]
+            self._forgotten.add(job.id)
             if not self.options.profile_reuse:
                 self.works[job.workload].forget(job.work.name)
         self.over_now.clear()

@@ -83,10 +83,17 @@ def test_a_journal_of_another_version_is_replayed_all_the_same(tmp_path: Path, m
     assert not any("today's policy" in text for _, text in explain(JournalReader(tmp_path / "run.pbj"), "w0!b"))
 
 
+def test_notes_that_nobody_wants_are_not_kept() -> None:
+    session = Session(plan_for("ujfb"))
+    FakeBatsim(CROWDED, 4, {"dynamic-jobs-enabled": True}, batsim=5).run(session.handle)
+    assert session.finished
+    assert session.notes == {}
+
+
 def test_who_goes_on_as_whom_is_explained_though_batsim_is_not_told(tmp_path: Path) -> None:
     """The same story as with Batsim 4, word by word."""
     for batsim in (4, 5):
-        session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / f"{batsim}.pbj"))
+        session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / f"{batsim}.pbj"), keeps_notes=True)
         with session.to_its_end():
             config = {"dynamic-jobs-enabled": True}
             fake = FakeBatsim(CROWDED, 4, config, batsim=batsim).run(session.handle)

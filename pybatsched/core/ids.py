@@ -1,0 +1,127 @@
+"""Sets of ids that only grow, and nearly all of whose members have a number in them.
+
+A run of days has millions of jobs, and none of their ids may ever be used again. Ids that are numbered, as those of
+nearly all workloads are, cost nothing here once their neighbours are in as well: what is kept are ranges of numbers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import Final
+
+_DIGITS: Final = "0123456789"
+_N_FRESH: Final = 1024
+_MAX_SERIES: Final = 4096
+_MAX_DIGITS: Final = 18  # what fits into 64 bits
+
+#: What stands in front of the number of an id and behind it, and how wide a number is that begins with a zero.
+Series = tuple[str, str, int]
+
+
+class Ranges:
+    """A set of integers as ranges, each 16 bytes: from a start to before a stop."""
+
+    __slots__ = ("starts", "stops")
+
+    def __init__(self) -> None:
+        self.starts = array("q")
+        self.stops = array("q")
+
+    def add(self, numbers: list[int]) -> None:
+        """Take in more numbers. O(ranges + n log n)."""
+        starts, stops = array("q"), array("q")
+        edges = [*zip(self.starts, self.stops, strict=True), *((number, number + 1) for number in sorted(numbers))]
+        edges.sort()
+        for start, stop in edges:
+            if stops and start <= stops[-1]:
+                if stop > stops[-1]:
+                    stops[-1] = stop
+            else:
+                starts.append(start)
+                stops.append(stop)
+        self.starts, self.stops = starts, stops
+
+    def has(self, number: int) -> bool:
+        """Tell whether a number is in. O(log ranges)."""
+        place = bisect_right(self.starts, number)
+        return place > 0 and number < self.stops[place - 1]
+
+
+class IdSet:
+    """A set of ids from which nothing is taken. It answers exactly.
+
+    A range of numbered ids takes 16 bytes, however long it is. An id that has no number, or is one of too many series
+    (`_MAX_SERIES`), is kept as it is. `add` is O(1) on the average, `has` O(log ranges).
+    """
+
+    def __init__(self) -> None:
+        self._fresh: set[str] = set()
+        self._series: dict[Series, Ranges] = {}
+        self._others: set[str] = set()
+        self._n_ranges = 0
+        self._n_at_most = _N_FRESH
+
+    def add(self, job_id: str) -> None:
+        """Take in an id."""
+        fresh = self._fresh
+        fresh.add(job_id)
+        if len(fresh) >= self._n_at_most:
+            self._settle()
+
+    def has(self, job_id: str) -> bool:
+        """Tell whether an id is in."""
+        if job_id in self._fresh or job_id in self._others:
+            return True
+        if not self._series:
+            return False
+        found = _numbered(job_id)
+        if found is None:
+            return False
+        ranges = self._series.get(found[0])
+        return ranges is not None and ranges.has(found[1])
+
+    @property
+    def n_kept(self) -> int:
+        """How many things are kept one by one: ranges, and ids that are in none."""
+        return len(self._fresh) + len(self._others) + self._n_ranges
+
+    def _settle(self) -> None:
+        """Put what has come since the last time into ranges."""
+        new: dict[Series, list[int]] = {}
+        for job_id in self._fresh:
+            found = _numbered(job_id)
+            if found is None:
+                self._others.add(job_id)
+            elif found[0] in new:
+                new[found[0]].append(found[1])
+            elif found[0] in self._series or len(self._series) + len(new) < _MAX_SERIES:
+                new[found[0]] = [found[1]]
+            else:
+                self._others.add(job_id)
+        for series, numbers in new.items():
+            self._series.setdefault(series, Ranges()).add(numbers)
+        self._fresh = set()
+        self._n_ranges = sum(len(ranges.starts) for ranges in self._series.values())
+        # More where there are many ranges: else to go through these would be the more costly the more there are.
+        self._n_at_most = _N_FRESH + self._n_ranges // 2
+
+
+def _numbered(job_id: str) -> tuple[Series, int] | None:
+    """Take an id apart: its series and its number in it; None if it has none.
+
+    The number in front of a last ``.k``, which jobs have that go on, tells more jobs apart than k does. No two ids give
+    the same.
+    """
+    stem = job_id.rstrip(_DIGITS)
+    end = len(job_id)
+    if stem.endswith("."):
+        whole = stem[:-1]
+        before = whole.rstrip(_DIGITS)
+        if len(before) < len(whole):
+            stem, end = before, len(whole)
+    digits = job_id[len(stem) : end]
+    if not digits or len(digits) > _MAX_DIGITS:
+        return None
+    width = len(digits) if digits[0] == "0" else 0
+    return (stem, job_id[end:], width), int(digits)

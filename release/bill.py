@@ -1,0 +1,166 @@
+"""What pybatsched is made with: all pins of constraints.txt, their licences, and why each is there.
+
+    python release/bill.py [--sbom FILE] [--licences FILE]
+
+Writes a software bill of materials (CycloneDX 1.6, JSON) of what installations, extras, checks and tests need, and the
+table of docs/licences.md of all pins. Both follow from the pins and from the packages' own descriptions as they are
+installed here, so the same pins give the same bytes: there is no date and no random number in them. Packages that are
+not in this environment are looked for in build/*.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import uuid
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from packaging.utils import canonicalize_name
+from support.packages import needed_for
+
+import pybatsched
+
+ROOT: Final = Path(__file__).parent.parent
+EXTRAS: Final = ("campaign", "cluster", "plot", "report", "rl")
+TO_RUN, TO_CHECK, FOREIGN = (
+    "every installation",
+    "checks and tests",
+    "programs that tests, benchmarks and `make audit` run",
+)
+_LONGEST: Final = 60
+_CLASSIFIER: Final = "License :: "
+_HEAD: Final = """\
+# Licences
+
+pybatsched itself is under the MIT licence. It ships nothing of others: these packages are installed beside it, each
+under its own licence, in the versions of `constraints.txt`. `make licences` writes this table anew from what the
+packages say of themselves.
+
+| package | version | licence | for |
+|---|---|---|---|
+"""
+
+
+class Pin(NamedTuple):
+    """One package that is pinned."""
+
+    name: str
+    version: str
+    licence: str
+    use: str
+
+
+def pins_in(path: Path) -> dict[str, str]:
+    """Read the versions by name."""
+    return dict(line.split("==") for line in path.read_text(encoding="utf-8").split())
+
+
+def licence_of(about: Mapping[str, Any], classifiers: Iterable[str]) -> str:
+    """Give the licence that a package names: as an expression, as a short text, or by its classifiers.
+
+    >>> licence_of({"License-Expression": "MIT"}, [])
+    'MIT'
+    >>> licence_of({"License": "the whole text of a licence, " * 9}, ["License :: OSI Approved :: BSD License"])
+    'BSD License'
+    """
+    text = " ".join(str(about.get("License-Expression") or about.get("License") or "").split())
+    if text and text.upper() != "UNKNOWN" and len(text) <= _LONGEST:
+        return text
+    named = [one.rpartition(" :: ")[2] for one in classifiers if one.startswith(_CLASSIFIER)]
+    return ", ".join(named) or "not said"
+
+
+def use_of(name: str, needed: Mapping[str, set[str]]) -> str:
+    """Say what a package is for, by what each of our extras needs; the empty one is what all need."""
+    key = canonicalize_name(name)
+    if key in needed[""]:
+        return TO_RUN
+    extras = [extra for extra in EXTRAS if key in needed[extra]]
+    if extras:
+        return "extras " + ", ".join(extras) if len(extras) > 1 else f"extra {extras[0]}"
+    return TO_CHECK if key in needed["dev"] else FOREIGN
+
+
+@cache
+def _needed() -> dict[str, set[str]]:
+    """Give the packages that each of our extras needs, all that they need included; the empty one is what all need."""
+    return {extra: {str(name) for name in needed_for(extra)} for extra in ("", *EXTRAS, "dev")}
+
+
+def bill(constraints: Path, *, has_foreign: bool) -> list[Pin]:
+    """Give the pins with what is known of them: all, or those alone that pybatsched, its extras, checks and tests need.
+
+    Raises SystemExit for one that is installed nowhere here.
+    """
+    places = [*sys.path, str(ROOT / "build" / "pins"), *map(str, ROOT.glob("build/*/lib/python*/site-packages"))]
+    needed = _needed()
+    found = []
+    for name, version in pins_in(constraints).items():
+        use = use_of(name, needed)
+        if use == FOREIGN and not has_foreign:
+            continue
+        installed = metadata.distributions(name=name, path=places)
+        one = next((dist for dist in installed if dist.version == version), None)
+        if one is None:
+            raise SystemExit(f"{name} {version} of {constraints.name} is installed nowhere here: try make licences")
+        about = one.metadata
+        licence = licence_of({key: about[key] for key in about}, about.get_all("Classifier") or ())
+        found.append(Pin(name, version, licence, use))
+    return sorted(found, key=lambda pin: canonicalize_name(pin.name))
+
+
+def sbom(pins: Iterable[Pin]) -> str:
+    """Give the bill as CycloneDX. Its serial number is a digest of its content."""
+    scopes = {TO_RUN: "required", TO_CHECK: "excluded"}
+    content: dict[str, Any] = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": _component("application", "pybatsched", pybatsched.__version__, "MIT")},
+        "components": [
+            _component("library", pin.name, pin.version, pin.licence)
+            | {"scope": scopes.get(pin.use, "optional"), "properties": [{"name": "pybatsched:for", "value": pin.use}]}
+            for pin in pins
+        ],
+    }
+    serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
+    return json.dumps({**content, "serialNumber": f"urn:uuid:{serial}"}, indent=2, sort_keys=True) + "\n"
+
+
+def _component(kind: str, name: str, version: str, licence: str) -> dict[str, Any]:
+    purl = f"pkg:pypi/{canonicalize_name(name)}@{version}"
+    return {
+        "type": kind,
+        "name": name,
+        "version": version,
+        "purl": purl,
+        "bom-ref": purl,
+        "licenses": [{"license": {"name": licence}}],
+    }
+
+
+def table(pins: Iterable[Pin]) -> str:
+    """Give the page of licences."""
+    return _HEAD + "".join(f"| {name} | {version} | {licence} | {use} |\n" for name, version, licence, use in pins)
+
+
+def main() -> None:
+    """Write what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sbom", type=Path, metavar="FILE")
+    parser.add_argument("--licences", type=Path, metavar="FILE")
+    args = parser.parse_args()
+    for path, text in ((args.sbom, sbom), (args.licences, table)):
+        if path is not None:
+            pins = bill(ROOT / "constraints.txt", has_foreign=text is table)
+            path.write_text(text(pins), encoding="utf-8")
+            print(f"{path}: {len(pins)} packages")
+
+
+if __name__ == "__main__":
+    main()

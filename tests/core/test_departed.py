@@ -1,0 +1,85 @@
+"""Ids that are remembered for ever: exactly, and in little room."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybatsched.core import departed, ids
+from pybatsched.core.departed import Departed
+from pybatsched.core.ids import IdSet, _numbered
+
+#: Texts that are near to each other: with and without numbers, zeros in front, points, digits of other scripts.
+NAMES = (
+    st.text("w!01.2a٣", max_size=6)
+    | st.integers(0, 300).map("w0!{}".format)
+    | st.integers(0, 99).map("d!w.{}.1".format)
+)
+
+
+@given(st.lists(NAMES), st.lists(NAMES), st.integers(1, 8), st.integers(0, 4))
+def test_it_is_a_set(members: list[str], asked: list[str], n_fresh: int, max_series: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ids, "_N_FRESH", n_fresh)
+        patch.setattr(ids, "_MAX_SERIES", max_series)
+        found, expected = IdSet(), set()
+        for member in members:
+            found.add(member)
+            expected.add(member)
+            assert found.has(member)
+        assert [found.has(one) for one in asked + members] == [one in expected for one in asked + members]
+
+
+@given(st.sets(NAMES))
+def test_no_two_ids_are_taken_apart_the_same_way(names: set[str]) -> None:
+    apart = [found for name in names if (found := _numbered(name)) is not None]
+    assert len(set(apart)) == len(apart)
+
+
+def test_a_number_of_any_length() -> None:
+    found = IdSet()
+    for number in range(5_000):
+        found.add(f"w0!{10**25 + number}")
+    assert found.has(f"w0!{10**25 + 4_999}")
+    assert not found.has(f"w0!{10**25 + 5_000}")
+
+
+@pytest.mark.parametrize("form", ["w0!{}", "w0!{:09}", "dynamic!w0.{}.1", "{}"])
+def test_what_is_numbered_takes_no_room(form: str) -> None:
+    """In the order in which jobs end: nearly that of their numbers."""
+    dice = random.Random(1)
+    found = IdSet()
+    for number in sorted(range(20_000), key=lambda number: number + dice.randrange(100)):
+        found.add(form.format(number))
+    assert found.n_kept < ids._N_FRESH + 100
+
+
+def test_sparse_numbers_and_many_series_are_kept_one_by_one() -> None:
+    found = IdSet()
+    for number in range(10_000):
+        found.add(f"w0!{number * 7}")
+        found.add(f"{number}x{number}")
+    assert found.n_kept == 20_000
+    assert found.has("w0!69993")
+    assert found.has("9999x9999")
+    assert not found.has("w0!69992")
+    assert not found.has("9999x9998")
+
+
+# --- jobs that are over ---
+
+
+def test_last_words_are_those_of_the_last() -> None:
+    over = Departed()
+    n = 3 * departed.N_LAST_WORDS
+    for number in range(n):
+        over.add(f"w0!{number}", "COMPLETED_KILLED" if number % 10 == 0 else "COMPLETED_SUCCESSFULLY", float(number))
+    assert over.last_word(f"w0!{n - 1}") == f"COMPLETED_SUCCESSFULLY at {n - 1}.0"
+    assert (over.last_word("w0!1"), over.last_word("w0!10")) == ("long ago", "killed long ago")
+    assert over.last_word(f"w0!{n}") is None
+    assert all(over.has(f"w0!{number}") for number in range(n))
+    assert not over.has(f"w0!{n}")
+    assert [number for number in range(n) if over.was_stopped(f"w0!{number}")] == list(range(0, n, 10))

@@ -1,0 +1,244 @@
+"""Releases: what is in them, that archives do not depend on who makes them, and that all pins are accounted for."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import stat
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.utils import canonicalize_name
+from support.packages import needed_for
+from support.patience import PATIENCE_OF_WORK_S
+from support.places import ROOT, module_of
+
+import pybatsched
+
+PLACE = ROOT / "release"
+
+
+@pytest.fixture(scope="module")
+def bill() -> Any:
+    return module_of("bill", PLACE / "bill.py")
+
+
+@pytest.fixture(scope="module")
+def found(bill: Any) -> Any:
+    return bill.bill(ROOT / "constraints.txt", has_foreign=False)
+
+
+@pytest.fixture(scope="module")
+def build() -> Iterator[Any]:
+    sys.path.insert(0, str(PLACE))
+    try:
+        yield module_of("release_build", PLACE / "build.py")
+    finally:
+        sys.path.remove(str(PLACE))
+
+
+@pytest.fixture(scope="module")
+def audit() -> Any:
+    return module_of("audit", PLACE / "audit.py")
+
+
+def pins() -> dict[str, str]:
+    return dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
+
+
+def test_one_version_everywhere() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert pybatsched.__version__ == version
+    assert re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == version
+    for name in ("github-actions.yml", "gitlab-ci.yml"):
+        assert f"pybatsched=={version} " in (ROOT / "examples" / "ci" / name).read_text()
+
+
+# --- licences and the bill of materials ---
+
+
+def test_all_pins_have_a_licence_that_is_told() -> None:
+    rows = re.findall(
+        r"^\| (\S+) \| (\S+) \| (.+?) \| (.+?) \|$", (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE
+    )
+    told = {name: version for name, version, _, _ in rows if name not in {"package", "---"}}
+    assert told == pins()
+    assert not [row for row in rows if row[2] == "not said"]
+
+
+def test_licences_are_those_that_packages_name(found: Any) -> None:
+    """Of what is installed here: the table was written by the same packages."""
+    table = (ROOT / "docs" / "licences.md").read_text()
+    assert len(found) > 80
+    for pin in found:
+        assert f"| {pin.name} | {pin.version} | {pin.licence} | " in table  # what for differs with the Python
+
+
+def test_the_bill_of_materials(bill: Any, found: Any) -> None:
+    text = bill.sbom(found)
+    assert text == bill.sbom(list(found))
+    content = json.loads(text)
+    assert (content["bomFormat"], content["specVersion"]) == ("CycloneDX", "1.6")
+    assert content["metadata"]["component"]["purl"] == f"pkg:pypi/pybatsched@{pybatsched.__version__}"
+    scopes = {one["name"]: one["scope"] for one in content["components"]}
+    assert (scopes["msgspec"], scopes["bokeh"], scopes["pytest"]) == ("required", "optional", "excluded")
+    required = {canonicalize_name(name) for name, scope in scopes.items() if scope == "required"}
+    assert required == needed_for("") - {"pybatsched"}
+    assert {one["name"]: one["version"] for one in content["components"]}["msgspec"] == metadata.version("msgspec")
+    assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", content["serialNumber"])
+    assert json.loads(bill.sbom(found[1:]))["serialNumber"] != content["serialNumber"]
+    assert "timestamp" not in text
+
+
+def test_a_pin_that_is_installed_nowhere_is_told(bill: Any, tmp_path: Path) -> None:
+    (tmp_path / "constraints.txt").write_text("msgspec==0.0.1\n")
+    with pytest.raises(SystemExit, match=r"^msgspec 0\.0\.1 of constraints\.txt is installed nowhere here"):
+        bill.bill(tmp_path / "constraints.txt", has_foreign=False)
+
+
+@pytest.mark.parametrize(
+    ("about", "classifiers", "licence"),
+    [
+        ({"License": "BSD"}, ["License :: OSI Approved :: MIT License"], "BSD"),
+        ({"License-Expression": "MIT OR Apache-2.0", "License": "x"}, [], "MIT OR Apache-2.0"),
+        ({"License": "UNKNOWN"}, ["License :: OSI Approved :: MIT License"], "MIT License"),
+        ({}, [], "not said"),
+    ],
+)
+def test_what_a_package_says_of_its_licence(
+    bill: Any, about: dict[str, str], classifiers: list[str], licence: str
+) -> None:
+    assert bill.licence_of(about, classifiers) == licence
+
+
+# --- archives ---
+
+
+def sdist_of(names: list[str], *, mtime: int, mode: int, owner: str) -> bytes:
+    text = io.BytesIO()
+    with tarfile.open(fileobj=text, mode="w:gz") as archive:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.mode, member.uname, member.uid = len(name), mtime, mode, owner, mtime
+            archive.addfile(member, io.BytesIO(name.encode()))
+    return text.getvalue()
+
+
+def test_an_sdist_does_not_tell_who_made_it(build: Any) -> None:
+    one = build.settled_sdist(sdist_of(["p/b.py", "p/a.py"], mtime=1_000, mode=0o600, owner="ann"), 77)
+    other = build.settled_sdist(sdist_of(["p/a.py", "p/b.py"], mtime=2_000, mode=0o664, owner="bob"), 77)
+    assert one == other
+    with tarfile.open(fileobj=io.BytesIO(one)) as archive:
+        told = [(m.name, m.mtime, oct(m.mode), m.uname, m.uid) for m in archive.getmembers()]
+        file = archive.extractfile("p/b.py")
+        assert file is not None
+        assert file.read() == b"p/b.py"
+    assert told == [("p/a.py", 77, "0o644", "", 0), ("p/b.py", 77, "0o644", "", 0)]
+    assert gzip.decompress(one) == gzip.decompress(other)
+    assert int.from_bytes(one[4:8], "little") == 77  # the time in the head of the compressed file
+
+
+def test_a_wheel_does_not_tell_the_umask(build: Any) -> None:
+    made = []
+    for mode in (0o100600, 0o100664):
+        text = io.BytesIO()
+        with zipfile.ZipFile(text, "w") as archive:
+            member = zipfile.ZipInfo("pybatsched/a.py", (2026, 11, 16, 0, 0, 0))
+            member.external_attr = mode << 16
+            archive.writestr(member, "x = 1\n")
+        made.append(build.settled_wheel(text.getvalue()))
+    assert made[0] == made[1]
+    with zipfile.ZipFile(io.BytesIO(made[0])) as archive:
+        (member,) = archive.infolist()
+        assert stat.filemode(member.external_attr >> 16) == "-rw-r--r--"
+        assert archive.read(member) == b"x = 1\n"
+
+
+def test_builds_that_differ_are_told_by_their_files(build: Any, tmp_path: Path) -> None:
+    for place, text in (("one", "same"), ("other", "not the same")):
+        (tmp_path / place).mkdir()
+        with zipfile.ZipFile(tmp_path / place / "p.whl", "w") as archive:
+            archive.writestr("kept.py", "kept")
+            archive.writestr("changed.py", text)
+    assert build.differences(tmp_path / "one", tmp_path / "other") == ["p.whl", "  changed.py"]
+    assert build.differences(tmp_path / "one", tmp_path / "one") == []
+
+
+@pytest.mark.long
+def test_a_release_is_the_same_bytes_twice(tmp_path: Path) -> None:
+    """Twice inside of the command, and what it says of them is so."""
+    command = [sys.executable, str(PLACE / "build.py"), "--into", str(tmp_path)]
+    subprocess.run(
+        command,
+        check=True,
+        timeout=PATIENCE_OF_WORK_S,
+        env={"PYTHONPATH": str(ROOT / "tests"), "PATH": "/usr/bin:/bin"},
+    )
+    rows = [line.split("  ") for line in (tmp_path / "SHA256SUMS").read_text().splitlines()]
+    sums = {name: digest for digest, name in rows}
+    version = pybatsched.__version__
+    assert {*sums} == {f"pybatsched-{version}-py3-none-any.whl", f"pybatsched-{version}.tar.gz", "sbom.json"}
+    for name, digest in sums.items():
+        assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
+    with tarfile.open(tmp_path / f"pybatsched-{version}.tar.gz") as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "pyproject.toml", "setup.py", "pybatsched/core/_six.h", "schedulers/easy.py"} <= names
+
+
+# --- what is known against pins ---
+
+
+CLEAN = {"name": "a", "version": "1", "vulns": []}
+BAD = {"name": "b", "version": "2", "vulns": [{"id": "X-1", "fix_versions": ["3"]}]}
+SKIPPED = {"name": "c", "skip_reason": "not found"}
+
+
+@pytest.mark.parametrize(
+    ("report", "n_pins", "code"),
+    [
+        ([CLEAN], 1, 0),
+        ([CLEAN], 2, 2),
+        ([CLEAN, SKIPPED], 2, 2),
+        ([CLEAN, BAD], 2, 1),
+        ([BAD, SKIPPED], 2, 1),
+        ([], 1, 2),
+    ],
+)
+def test_an_audit_is_clean_only_if_all_was_looked_up(
+    audit: Any, report: list[dict[str, object]], n_pins: int, code: int
+) -> None:
+    found, lines = audit.told(report, n_pins)
+    assert found == code
+    assert ("b 2: X-1, mended in 3" in lines) == (BAD in report)
+
+
+def test_an_audit_without_a_service_is_no_clean_one(tmp_path: Path) -> None:
+    program = tmp_path / "pip-audit"
+    program.write_text("#!/bin/sh\necho 'no route to the service' >&2\nexit 1\n")
+    program.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, str(PLACE / "audit.py"), str(program)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_OF_WORK_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "make audit: no pin was audited; pip-audit ended with 1: no route to the service\n"
+
+
+def test_what_the_audit_installs_is_pinned() -> None:
+    names = [line for line in (PLACE / "requirements.txt").read_text().splitlines() if line[0] != "#"]
+    assert names
+    assert {*names} <= {*pins()}

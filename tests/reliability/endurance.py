@@ -1,0 +1,221 @@
+"""Endurance: millions of exchanges through one server process, and very many jobs in one embedded run.
+
+    python -m reliability.endurance [--exchanges N] [--journal N] [--jobs N] [--policy NAME]
+
+The server is a real process at a socket of its own; a lean peer ends a job and brings another in each exchange. At each
+hundredth of the way the server's memory, its open files and its CPU time are read from /proc. With a journal, a share
+of that: what it costs must be the same at the end as at the begin. The embedded runs are commands of their own, with
+all their files, and their peak memory is taken at a quarter, a half and all of the jobs.
+
+Exit code 1 if memory grew by 5 % or more after the first tenth, if files stayed open, or if the journal became dearer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import zmq
+from support.patience import PATIENCE_MS, PATIENCE_S
+
+from reliability.long_talk import LongTalk
+
+MAX_GROWTH = 0.05
+#: CPU time on a machine that others use as well differs by more than a tenth from minute to minute.
+MAX_DEARER = 1.5
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Reading(NamedTuple):
+    """What a process holds and has used, after so many exchanges."""
+
+    n: int
+    rss_kb: int
+    n_files: int
+    cpu_s: float
+    wall_s: float
+    journal_bytes: int = 0
+
+
+def read(pid: int, n: int, began_at: float, journal: Path | None = None) -> Reading:
+    """Read a process of this machine from /proc."""
+    place = Path("/proc") / str(pid)
+    (rss,) = re.findall(r"^VmRSS:\s+(\d+) kB", (place / "status").read_text(), re.MULTILINE)
+    fields = (place / "stat").read_text().rpartition(")")[2].split()
+    size = 0 if journal is None else journal.stat().st_size
+    cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
+    wall_s = time.monotonic() - began_at
+    return Reading(n, int(rss), len(list((place / "fd").iterdir())), cpu_s, wall_s, size)
+
+
+@contextmanager
+def served(policy: str, place: Path, *more: str) -> Iterator[tuple[subprocess.Popen[bytes], LongTalk]]:
+    """Start a server, and give it and a conversation with it."""
+    endpoint = f"ipc://{place / 'door'}"
+    command = [sys.executable, "-m", "pybatsched", "--policy", policy, "--endpoint", endpoint, *more]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as server:
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        if b"waiting for Batsim" not in said:
+            raise SystemExit(f"the server did not start: {(said + server.stderr.read()).decode()}")
+        context = zmq.Context()
+        socket = context.socket(zmq.REQ)
+        socket.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)  # a server that has died never answers
+        socket.connect(endpoint)
+
+        def ask(raw: bytes) -> bytes:
+            socket.send(raw)
+            return socket.recv()
+
+        try:
+            yield server, LongTalk(ask)
+        finally:
+            socket.close(0)
+            context.term()
+            if server.poll() is None:
+                server.terminate()
+
+
+def converse(policy: str, n: int, n_readings: int, *, has_journal: bool) -> list[Reading]:
+    """Exchange n messages with a server, and read it so many times on the way. Its end must be a good one."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        journal = place / "journal" if has_journal else None
+        more = () if journal is None else ("--journal", str(journal))
+        with served(policy, place, *more) as (server, talk):
+            began_at = time.monotonic()
+            talk.begin()
+            readings = [read(server.pid, 0, began_at, journal)]
+            print(_line(readings[0]), flush=True)
+            for index in range(1, n_readings + 1):
+                talk.go_on(n * index // n_readings - n * (index - 1) // n_readings)
+                readings.append(read(server.pid, n * index // n_readings, began_at, journal))
+                print(_line(readings[-1]), flush=True)
+            talk.end()
+            assert server.stderr is not None
+            said = server.stderr.read().decode()
+            if server.wait(PATIENCE_S) != 0 or f"{talk.n_submitted} jobs" not in said:
+                raise SystemExit(f"the server did not end well: {said}")
+            print(f"ended: {talk.n_ended:,} jobs in {talk.n_exchanges:,} exchanges")
+        return readings
+
+
+def _line(one: Reading) -> str:
+    line = f"{one.n:>12,} exchanges  {one.rss_kb / 1024:8.1f} MiB  {one.n_files:3} files  {one.cpu_s:9.1f} s CPU"
+    if one.n:
+        line += f"  {one.cpu_s / one.n * 1e6:6.1f} us each"
+    return (
+        line + (f"  {one.journal_bytes:>14,} bytes of journal" if one.journal_bytes else "") + f"  {one.wall_s:8.0f} s"
+    )
+
+
+def judge_memory(readings: list[Reading]) -> list[str]:
+    """Say what is wrong with a server that goes on and on; print the figures."""
+    start = next(one for one in readings if one.n * 10 >= readings[-1].n)
+    late = readings[readings.index(start) :]
+    growth = max(one.rss_kb for one in late) / start.rss_kb - 1
+    files = {one.n_files for one in readings}
+    print(f"memory after {start.n:,} exchanges: {start.rss_kb / 1024:.1f} MiB; most after that: {growth:+.2%}")
+    print(f"open files: {', '.join(map(str, sorted(files)))}")
+    wrong = [f"memory grew by {growth:.2%}; expected less than {MAX_GROWTH:.0%}"] if growth >= MAX_GROWTH else []
+    return wrong + (["the number of open files changed"] if len(files) > 1 else [])
+
+
+def judge_journal(readings: list[Reading]) -> list[str]:
+    """Say whether the journal became dearer on the way; print the figures."""
+    first, last = readings[1], readings[-1]
+    before = readings[-2]
+    n = last.n - before.n
+    cpu = ((first.cpu_s - readings[0].cpu_s) / first.n, (last.cpu_s - before.cpu_s) / n)
+    size = (first.journal_bytes / first.n, (last.journal_bytes - before.journal_bytes) / n)
+    print(f"first quarter: {cpu[0] * 1e6:.1f} us and {size[0]:.0f} bytes an exchange")
+    print(f"last quarter:  {cpu[1] * 1e6:.1f} us and {size[1]:.0f} bytes an exchange")
+    wrong = []
+    if cpu[1] > MAX_DEARER * cpu[0]:
+        wrong.append(f"with a journal an exchange costs {cpu[1] / cpu[0]:.2f} times as much at the end as at the begin")
+    if size[1] > (1 + MAX_GROWTH) * size[0]:
+        wrong.append(f"the journal grows by {size[1]:.0f} bytes an exchange at the end, by {size[0]:.0f} at the begin")
+    return wrong
+
+
+def embedded(policy: str, n_jobs: int) -> None:
+    """Simulate a quarter, a half and all of the jobs, each in a process of its own; print peak memory and its slope."""
+    peaks: list[tuple[int, int]] = []
+    for n in (n_jobs // 4, n_jobs // 2, n_jobs):
+        with tempfile.TemporaryDirectory() as scratch:
+            place = Path(scratch)
+            _write_jobs(place / "jobs.json", n)
+            command = [sys.executable, "-m", "pybatsched", "simulate", "--procs", "64", "-w", "jobs.json"]
+            command += ["--policy", policy, "-e", "out", "-q"]
+            process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                raise SystemExit(f"a run of {n} jobs ended with exit code {process.returncode}")
+            with (place / "out_jobs.csv").open() as rows:
+                n_rows = sum(1 for _ in rows) - 1
+            if n_rows != n:
+                raise SystemExit(f"a run of {n} jobs has {n_rows} rows")
+            cpu_s = usage.ru_utime + usage.ru_stime
+            written = sum(path.stat().st_size for path in place.glob("out*"))
+            peaks.append((n, usage.ru_maxrss))
+        print(
+            f"{n:>12,} jobs  peak {usage.ru_maxrss / 1024:8.1f} MiB  {cpu_s:8.1f} s CPU  "
+            f"{cpu_s / n * 1e6:6.1f} us each  {written / n:6.0f} bytes of files each",
+            flush=True,
+        )
+    for (few, low), (many, high) in pairwise(peaks):
+        print(f"from {few:,} to {many:,} jobs: {(high - low) * 1024 / (many - few):,.0f} bytes a job")
+
+
+def _write_jobs(path: Path, n_jobs: int) -> None:
+    """Write small jobs that come one a second and run a minute each, on a third of the machine."""
+    with path.open("w") as file:
+        profiles = {f"d{kind}": {"type": "delay", "delay": 10 + kind} for kind in range(50)}
+        file.write(f'{{"nb_res": 64, "profiles": {json.dumps(profiles)}, "jobs": [\n')
+        for number in range(n_jobs):
+            kind = number % 50
+            file.write(
+                f'{"," if number else ""}{{"id": {number}, "subtime": {number}, "walltime": {20 + kind}, '
+                f'"res": {1 << (number % 3)}, "profile": "d{kind}"}}\n'
+            )
+        file.write("]}\n")
+
+
+def main() -> int:
+    """Run what is asked for. Gives the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--exchanges", type=int, default=200_000, help="0 leaves that out (default %(default)s)")
+    parser.add_argument("--journal", type=int, help="exchanges with a journal (default: a twentieth of the others)")
+    parser.add_argument("--jobs", type=int, default=50_000, help="of the embedded run (default %(default)s)")
+    parser.add_argument("--policy", default="fcfs")
+    args = parser.parse_args()
+    wrong: list[str] = []
+    if args.exchanges:
+        print(f"one server, policy {args.policy}")
+        wrong += judge_memory(converse(args.policy, args.exchanges, min(100, args.exchanges), has_journal=False))
+    n_journal = args.exchanges // 20 if args.journal is None else args.journal
+    if n_journal:
+        print("one server with a journal")
+        wrong += judge_journal(converse(args.policy, n_journal, min(4, n_journal), has_journal=True))
+    if args.jobs:
+        print("one embedded run")
+        embedded(args.policy, args.jobs)
+    for text in wrong:
+        print(f"endurance: {text}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""A server that goes on for days: what it keeps does not grow with the jobs that are over. See `make endurance`."""
+
+from __future__ import annotations
+
+import gc
+import json
+from itertools import pairwise
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+from support.process import Peer, Server
+
+from pybatsched.cli import arguments
+from pybatsched.core.departed import N_LAST_WORDS
+from pybatsched.errors import RemoteProtocolError
+from pybatsched.session.session import Session
+from reliability.endurance import Reading, judge_journal, judge_memory, read
+from reliability.long_talk import LongTalk
+
+
+def n_held_by(root: object) -> int:
+    """Count all objects that one holds, directly or not, but for what all share: modules, classes and functions."""
+    shared = (type, ModuleType, FunctionType)
+    seen, left = {id(root)}, [root]
+    for held in left:
+        for one in gc.get_referents(held):
+            if id(one) not in seen and not isinstance(one, shared):
+                seen.add(id(one))
+                left.append(one)
+    return len(left)
+
+
+def test_nothing_grows_with_jobs_that_are_over() -> None:
+    session = Session(arguments.policy_plan("easy", [], None))
+    talk = LongTalk(session.handle)
+    talk.begin()
+    talk.go_on(N_LAST_WORDS + 1_500)
+    counts = []
+    for _ in range(3):
+        counts.append(n_held_by(session))
+        talk.go_on(N_LAST_WORDS // 2)  # after so many the oldest last words are forgotten: the same place each time
+        assert len(session.engine.jobs.alive) == 100
+    assert max(counts) - min(counts) < N_LAST_WORDS // 2, counts  # not one object a job
+    with pytest.raises(RemoteProtocolError, match="job w0!7 is submitted twice"):
+        session.handle(_submitted("w0!7", 1e9))
+
+
+def _submitted(job_id: str, now: float) -> bytes:
+    job = {"id": job_id, "subtime": now, "res": 1, "walltime": 10.0, "profile": "d"}
+    event = {"timestamp": now, "type": "JOB_SUBMITTED", "data": {"job_id": job_id, "job": job}}
+    return json.dumps({"now": now, "events": [event]}).encode()
+
+
+def test_a_server_opens_no_more_files(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    with Server("--policy", "fcfs", "--journal", str(journal)) as server, Peer(server.wait_ready()) as peer:
+        talk = LongTalk(peer.ask)
+        talk.begin()
+        readings = [read(server.process.pid, 0, 0.0, journal)]
+        for _ in range(4):
+            talk.go_on(250)
+            readings.append(read(server.process.pid, talk.n_exchanges, 0.0, journal))
+        talk.end()
+        assert server.finish() == 0
+        assert f"{talk.n_ended} jobs" in server.errors
+    assert len({one.n_files for one in readings}) == 1
+    sizes = [after.journal_bytes - before.journal_bytes for before, after in pairwise(readings)]
+    assert max(sizes) < 1.1 * min(sizes)
+
+
+def test_what_is_told_of_a_server_that_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    flat = [Reading(n, 40_000, 13, n / 1e4, 0.0, 500 * n) for n in range(0, 1_001, 100)]
+    assert judge_memory(flat) == []
+    assert judge_journal(flat) == []
+    leaking = [one._replace(rss_kb=40_000 + 3 * one.n) for one in flat]
+    assert judge_memory(leaking) == ["memory grew by 6.70%; expected less than 5%"]
+    assert judge_memory([*flat[:-1], flat[-1]._replace(n_files=14)]) == ["the number of open files changed"]
+    dearer = [one._replace(cpu_s=one.n**2 / 1e6, journal_bytes=one.n**2) for one in flat]
+    assert len(judge_journal(dearer)) == 2
+    assert "open files: 13, 14" in capsys.readouterr().out
