@@ -11,7 +11,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled clean
+  soak fast compiled test-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -96,6 +96,12 @@ bench: $(VENV)/ready
 # Beside programs of others: those that are on the PATH, and those that are installed here. A quarter of an hour.
 bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
 	$(BIN)/python benchmarks/peers.py
+
+# Simulated faults from a seed: N runs of each policy, with all checks; see docs/reliability.md.
+N ?= 200
+SOAK ?=
+soak: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m reliability.soak --runs $(N) $(SOAK)
 
 # Instructions per job and per exchange under valgrind, beside those kept in benchmarks/instructions.json.
 instructions: $(VENV)/ready

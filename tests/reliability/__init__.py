@@ -1,0 +1,1 @@
+"""Machinery that looks for faults by itself: commands behind `make`, and what their tests share."""
