@@ -245,3 +245,39 @@ def test_the_command_tells_a_table_and_fails_with_a_test(
 
 def test_problems_of_one_kind() -> None:
     assert kind("w0!3 is started on processors of w1!7") == kind("w0!31 is started on processors of other!2")
+
+
+# --- what was found -----------------------------------------------------------------------------------------------
+
+_NODE = ({"node": "n0"}, {"node": "n0"}, {"node": "n0"}, {"node": "n0"})
+
+
+def test_the_published_program_is_not_called_for_ever_by_a_late_scheduler() -> None:
+    """Each call came between two seconds, and the program only looked at whole ones."""
+    assert_sound(
+        Scene(
+            policy="locality",
+            n_procs=4,
+            jobs=(Job("w0!6", at=7.5, n=4, s=11.0, fields={"walltime": 111.0}),),
+            options={"faithful": True, "interval_s": 5},
+            hosts=_NODE,
+            kills=(Kill(34.05, 0),),
+            late=(1.0,),
+            dynamic=True,
+        )
+    )
+
+
+def test_the_published_program_does_not_ask_again_while_machines_are_away() -> None:
+    """It made a pass in vain every 30 seconds for as long as they were away."""
+    assert_sound(
+        Scene(
+            policy="locality",
+            n_procs=4,
+            jobs=(Job("w0!0", at=0.0, n=4, s=10.0, fields={"walltime": 20.0}),),
+            options={"faithful": True},
+            hosts=_NODE,
+            outages=(Outage(1.0, 40_000.0, "0"),),
+            dynamic=True,
+        )
+    )
