@@ -268,6 +268,23 @@ def test_the_published_program_is_not_called_for_ever_by_a_late_scheduler() -> N
     )
 
 
+def test_who_waits_for_an_endless_job_has_a_place_when_that_one_has_ended() -> None:
+    """What is left of a suspended job past its estimate has no known end; without compression nobody looked again."""
+    assert_sound(
+        Scene(
+            policy="ujfb",
+            n_procs=6,
+            jobs=(
+                Job("w0!0", at=0.0, n=1, s=7.0, fields={"estimate": 3.5}),
+                Job("w0!1", at=5.0, n=6, s=3.0, fields={"walltime": 3.0, "urgent": True}),
+                Job("w0!5", at=10.0, n=6, s=1.0, fields={"estimate": 9.0}),
+            ),
+            options={"compression": False, "swap": "fixed"},
+            dynamic=True,
+        )
+    )
+
+
 def test_the_published_program_does_not_ask_again_while_machines_are_away() -> None:
     """It made a pass in vain every 30 seconds for as long as they were away."""
     assert_sound(
