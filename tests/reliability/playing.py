@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from support.patience import PATIENCE_S
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
-from pybatsched.errors import PybatschedError
+from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.protocol import Codec, Message, v4, v5
@@ -202,7 +203,8 @@ def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
             scenario = _greeted(scene, scene.scenario(), plan)
             played = _conversation(scene, scenario, scheduler, served.session)
             if not played.finished:
-                scheduler.farewell(served.session.engine.now)
+                with suppress(PeerLostError, RemoteProtocolError):  # so that it does not wait; it may be gone already
+                    scheduler.farewell(served.session.engine.now)
     finally:
         thread.join(PATIENCE_S)
     if served.error is not None and not played.error:

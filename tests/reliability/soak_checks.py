@@ -43,7 +43,7 @@ def judge(scene: Scene, policy: str | type[Policy] | None = None, *, socket: boo
         problems = [*_sound(scene, inside), *watch.problems(outside)]
         problems += _differences("embedded", inside, "over the wire", outside)
         problems += _replayed(journal, plan)
-    if socket:
+    if socket and not problems:
         problems += _differences("embedded", inside, "over a socket", over_a_socket(scene, plan))
     ledger = inside.ledger
     counts = ledger.counts + Counter(jobs=len(scene.jobs), outages=len(scene.outages), messages=ledger.n_messages)
