@@ -11,7 +11,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --qui
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  soak fast compiled test-compiled clean
+  soak soak-compiled fast compiled test-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -101,7 +101,11 @@ bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
 N ?= 200
 SOAK ?=
 soak: $(VENV)/ready
-	PYTHONPATH=tests $(BIN)/python -m reliability.soak --runs $(N) $(SOAK)
+	PYTHONPATH=tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
+
+# The same on the compiled build, which is faster. (-P: or the modules of this directory would be taken for it.)
+soak-compiled: compiled
+	PYTHONPATH=build/compiled:tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
 
 # Instructions per job and per exchange under valgrind, beside those kept in benchmarks/instructions.json.
 instructions: $(VENV)/ready
