@@ -11,7 +11,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from reliability.playing import Played
 from reliability.scenes import Scene
-from reliability.schedules import NO_TIME_S, TICK, lineages
+from reliability.schedules import TICK, inexact, lineages
 
 #: Accepted deadlines have a millisecond of grace, as told in the documentation.
 GRACE_S: Final = 1e-3
@@ -55,7 +55,7 @@ class Promises:
         waiting = [job for job in alive if job.state is JobState.WAITING]
         for job_id in self._shadows.keys() - {job.id for job in waiting}:
             shadow_at = self._shadows.pop(job_id)
-            if now > shadow_at + self._slack_s:
+            if now > shadow_at + self._slack_s + inexact(now):
                 self._moved.append(f"{job_id}, first in the queue, was to start by {shadow_at}, and waited until {now}")
         if not waiting:
             return
@@ -74,11 +74,11 @@ class Promises:
         waiting = {job.id: job for job in local.waiting()}
         for key in [key for key in told if key[0] == name and key[1] not in waiting]:
             at = told.pop(key)
-            if now > at + self._slack_s:
+            if now > at + self._slack_s + inexact(now):
                 self._moved.append(f"{key[1]} was to start at {at}, and waited until {now}")
         for job_id, job in waiting.items():
             start, before = local.planned_start(job, now), told.get((name, job_id))
-            if before is not None and (start is None or start > before + self._slack_s):
+            if before is not None and (start is None or start > before + self._slack_s + inexact(now)):
                 self._moved.append(f"{job_id} was to start at {before}, and is to start at {start} now")
             if start is not None:
                 told[name, job_id] = start if before is None else min(start, before)
@@ -92,7 +92,7 @@ class Promises:
         rows, _ = lineages(self._scene, played.fates)
         for job_id, deadline_at in self._deadlines.items():
             last = rows[job_id][-1]
-            is_broken = last.state == e.REJECTED or last.end > deadline_at + GRACE_S + NO_TIME_S
+            is_broken = last.state == e.REJECTED or last.end > deadline_at + GRACE_S + inexact(last.end)
             is_told = any(f"job {job_id} " in text for text in said)
             if is_broken and not is_told:
                 yield f"{job_id} was accepted with the deadline {deadline_at}, ended at {last.end}, and nobody told"

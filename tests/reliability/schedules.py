@@ -17,6 +17,11 @@ TICK: Final = 1.5e-6
 NO_TIME_S: Final = 1.2e-5
 
 
+def inexact(at: float) -> float:
+    """Tell by how much times around an instant may be wrong: clocks far from 0 have few decimals."""
+    return NO_TIME_S + TICK + 4 * math.ulp(at)
+
+
 def schedule_problems(scene: Scene, fates: dict[str, Fate]) -> list[str]:
     """Say what is wrong with a schedule."""
     rows, problems = lineages(scene, fates)
@@ -74,13 +79,13 @@ def _processors(scene: Scene, fates: dict[str, Fate]) -> Iterator[str]:
     for proc, spans in held.items():
         spans.sort()
         for (_, end, one), (start, _, other) in pairwise(spans):
-            if start < end - NO_TIME_S:
+            if start < end - inexact(end):
                 yield f"processor {proc} is used twice: by {one} until {end} and by {other} from {start}"
     for outage in scene.outages:
         until = float("inf") if outage.until is None else outage.until
         for proc in IntervalSet.parse(outage.procs):
             for start, _, name in held.get(proc, ()):
-                if outage.at + TICK < start < until - TICK:
+                if outage.at + inexact(start) < start < until - inexact(start):
                     yield f"{name} starts at {start} on processor {proc}, which is away from {outage.at} to {until}"
 
 
@@ -91,7 +96,7 @@ def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
     for fate in ran:
         if fate.start < after:
             yield f"{job.id} starts at {fate.start}, before {after}"
-        after = fate.end - NO_TIME_S
+        after = fate.end - inexact(fate.end)
     last = chain[-1]
     if last.state == e.COMPLETED_SUCCESSFULLY and job.kind == FAILS and len(chain) == 1:
         yield f"{job.id} succeeds, but it is to fail"
@@ -100,17 +105,12 @@ def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
     is_itself = scene.policy != "reallocation" and job.kind in {DELAY, PARTS}
     if is_itself and last.state == e.COMPLETED_SUCCESSFULLY:
         did = _work_done(ran)
-        if abs(did - job.s) > _inexact(last) * len(ran):
+        if abs(did - job.s) > inexact(last.end) * len(ran):
             yield f"{job.id} has done {did} s of work; it is to do {job.s} s"
     if is_itself and last.state == e.COMPLETED_WALLTIME_REACHED and len(chain) == 1:
         took = last.end - last.start
-        if job.walltime is None or abs(took - job.walltime) > _inexact(last):
+        if job.walltime is None or abs(took - job.walltime) > inexact(last.end):
             yield f"{job.id} is stopped at its walltime after {took} s; that is {job.walltime}"
-
-
-def _inexact(fate: Fate) -> float:
-    """Tell by how much the length of a run may be wrong: clocks far from 0 have few decimals."""
-    return NO_TIME_S + TICK + 4 * math.ulp(fate.end)
 
 
 def _work_done(ran: list[Fate]) -> float:
