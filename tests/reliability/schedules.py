@@ -162,7 +162,8 @@ def _urgent(scene: Scene, rows: Rows) -> Iterator[str]:
         chain = rows[job.id]
         if job.fields.get("urgent") and len(chain) > 1:
             yield f"{job.id} is urgent and was preempted"
-        stays = scene.options["mode"] == "suspend" and scene.options["resume_same_resources"]
+        is_suspended = scene.options.get("mode", "suspend") == "suspend"
+        stays = is_suspended and scene.options.get("resume_same_resources", True)
         places = {fate.procs for fate in chain if fate.start >= 0}
         if stays and len(places) > 1 and not scene.outages:
             yield f"{job.id} resumes on other processors: {' and '.join(sorted(places))}"
@@ -183,7 +184,7 @@ def _within(key: str) -> Any:
         """Each job runs within one node, or one cluster; external jobs on their own."""
         for job in scene.jobs:
             for fate in rows[job.id]:
-                if fate.start < 0:
+                if fate.start < 0 or not scene.hosts:
                     continue
                 places = {scene.hosts[proc][key] for proc in IntervalSet.parse(fate.procs)}
                 if len(places) > 1:
