@@ -13,7 +13,7 @@ PINS := build/pins
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled elsewhere fuzz crashes endurance release audit licences clean
+  fast compiled test-compiled elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -133,6 +133,16 @@ bench: $(VENV)/ready
 # Beside programs of others: those that are on the PATH, and those that are installed here. A quarter of an hour.
 bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
 	$(BIN)/python benchmarks/peers.py
+
+# Simulated faults from a seed: N runs of each policy, with all checks; see docs/reliability.md.
+N ?= 200
+SOAK ?=
+soak: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
+
+# The same on the compiled build, which is faster. (-P: or the modules of this directory would be taken for it.)
+soak-compiled: compiled
+	PYTHONPATH=build/compiled:tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
 
 # Instructions per job and per exchange under valgrind, beside those kept in benchmarks/instructions.json.
 instructions: $(VENV)/ready

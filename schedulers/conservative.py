@@ -118,6 +118,8 @@ class ConservativeScheduler(LocalScheduler):
         self._profile.give(n, start_at, end_at)
         if self.compression:  # else nobody will look
             self._gains.add(start_at, end_at)
+        elif end_at == math.inf:  # it was held for ever, and so whoever waits for it has no place at all
+            self._must_repair = True
 
     # --- the plan ---
 

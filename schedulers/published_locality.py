@@ -115,16 +115,20 @@ class PublishedProgram:
         self._board = Board(list(nodes))
         self._cores: list[list[float]] | None = None  # available times, as the last pass has left them
         self._is_last = False  # no more jobs will come
+        self._is_vain = False  # a last resort has placed nobody, and nothing has changed since
         self._next_at = math.inf  # the first reserved start
+        self._due_at = math.inf  # the second that is to be seen next
         self.n_passes = 0
         self.n_placements = 0
 
     def submit(self, one: Waiter, now: float) -> None:  # noqa: ARG002  as other planners
         """Take in a job that has come."""
+        self._is_vain = False
         self._arrived.append(one)
 
     def changed(self) -> None:
         """Hear that a job is over, or that machines went or came."""
+        self._is_vain = False
         self._has_ended = True
 
     def no_more_jobs(self) -> None:
@@ -145,9 +149,12 @@ class PublishedProgram:
 
     def starts(self, now: float) -> Iterator[Waiter]:
         """Give the jobs that start now; who asks for the next one has started the last."""
-        if abs(now - round(now)) > HALF_TICK:
+        is_late = self._due_at < now - HALF_TICK  # deciding took its time, and the second that was asked for is over
+        if not is_late and abs(now - round(now)) > HALF_TICK:
             return  # things that happen between seconds are seen at the next one
-        now = float(round(now))
+        now = float(math.floor(now + HALF_TICK))
+        last_on_grid = now // self._interval_s * self._interval_s
+        may_pass = last_on_grid > 0 and last_on_grid >= (self._due_at if is_late else now)
         arrived, self._arrived = self._arrived, []
         if self._has_ended:
             self._last_end_at, self._has_ended = now, False
@@ -160,8 +167,9 @@ class PublishedProgram:
             has_ended = False
         target = self._waiting if has_ended else self._new
         target.update((one.job.id, one) for one in arrived)
-        if now and not now % self._interval_s:
-            if self._is_stuck():
+        if may_pass:
+            is_stuck = self._is_stuck()
+            if is_stuck:
                 self._waiting |= self._new
                 self._new.clear()
                 has_ended = True
@@ -170,6 +178,7 @@ class PublishedProgram:
             elif arrived and not has_ended:
                 self._newcomers_pass(now)
             self._look_ahead()
+            self._is_vain = is_stuck and self._next_at == math.inf
             yield from self._start_reserved(now)
 
     def why_waiting(self, one: Waiter) -> Reason:
@@ -181,10 +190,13 @@ class PublishedProgram:
     def wake_at(self, now: float) -> float:
         """Give the instant at which something is to be done: a whole second, a reserved start, or a last resort."""
         if self._arrived or self._has_ended:
-            return math.ceil(now)
-        if self._is_stuck():
-            return (now // self._interval_s + 1) * self._interval_s
-        return self._next_at
+            self._due_at = math.ceil(now)
+        elif self._is_stuck() and not self._is_vain:
+            self._due_at = (now // self._interval_s + 1) * self._interval_s
+        else:
+            # Who started late, between seconds, is expected to end between seconds, too.
+            self._due_at = self._next_at if self._next_at == math.inf else math.ceil(self._next_at)
+        return self._due_at
 
     def _is_stuck(self) -> bool:
         """Tell that nothing can happen any more and somebody waits: the program would wait for ever."""

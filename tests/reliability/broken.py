@@ -1,0 +1,106 @@
+"""Policies with a fault each, which `make soak` has to find: each is a shipped one with something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
+
+from pybatsched.core import decisions as d
+from pybatsched.core.cluster import Cluster
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.jobs import Job
+from pybatsched_schedulers.conservative import Conservative
+from pybatsched_schedulers.dbf import Dbf
+from pybatsched_schedulers.easy import Easy
+from pybatsched_schedulers.fcfs import Fcfs
+
+
+class StartsTwice(Easy):
+    """Starts every second job on the lowest processors, free or not."""
+
+    n_starts = 0
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        for decision in super().decide(now):
+            if isinstance(decision, d.ExecuteJob):
+                self.n_starts += 1
+                if self.n_starts % 2 == 0:
+                    yield d.ExecuteJob(decision.job_id, IntervalSet.span(0, len(decision.procs)))
+                    continue
+            yield decision
+
+
+class LosesJobs(Fcfs):
+    """Forgets every third job."""
+
+    n_jobs = 0
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        self.n_jobs += 1
+        if self.n_jobs % 3:
+            super().on_job_submitted(job, now)
+
+
+class RejectsJobs(Easy):
+    """Rejects what has to wait."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        yield from super().decide(now)
+        for job in self.local.waiting():
+            self.local.refuse(job, now)
+            yield d.RejectJob(job.id)
+
+
+class CallsForEver(Easy):
+    """Wants to be called a little later, again and again, while somebody waits."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        yield from super().decide(now)
+        if self.local.queue:
+            yield d.CallMeLater(now + 0.01)
+
+
+class BreaksStarts(Conservative):
+    """Puts every job in front of all that have a promise already."""
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        if self.local.refusal(job) is not None:
+            super().on_job_submitted(job, now)
+        else:
+            self.local.submit(job, now, front=True)
+
+
+class Starves(Easy):
+    """Backfills whatever fits, whoever is first in the queue."""
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        yield from super().decide(now)
+        for entry in list(self.local.queue):
+            if entry.job.n_procs <= self.local.partition.n_free:
+                yield self.local.start(entry, "it fits")
+
+
+class HidesBrokenPromises(Dbf):
+    """Says nothing of deadlines that were accepted and missed."""
+
+    def broken_promises(self) -> Iterable[str]:
+        return ()
+
+
+class Moody(Easy):
+    """Decides by how many of its kind there were before it, so that no run is like the last one."""
+
+    n_made: ClassVar[int] = 0
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        Moody.n_made += 1
+        self.mood = Moody.n_made
+
+    def decide(self, now: float) -> Iterator[d.Decision]:
+        for decision in super().decide(now):
+            if isinstance(decision, d.ExecuteJob) and self.mood % 2 and len(decision.procs) == 1:
+                free = self.local.partition.free
+                yield d.ExecuteJob(decision.job_id, IntervalSet.span(max(free), max(free) + 1))
+            else:
+                yield decision

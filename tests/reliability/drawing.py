@@ -1,0 +1,385 @@
+"""Scenes drawn from a seed: the same policy and seed give the same scene, on every machine."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final, NamedTuple, get_args
+
+from support.gridded import Grid
+from support.located import BIG, FILES, HUGE, SLOW, SMALL, Machine, Node
+
+from pybatsched.policies.options import Order
+from reliability.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
+
+POLICIES: Final = (
+    "fcfs",
+    "easy",
+    "conservative",
+    "redirection",
+    "dbf",
+    "ujf",
+    "ujfb",
+    "locality",
+    "reallocation",
+    "rl",
+)
+#: Who registers jobs himself, and so has dynamic jobs turned on.
+REGISTERING: Final = frozenset(("redirection", "ujfb", "locality", "reallocation"))
+ORDERS: Final = get_args(Order)
+_NODES: Final = (
+    Machine((SMALL,)),
+    Machine((SMALL,) * 3),
+    Machine((Node(2, 16, 0.25),) * 4),
+    Machine((SLOW, SMALL, SMALL)),
+    Machine((SMALL, BIG)),
+    Machine((SMALL, BIG, HUGE, Node(8, 16, 2))),
+    Machine((Node(1, 16, 0.5),) * 2),
+)
+#: Estimates as parts of run times, by how right they are.
+_GUESSES: Final[dict[str, list[float]]] = {
+    "honest": [1, 1, 2, 10],
+    "exact": [1],
+    "short": [0.2, 0.5, 1],
+    "any": [0.1, 0.5, 1, 1, 2, 10],
+}
+#: When scenes begin that begin late.
+LATE_BEGIN: Final = 1e9
+Dice = random.Random
+Drawn = dict[str, Any]
+
+
+class _Ground(NamedTuple):
+    """The machine, and what jobs on it may look like: their widest size, and units of time."""
+
+    n_procs: int
+    hosts: tuple[dict[str, str], ...]
+    widest: int
+    unit: float
+    begin: float
+    clusters: tuple[str, ...] = ()
+    classes: tuple[float, ...] = ()
+
+    def at(self, units: float) -> float:
+        """Give an instant."""
+        return round(self.begin + units * self.unit, 6)
+
+    def span(self, units: float) -> float:
+        """Give a span, of a tick at least."""
+        return max(round(units * self.unit, 6), 1e-6)
+
+
+def drawn(policy: str, seed: int) -> Scene:
+    """Draw a scene: machine, jobs, options of the policy, faults. O(jobs + processors)."""
+    dice = random.Random(f"{policy} {seed}")
+    ground = _ground(policy, dice)
+    dynamic = policy in REGISTERING or dice.random() < 0.4
+    batsim = 5 if dice.random() < 0.15 else 4
+    others = dynamic and batsim == 4 and dice.random() < 0.4
+    jobs = _jobs(policy, ground, dice, others=others)
+    last = (max(job.at for job in jobs) - ground.begin) / ground.unit + 30
+    return Scene(
+        policy,
+        ground.n_procs,
+        jobs,
+        OPTIONS[policy](ground, dice),
+        ground.hosts,
+        _outages(ground, last, dice) if dice.random() < 0.45 else (),
+        _kills(ground, last, dice) if dice.random() < 0.35 else (),
+        _late(ground, dice) if dice.random() < 0.2 else (),
+        dynamic=dynamic,
+        acknowledged=dynamic and dice.random() < 0.5,
+        reuse=dynamic and dice.random() < 0.5,
+        forward=dice.random() < 0.3,
+        batsim=batsim,
+    )
+
+
+# --- machines -----------------------------------------------------------------------------------------------------
+
+
+def _ground(policy: str, dice: Dice) -> _Ground:
+    unit = dice.choice([1.0] * 8 + [0.1, 1 / 3, 1e-6, 1e-6, 1e-3, 1000.0])
+    # At 1e9 s a double has no more than seven decimals: too few for spans of microseconds.
+    begin = dice.choice([0.0] * 6 + [LATE_BEGIN if unit > 1e-6 else 0.0] * 2 + [12_345.678901])
+    if policy == "locality":
+        machine = dice.choice(_NODES)
+        widest = max(node.n_cores for node in machine.nodes)
+        classes = tuple(sorted({node.memory_gb for node in machine.nodes}))
+        return _Ground(machine.n_procs, tuple(machine.hosts), widest, unit, begin, classes=classes)
+    if policy == "reallocation":
+        sizes = dice.choice([[4, 4], [dice.randint(1, 8) for _ in range(dice.randint(1, 3))]])
+        speed = dice.choice([1, 2.5e9])
+        is_told = dice.random() < 0.5
+        speeds = [speed * dice.choice([1, 1, 1.2, 1.4, 2]) if is_told else None for _ in sizes]
+        grid = Grid({f"c{nth}": (n, speeds[nth]) for nth, n in enumerate(sizes)})
+        clusters = tuple(grid.clusters)
+        return _Ground(grid.n_procs, tuple(grid.hosts), max(sizes), unit, begin, clusters)
+    n_procs = dice.choice([1, 2, 3, 4, 4, 6, 8, 8, 12, 16])
+    if dice.random() < 0.003:
+        n_procs = 4_000
+    hosts: tuple[dict[str, str], ...] = ()
+    if policy == "ujfb" and dice.random() < 0.3 and n_procs < 100:
+        hosts = tuple(
+            {"memory_gb": "48", "swap_bw_gbps": dice.choice(["6", "0.5"]), "vh": str(nth // 4)}
+            for nth in range(n_procs)
+        )
+    return _Ground(n_procs, hosts, n_procs, unit, begin)
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------
+
+
+def _jobs(policy: str, ground: _Ground, dice: Dice, *, others: bool) -> tuple[Job, ...]:
+    n_jobs = dice.choice([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 12])
+    if dice.random() < 0.02:
+        n_jobs = 40
+    n_workloads = dice.choice([1, 1, 1, 2, 3])
+    longest = dice.choice([4, 12, 30])
+    gaps: list[float] = dice.choice([[0, 0, 1, 2, 5], [0], [0, 1, 1, 3, 30], [0, 0, 0, 0.5, 7]])
+    mood = dice.choice(["honest", "exact", "any", "any", "short"])
+    kinds = dice.choice([[DELAY], [DELAY], [DELAY, DELAY, DELAY, FAILS, WORK, PARTS]])
+    at, jobs = 0.0, []
+    for index in range(n_jobs):
+        at += dice.choice(gaps)
+        is_other = others and dice.random() < 0.4
+        workload = OTHER if is_other else f"w{dice.randrange(n_workloads)}"
+        kind = dice.choice(kinds)
+        if kind == PARTS and is_other:
+            kind = DELAY  # Batsim runs no composed profile that was made at run time
+        run = dice.randint(1, longest)
+        n = dice.randint(1, max(ground.widest // (2 if policy == "redirection" else 1), 1))
+        if dice.random() < 0.1:
+            n = ground.widest + (dice.random() < 0.2)
+        fields = _times(ground, run, mood, dice) | FIELDS.get(policy, _no_fields)(ground, run, dice)
+        if "moldable" in fields and kind == WORK:
+            del fields["moldable"]  # only times can be scaled
+        jobs.append(Job(f"{workload}!{index}", ground.at(at), n, ground.span(run), kind, fields))
+    return tuple(jobs)
+
+
+def _times(ground: _Ground, run: int, mood: str, dice: Dice) -> Drawn:
+    """Draw walltime and estimate, right or wrong."""
+    guess = run * dice.choice(_GUESSES[mood])
+    fields: Drawn = {}
+    if mood in {"honest", "exact"}:
+        fields["walltime"] = ground.span(guess + 1)
+        if dice.random() < 0.7:
+            fields["estimate"] = ground.span(guess)
+        return fields
+    if dice.random() < 0.7:
+        fields["estimate"] = ground.span(guess)
+    if dice.random() < 0.8:
+        fields["walltime"] = ground.span(max(guess * dice.choice([1, 1, 2, 5]), 0.1))
+    return fields
+
+
+def _no_fields(_ground: _Ground, _run: int, _dice: Dice) -> Drawn:
+    return {}
+
+
+def _urgency(_ground: _Ground, _run: int, dice: Dice) -> Drawn:
+    fields: Drawn = {"urgent": True} if dice.random() < 0.35 else {}
+    if dice.random() < 0.2:
+        fields["memory_gb"] = dice.choice([0, 0.5, 12, 48])
+    return fields
+
+
+def _deadlines(ground: _Ground, run: int, dice: Dice) -> Drawn:
+    if dice.random() < 0.4:
+        return {}
+    return {"max_stay": ground.span(run * dice.choice([1, 2, 5, 20]) + dice.choice([0, 1, 10, 50]))}
+
+
+def _files(ground: _Ground, _run: int, dice: Dice) -> Drawn:
+    fields: Drawn = {}
+    if dice.random() < 0.7:
+        name = dice.choice(sorted(FILES))
+        fields = {"input_file": name, "input_size_gb": FILES[name]}
+    if dice.random() < 0.25:
+        fields["node_memory_gb"] = max(dice.choice([*ground.classes, 8]), fields.get("input_size_gb", 0))
+    if dice.random() < 0.1:
+        fields |= {"history_node": dice.randint(0, 9), "history_start": -dice.randint(0, 9)}
+    return fields
+
+
+def _grid_fields(ground: _Ground, _run: int, dice: Dice) -> Drawn:
+    kind = dice.randrange(3)
+    if kind == 0:
+        return {"external": True, "cluster": dice.choice(ground.clusters)}
+    if kind == 1:
+        limit = dice.choice([1, 2, 3, ground.widest, 100])
+        return {"moldable": {"fraction": dice.choice([0, 0.5, 0.8, 0.99, 1]), "limit": limit}}
+    return {}
+
+
+FIELDS: Final = {
+    "dbf": _deadlines,
+    "redirection": _deadlines,
+    "ujf": _urgency,
+    "ujfb": _urgency,
+    "easy": _urgency,
+    "locality": _files,
+    "reallocation": _grid_fields,
+}
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+
+def _queue(_ground: _Ground, dice: Dice) -> Drawn:
+    options: Drawn = {}
+    if dice.random() < 0.5:
+        options["order"] = dice.choice(ORDERS)
+    if dice.random() < 0.4:
+        options["assume_walltime"] = dice.choice([1e-6, 0.5, 5, 100, 1e12])
+    return options
+
+
+def _planned(ground: _Ground, dice: Dice) -> Drawn:
+    options = _queue(ground, dice)
+    if dice.random() < 0.4:
+        options["compression"] = dice.random() < 0.3
+    return options
+
+
+def _dbf(ground: _Ground, dice: Dice) -> Drawn:
+    return _planned(ground, dice) | {
+        "fixpoint": dice.random() < 0.8,
+        "promote": dice.choice(["max", "each"]),
+        "infeasible": dice.choice(["regular", "regular", "reject"]),
+    }
+
+
+_LOCALS: Final = {"fcfs": _queue, "easy": _queue, "conservative": _planned, "dbf": _dbf, "ujf": _queue}
+
+
+def _redirection(ground: _Ground, dice: Dice) -> Drawn:
+    options: Drawn = {
+        "theta": dice.choice([0, 0, 0, 0, 0.5, 1, 2, float("inf")]),
+        "filter": dice.choice(["q", "w", "none", "w_paper"]),
+        "decision": dice.choice(["per_job", "per_round"]),
+        "count_backfilled": dice.random() < 0.5,
+        "conflict": dice.choice(["greatest_walltime", "greatest_count", "latest_start", "widest"]),
+    }
+    for group in ("principal", "redirected"):
+        local = dice.choice(sorted(_LOCALS))
+        options[group] = local
+        options[f"{group}_options"] = _LOCALS[local](ground, dice)
+    if options["redirected"] == "dbf":
+        options["redirected_options"]["infeasible"] = "regular"
+    alpha = dice.choice([0, 0.15, 0.25, 0.5, 0.9])
+    if dice.random() < 0.5 and ground.n_procs * (1 - alpha) >= 1:  # else there is no principal group
+        return options | {"alpha": alpha}
+    return options | {"group_size": dice.randrange(ground.n_procs)}
+
+
+def _ujfb(ground: _Ground, dice: Dice) -> Drawn:
+    options = _planned(ground, dice) | {
+        "victim_order": dice.choice(["start_order", "longest_remaining", "fewest"]),
+        "pd": dice.choice(["max", "serial"]),
+        "mode": dice.choice(["suspend", "suspend", "suspend", "kill_restart"]),
+        "resume_same_resources": dice.random() < 0.7,
+        "urgent_order": dice.choice(["fcfs", "shortest"]),
+        "swap": dice.choice(["bandwidth", "uniform", "fixed", "fixed"]),
+    }
+    if options["swap"] == "fixed":
+        options |= {way: ground.span(dice.choice([0, 0.5, 1, 3])) for way in ("swap_out", "swap_in")}
+        options["swap_in"] = dice.choice([0, options["swap_in"]])
+    elif options["swap"] == "uniform":
+        options |= {"swap_out": [0.2, 2], "swap_in": [0, ground.span(3)], "seed": dice.randrange(9)}
+    elif dice.random() < 0.3:
+        options["swap_class"] = dice.choice("ABCD")
+    if ground.hosts and dice.random() < 0.5:
+        options["vh_memory_gb"] = dice.choice([0, 48, 200])
+    return options
+
+
+def _locality(ground: _Ground, dice: Dice) -> Drawn:
+    options: Drawn = {"score": dice.choice(["fcfs", "eft", "lea", "leo", "lem"])}
+    if dice.random() < 0.5:
+        options["assume_walltime"] = dice.choice([0.5, 20, 1e9])
+    if dice.random() < 0.25:
+        return options | {"faithful": True, "interval_s": dice.choice([1, 5, 30])}
+    if dice.random() < 0.25:
+        options = {name: dice.choice([0, 1, 500, 1e9]) for name in ("x1", "x2", "x3")}
+    options |= {"backfill": dice.random() < 0.5, "persistence": dice.random() < 0.5}
+    options["interval_s"] = dice.choice([0, 0.25, 3, 30])
+    options["bigger_nodes"] = dice.choice(["never", "never", "idle", "area"])
+    if options["bigger_nodes"] == "area":
+        options["areas"] = {f"{memory_gb:g}": dice.choice([0, 10, 1e4]) for memory_gb in ground.classes}
+    return options
+
+
+def _reallocation(ground: _Ground, dice: Dice) -> Drawn:
+    local = dice.choice(["conservative", "conservative", "fcfs"])
+    given = _planned(ground, dice) if local == "conservative" else {}
+    return {
+        "algorithm": dice.choice(["none", "regular", "regular", "all_cancellation", "all_cancellation"]),
+        "heuristic": dice.choice(["mct", "minmin"]),
+        "sizing": dice.choice(["binary", "exhaustive"]),
+        "period": max(round(ground.unit * dice.choice([10, 12.5, 20, 50, 1e4]), 6), 1),
+        "threshold": dice.choice([0, 0.1, 1, 60]),
+        "window": dice.choice([1, 2, 3, 20]),
+        "local": local,
+        "local_options": given,
+    }
+
+
+def _rl(ground: _Ground, dice: Dice) -> Drawn:
+    return _queue(ground, dice) | {
+        "agent": dice.choice(["support.agents:by_numbers", "pybatsched.gym.agents:in_queue_order"]),
+        "window": dice.choice([1, 2, 5, 32]),
+        "running": dice.choice([1, 4, 16]),
+        "reservations": dice.random() < 0.7,
+    }
+
+
+OPTIONS: Final = {
+    "fcfs": _queue,
+    "easy": _queue,
+    "conservative": _planned,
+    "redirection": _redirection,
+    "dbf": _dbf,
+    "ujf": _queue,
+    "ujfb": _ujfb,
+    "locality": _locality,
+    "reallocation": _reallocation,
+    "rl": _rl,
+}
+
+
+# --- faults -------------------------------------------------------------------------------------------------------
+
+
+def _outages(ground: _Ground, last: float, dice: Dice) -> tuple[Outage, ...]:
+    """Draw machines that go, and mostly come back; no processor goes that is away."""
+    away_until: dict[int, float] = {}
+    found = []
+    starts = sorted(round(dice.uniform(0, last), dice.choice([0, 1])) for _ in range(dice.choice([1, 1, 2, 5])))
+    if ground.begin == LATE_BEGIN:
+        # Sums of such times are inexact: who ends when a machine goes may be told of before or after it.
+        starts = [start + 0.0371 for start in starts]
+    for start in starts:
+        length = dice.choice([1, 3, 10, 40])
+        first = dice.randrange(ground.n_procs)
+        n = dice.choice([1, 1, 2, ground.n_procs])
+        procs = [proc for proc in range(first, min(first + n, ground.n_procs)) if away_until.get(proc, -1) < start]
+        if not procs:
+            continue
+        for_good = dice.random() < 0.1
+        away_until |= dict.fromkeys(procs, float("inf") if for_good else start + length)
+        at, until = ground.at(start), None if for_good else ground.at(start + length)
+        runs = f"{procs[0]}-{procs[-1]}" if len(procs) > 1 and procs[-1] - procs[0] + 1 == len(procs) else ""
+        found.append(Outage(at, until, runs or " ".join(map(str, procs))))
+    return tuple(found)
+
+
+def _kills(ground: _Ground, last: float, dice: Dice) -> tuple[Kill, ...]:
+    return tuple(
+        Kill(ground.at(round(dice.uniform(0, last), dice.choice([0, 2]))), dice.randrange(8))
+        for _ in range(dice.choice([1, 1, 2, 4]))
+    )
+
+
+def _late(ground: _Ground, dice: Dice) -> tuple[float, ...]:
+    return tuple(round(ground.unit * dice.choice([0, 0, 0.5, 1, 3]), 6) for _ in range(dice.choice([1, 3])))

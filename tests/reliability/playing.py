@@ -1,0 +1,217 @@
+"""Playing a scene: by the engine alone, through a session over bytes, or over a socket."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from support.patience import PATIENCE_S
+
+from pybatsched.core import decisions as d
+from pybatsched.core import events as e
+from pybatsched.core.engine import Engine
+from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError
+from pybatsched.live.server import ServerOptions, serve
+from pybatsched.policies.registry import PolicyPlan
+from pybatsched.protocol import Codec, Message, v4, v5
+from pybatsched.protocol.v5_handshake import read_hello, write_greeting
+from pybatsched.session.journal import JournalWriter
+from pybatsched.session.session import Session
+from pybatsched.session.wishes import features_for
+from pybatsched.simulator import batsim5
+from pybatsched.simulator.external import ExternalScheduler
+from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
+from pybatsched.simulator.options import Scenario
+from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.simulation import Answer, Scheduler, Simulation
+from reliability.others import Ledger, Others
+from reliability.scenes import Scene
+
+#: Looks at a session's engine after a message has been answered.
+Look = Callable[[Engine, float], None]
+
+
+class Fate(NamedTuple):
+    """What became of a job towards Batsim. `state` is empty if it is not over, `start` and `end` -1 if it never ran."""
+
+    state: str
+    start: float
+    end: float
+    procs: str
+    note: str
+
+
+@dataclass(slots=True)
+class Played:
+    """A run that was played: its jobs by the ids that Batsim knows, whether it came to its end, and what went on."""
+
+    fates: dict[str, Fate]
+    finished: bool
+    ledger: Ledger
+    engine: Engine | None
+    error: str = ""
+
+
+class _Rows(Outputs):
+    """Keeps the jobs that are over."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.over: list[SimJob] = []
+
+    def job(self, job: SimJob) -> None:
+        self.over.append(job)
+
+
+def _play(scene: Scene, scenario: Scenario, scheduler: Scheduler) -> Played:
+    ledger = Ledger(scene.n_procs)
+    acknowledged = scenario.options.acknowledge_dynamic_jobs
+    rows, played = _Rows(), Played({}, finished=False, ledger=ledger, engine=None)
+    simulation = Simulation(scenario, Others(scene, scheduler, ledger, acknowledged=acknowledged), rows)
+    try:
+        simulation.run()
+    except TimeoutError:
+        raise
+    except Exception as error:  # noqa: BLE001  all that may happen is what a run is judged by
+        played.error = f"{type(error).__name__}: {error}"
+    played.finished = simulation.finished
+    for job in rows.over:
+        if job.id in played.fates:
+            ledger.problems.append(f"{job.id} is written down twice")
+        played.fates[job.id] = _fate(job, ledger)
+    for job in simulation.world.jobs.values():
+        played.fates.setdefault(job.id, _fate(job, ledger))
+    return played
+
+
+def _fate(job: SimJob, ledger: Ledger) -> Fate:
+    ran, is_over = job.started_at >= 0, job.state not in {NOT_SUBMITTED, SUBMITTED, RUNNING}
+    start = round(job.started_at, 6) if ran else -1.0
+    end = round(job.started_at + job.runtime_s, 6) if ran and is_over else -1.0
+    return Fate(job.state if is_over else "", start, end, str(job.alloc), ledger.notes.get(job.id, ""))
+
+
+def _greeted(scene: Scene, scenario: Scenario, plan: PolicyPlan) -> Scenario:
+    """Give the inputs of a simulation in Batsim 5's place, in which the policy has what it asks for."""
+    if scene.batsim == 4:
+        return scenario
+    return replace(scenario, options=batsim5.as_asked(scenario.options, features_for(plan.source.cls.needs)))
+
+
+def embedded(scene: Scene, plan: PolicyPlan) -> Played:
+    """Play a scene with the engine alone, whose own invariants are checked at each step."""
+    engine = Engine(plan.make, plan.source.name, checked=True)
+    scenario = _greeted(scene, scene.scenario(), plan)
+    scheduler: Scheduler = engine.step
+    ours: v5.Codec | None = None
+    if scene.batsim == 5:
+        # What Batsim 5 has no words for, as calls between milliseconds, it is not told here either.
+        ours = v5.Codec(features_for(plan.source.cls.needs))
+        theirs = v5.Codec(features_for(plan.source.cls.needs))
+        scheduler = batsim5.telling_more(_in_words_of_5(engine, ours, theirs), scenario, "ENDPOINT")
+    played = _play(scene, scenario, scheduler)
+    played.engine = engine
+    return played
+
+
+def _in_words_of_5(engine: Engine, ours: v5.Codec, theirs: v5.Codec) -> Scheduler:
+    def scheduler(now: float, events: Sequence[e.Event]) -> Answer:
+        reply = engine.step(now, v5.in_order(tuple(events)))
+        decisions = ours.prepared(reply.decisions)
+        said = iter(theirs.decode_decisions(ours.encode_decisions(Message(reply.now, decisions))).items)
+        # Notes are kept, and all others go as they are on the wire.
+        return reply.now, [one if type(one) is d.SetJobMetadata else next(said) for one in decisions]
+
+    return scheduler
+
+
+def over_bytes(scene: Scene, plan: PolicyPlan, journal: Path, look: Look | None = None) -> Played:
+    """Play a scene through a session and its codec, as over a socket, and record it."""
+    session = Session(plan, journal=JournalWriter(journal))
+    handle = session.handle if look is None else _looked_at(session, look)
+    scenario, codec = scene.scenario(), _codec(scene, handle)
+    scenario = _greeted(scene, scenario, plan)
+
+    def scheduler(now: float, events: Sequence[e.Event]) -> Answer:
+        reply = codec.decode_decisions(handle(codec.encode_events(Message(now, tuple(events)))))
+        return reply.now, reply.items
+
+    return _conversation(scene, scenario, scheduler, session)
+
+
+def _codec(scene: Scene, handle: Callable[[bytes], bytes]) -> Codec:
+    return v4 if scene.batsim == 4 else v5.Codec(read_hello(handle(write_greeting(""))).features, "")
+
+
+def _looked_at(session: Session, look: Look) -> Callable[[bytes], bytes]:
+    def handle(raw: bytes) -> bytes:
+        reply = session.handle(raw)
+        if session.engine.began and not session.engine.ended:
+            look(session.engine, session.engine.now)
+        return reply
+
+    return handle
+
+
+def _conversation(scene: Scene, scenario: Scenario, scheduler: Scheduler, session: Session) -> Played:
+    if scene.batsim == 5:
+        scheduler = batsim5.telling_more(scheduler, scenario, "ENDPOINT")
+    played = _play(scene, scenario, scheduler)
+    session.close("ended" if session.finished else "stopped")
+    played.engine = session.engine
+    if scene.batsim == 5:  # it keeps no notes, and so the session does
+        played.fates = {name: fate._replace(note=session.notes.get(name, "")) for name, fate in played.fates.items()}
+    return played
+
+
+@dataclass(slots=True)
+class _Served:
+    """A session behind a socket, in a thread of its own."""
+
+    session: Session
+    ready: threading.Event = field(default_factory=threading.Event)
+    endpoint: str = ""
+    error: BaseException | None = None
+
+    def bound(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.ready.set()
+
+    def run(self) -> None:
+        try:
+            serve(self.session, ServerOptions("tcp://127.0.0.1:*", PATIENCE_S, PATIENCE_S), self.bound)
+        except PybatschedError as error:
+            self.error = error
+        finally:
+            self.ready.set()
+
+
+def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
+    """Play a scene over a real socket, with the scheduler in a thread."""
+    served = _Served(Session(plan))
+    thread = threading.Thread(target=served.run)
+    thread.start()
+    try:
+        served.ready.wait(PATIENCE_S)
+        with ExternalScheduler(served.endpoint, PATIENCE_S) as scheduler:
+            if scene.batsim == 5:
+                scheduler.greet("")
+            scenario = _greeted(scene, scene.scenario(), plan)
+            played = _conversation(scene, scenario, scheduler, served.session)
+            if not played.finished:
+                with suppress(PeerLostError, RemoteProtocolError):  # so that it does not wait; it may be gone already
+                    scheduler.farewell(served.session.engine.now)
+    finally:
+        thread.join(PATIENCE_S)
+    if served.error is not None and not played.error:
+        played.error = str(served.error)
+    return played
+
+
+def jobs_of(played: Played) -> dict[str, Any]:
+    """Give what two runs of a scene have to agree on."""
+    return {"error": played.error, "finished": played.finished, **played.fates}

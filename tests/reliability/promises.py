@@ -1,0 +1,105 @@
+"""Promises of policies: those who look on write them down, and see whether they are kept, or told as broken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from pybatsched.core import events as e
+from pybatsched.core.engine import Engine
+from pybatsched.core.jobs import JobState
+from reliability.playing import Played
+from reliability.scenes import Scene
+from reliability.schedules import TICK, inexact, lineages
+
+#: Accepted deadlines have a millisecond of grace, as told in the documentation.
+GRACE_S: Final = 1e-3
+
+
+class Promises:
+    """Looks on while a policy decides, and writes down what it promises.
+
+    Deadlines that were accepted are kept, or told as broken; and nothing else is told. Where all goes as it was said,
+    a planned start of a rule that promises it never moves back.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._deadlines: dict[str, float] = {}
+        self._told: dict[tuple[str, str], float] = {}
+        self._moved: list[str] = []
+        #: Calls come a little late: in Batsim 4 not before ten ticks have passed, in Batsim 5 at whole milliseconds.
+        self._slack_s = TICK + len(scene.jobs) * (1e-5 if scene.batsim == 4 else 1e-3)
+        #: Jobs of a grid are submitted anew, and those of a group that is cut by kills are put in front of others.
+        self._shadows: dict[str, float] = {}
+        is_first_come = scene.options.get("order", "fcfs") == "fcfs"
+        self._looks_at_heads = scene.is_honest and scene.policy == "easy" and is_first_come
+        self._looks_at_starts = scene.is_honest and scene.policy in {"fcfs", "conservative", "redirection"}
+
+    def look(self, engine: Engine, now: float) -> None:
+        """Look at all queues after a message."""
+        if self._looks_at_heads:
+            self._look_at_head(engine, now)
+        for local in getattr(engine.policy, "locals", ()):
+            for job in list(engine.jobs.alive.values()) if self._scene.policy in {"dbf", "redirection"} else ():
+                if local.is_promised(job):
+                    self._deadlines.setdefault(job.id, job.deadline_at() or math.inf)
+            # While a kill is under way a partition is not planned, and to ask for a plan would make one.
+            if self._looks_at_starts and local.promises and not local.partition.n_kills_pending:
+                self._look_at_starts(local, now)
+
+    def _look_at_head(self, engine: Engine, now: float) -> None:
+        """Count anew when the first in the queue can start by the estimates of those that run, and hold it to that."""
+        alive = list(engine.jobs.alive.values())
+        waiting = [job for job in alive if job.state is JobState.WAITING]
+        for job_id in self._shadows.keys() - {job.id for job in waiting}:
+            shadow_at = self._shadows.pop(job_id)
+            if now > shadow_at + self._slack_s + inexact(now):
+                self._moved.append(f"{job_id}, first in the queue, was to start by {shadow_at}, and waited until {now}")
+        if not waiting:
+            return
+        head = min(waiting, key=lambda job: job.seq)
+        running = [job for job in alive if job.state is JobState.RUNNING]
+        n_free, shadow_at = self._scene.n_procs - sum(job.n_procs for job in running), math.inf
+        for end_at, n in sorted(((job.started_at or 0.0) + (job.estimate or math.inf), job.n_procs) for job in running):
+            n_free += n
+            if n_free >= head.n_procs:
+                shadow_at = end_at
+                break
+        self._shadows[head.id] = min(shadow_at, self._shadows.get(head.id, math.inf))
+
+    def _look_at_starts(self, local: Any, now: float) -> None:
+        name, told = local.partition.name, self._told
+        waiting = {job.id: job for job in local.waiting()}
+        for key in [key for key in told if key[0] == name and key[1] not in waiting]:
+            at = told.pop(key)
+            if now > at + self._slack_s + inexact(now):
+                self._moved.append(f"{key[1]} was to start at {at}, and waited until {now}")
+        for job_id, job in waiting.items():
+            start, before = local.planned_start(job, now), told.get((name, job_id))
+            if before is not None and (start is None or start > before + self._slack_s + inexact(now)):
+                self._moved.append(f"{job_id} was to start at {before}, and is to start at {start} now")
+            if start is not None:
+                told[name, job_id] = start if before is None else min(start, before)
+
+    def problems(self, played: Played) -> Iterator[str]:
+        """Say which promises were broken without a word, and which words are not true."""
+        if played.error or not played.finished or played.engine is None:
+            return
+        yield from self._moved[:1]
+        said = list(played.engine.broken_promises)
+        rows, _ = lineages(self._scene, played.fates)
+        for job_id, deadline_at in self._deadlines.items():
+            last = rows[job_id][-1]
+            is_broken = last.state == e.REJECTED or last.end > deadline_at + GRACE_S + inexact(last.end)
+            is_told = any(f"job {job_id} " in text for text in said)
+            if is_broken and not is_told:
+                yield f"{job_id} was accepted with the deadline {deadline_at}, ended at {last.end}, and nobody told"
+        yield from _untrue(said, self._deadlines)
+
+
+def _untrue(said: Iterable[str], deadlines: dict[str, float]) -> Iterator[str]:
+    for text in said:
+        if not any(f"job {job_id} " in text for job_id in deadlines):
+            yield f"a broken promise is told that was never given: {text}"

@@ -1,0 +1,199 @@
+"""A scene: all that one simulated run is made of, faults included, as a record that can be printed as Python.
+
+Jobs of the workload `other` are not in any file: somebody else registers them while the simulation runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.platform.model import Platform, uniform
+from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from pybatsched.simulator.options import Options, Scenario
+from pybatsched.workload.model import Workload
+
+#: Whose jobs are registered at run time.
+OTHER: Final = "other"
+#: What jobs do: wait; wait and fail; compute; wait twice half as long.
+DELAY, FAILS, WORK, PARTS = "delay", "fails", "work", "parts"
+_SPEED: Final = 1e9
+_WIDTH: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job of n processors that takes s seconds; `id` has its workload, `fields` are passed on as they are."""
+
+    id: str
+    at: float
+    n: int
+    s: float
+    kind: str = DELAY
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def workload(self) -> str:
+        return self.id.partition("!")[0]
+
+    @property
+    def profile(self) -> str:
+        """The name of its profile, which it shares with all that do the same, unless it is registered at run time."""
+        own = f"_{self.id.partition('!')[2]}" if self.workload == OTHER else ""
+        return f"{self.kind}_{self.s!r}{own}"
+
+    @property
+    def profiles(self) -> dict[str, dict[str, Any]]:
+        """Its profile, behind those that it is made of."""
+        if self.kind == PARTS:
+            half = f"{self.profile}_half"
+            return {
+                half: {"type": "delay", "delay": self.s / 2},
+                self.profile: {"type": "composed", "repeat": 2, "seq": [half]},
+            }
+        if self.kind == WORK:
+            return {self.profile: {"type": "parallel_homogeneous", "cpu": self.s * _SPEED, "com": 0}}
+        fails = {"ret": 3} if self.kind == FAILS else {}
+        return {self.profile: {"type": "delay", "delay": self.s, **fails}}
+
+    def described(self) -> dict[str, Any]:
+        """Give its members as in a workload file."""
+        name = self.id.partition("!")[2]
+        return {"id": name, "subtime": self.at, "res": self.n, "profile": self.profile, **self.fields}
+
+    @property
+    def walltime(self) -> float | None:
+        walltime = self.fields.get("walltime")
+        return None if walltime is None else float(walltime)
+
+    @property
+    def estimate(self) -> float | None:
+        """What policies plan with: its estimate, else its walltime."""
+        estimate = self.fields.get("estimate", self.walltime)
+        return None if estimate is None else float(estimate)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Processors that are away from an instant on until another, or for good."""
+
+    at: float
+    until: float | None
+    procs: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Somebody else kills, at an instant, the n-th of the jobs that run, if there are any."""
+
+    at: float
+    nth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One run of a policy. `late` are the seconds that the scheduler takes for its messages, over and over again.
+
+    `hosts` are the properties of the hosts. With `batsim` 5 that one's language is spoken over the wire, and the policy
+    asks for dynamic jobs, acknowledgements and profile reuse itself.
+    """
+
+    policy: str
+    n_procs: int
+    jobs: tuple[Job, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    hosts: tuple[Mapping[str, str], ...] = ()
+    outages: tuple[Outage, ...] = ()
+    kills: tuple[Kill, ...] = ()
+    late: tuple[float, ...] = ()
+    dynamic: bool = False
+    acknowledged: bool = False
+    reuse: bool = False
+    forward: bool = False
+    batsim: int = 4
+
+    @property
+    def others(self) -> tuple[Job, ...]:
+        """The jobs that somebody else registers, in time."""
+        return tuple(sorted((job for job in self.jobs if job.workload == OTHER), key=lambda job: job.at))
+
+    @property
+    def is_honest(self) -> bool:
+        """Whether all goes as it was said: no machine goes, nobody is late, and no job outlives its estimate."""
+        return not (self.outages or any(self.late)) and all(
+            job.estimate is not None and min(job.s, job.walltime or job.s) <= job.estimate for job in self.jobs
+        )
+
+    def scenario(self) -> Scenario:
+        """Give the inputs of the simulation."""
+        by_workload: dict[str, list[Job]] = {"w0": []}
+        for job in self.jobs:
+            if job.workload != OTHER:
+                by_workload.setdefault(job.workload, []).append(job)
+        workloads = {}
+        for name, jobs in sorted(by_workload.items()):
+            profiles = {key: value for job in jobs for key, value in job.profiles.items()}
+            jobs.sort(key=lambda job: job.at)
+            workloads[name] = Workload([job.described() for job in jobs], profiles, self.n_procs, f"{name}.json")
+        options = Options(
+            dynamic_jobs=self.dynamic,
+            acknowledge_dynamic_jobs=self.acknowledged,
+            profile_reuse=self.reuse,
+            forward_profiles=self.forward,
+        )
+        platform = _platform(self.n_procs, tuple(tuple(sorted(host.items())) for host in self.hosts))
+        return Scenario(platform, workloads, options, [events] if (events := self._events()) else [])
+
+    def _events(self) -> list[ExternalEvent]:
+        events = []
+        for outage in self.outages:
+            procs = IntervalSet.parse(outage.procs)
+            events.append(ExternalEvent(outage.at, UNAVAILABLE, procs, {}))
+            if outage.until is not None:
+                events.append(ExternalEvent(outage.until, AVAILABLE, procs, {}))
+        events.sort(key=lambda event: (event.at, event.kind))
+        return [event._replace(place=place) for place, event in enumerate(events)]
+
+    def as_code(self, indent: str = "") -> str:
+        """Write the scene as a Python expression; what is as usual is left out."""
+        inner = indent + "    "
+        lines = [f"{indent}Scene("]
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            is_usual = value == (one.default if one.default_factory is dataclasses.MISSING else one.default_factory())
+            if is_usual:
+                continue
+            if isinstance(value, tuple) and len(_code(value)) > _WIDTH // 2:
+                lines.append(f"{inner}{one.name}=(")
+                lines += [f"{inner}    {_code(item)}," for item in value]
+                lines.append(f"{inner}),")
+            else:
+                lines.append(f"{inner}{one.name}={_code(value)},")
+        lines.append(f"{indent})")
+        return "\n".join(lines)
+
+
+def _code(value: Any) -> str:
+    """Write a value as Python, records without what is as usual in them."""
+    if isinstance(value, tuple):
+        inside = ", ".join(map(_code, value))
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if isinstance(value, Job):
+        rest = (f", kind={value.kind!r}" if value.kind != DELAY else "") + (
+            f", fields={dict(value.fields)!r}" if value.fields else ""
+        )
+        return f"Job({value.id!r}, at={value.at!r}, n={value.n!r}, s={value.s!r}{rest})"
+    if isinstance(value, Outage):
+        return f"Outage({value.at!r}, {value.until!r}, {value.procs!r})"
+    if isinstance(value, Kill):
+        return f"Kill({value.at!r}, {value.nth!r})"
+    return 'float("inf")' if value == float("inf") else repr(value)
+
+
+@lru_cache(maxsize=256)
+def _platform(n_procs: int, hosts: tuple[tuple[tuple[str, str], ...], ...]) -> Platform:
+    return uniform(n_procs, properties=[dict(host) for host in hosts])

@@ -1,0 +1,204 @@
+"""What must hold of a schedule, by rules that are written here and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, Final
+
+from pybatsched.core import events as e
+from pybatsched.core.intervals import IntervalSet
+from reliability.playing import Fate
+from reliability.scenes import DELAY, FAILS, PARTS, Job, Scene
+
+#: What a run is rounded to, and a little more; jobs of no time are written down with ten ticks.
+TICK: Final = 1.5e-6
+NO_TIME_S: Final = 1.2e-5
+
+
+def inexact(at: float) -> float:
+    """Tell by how much times around an instant may be wrong: clocks far from 0 have few decimals."""
+    return NO_TIME_S + TICK + 4 * math.ulp(at)
+
+
+def schedule_problems(scene: Scene, fates: dict[str, Fate]) -> list[str]:
+    """Say what is wrong with a schedule."""
+    rows, problems = lineages(scene, fates)
+    problems += _processors(scene, fates)
+    if not problems:
+        for job in scene.jobs:
+            problems += _one_job(scene, job, rows[job.id])
+        problems += ORDERLY.get(scene.policy, _nothing_more)(scene, rows)
+    return problems
+
+
+def words(note: str) -> dict[str, str]:
+    """Read a note on a job."""
+    return dict(part.partition("=")[::2] for part in note.split(";") if part)
+
+
+Rows = dict[str, list[Fate]]
+
+
+def lineages(scene: Scene, fates: dict[str, Fate]) -> tuple[Rows, list[str]]:
+    """Put the parts of each job together in order, and tell who is lost, or over more than once."""
+    found: dict[str, list[tuple[int, Fate]]] = {job.id: [] for job in scene.jobs}
+    problems = []
+    for name, fate in fates.items():
+        said = words(fate.note)
+        if "unused_spare_of" in said:
+            continue
+        parent = said.get("parent", name)
+        if parent not in found:
+            problems.append(f"{name} belongs to no job that was submitted")
+        else:
+            found[parent].append((int(said.get("segment", "0")), fate))
+    for name, parts in found.items():
+        parts.sort()
+        numbers = [number for number, _ in parts]
+        if not parts or len(set(numbers)) < len(numbers) or numbers[0] != 0:
+            problems.append(f"{name} is lost: its parts are {numbers}")
+            continue
+        for number, fate in parts[:-1]:
+            if fate.state != e.COMPLETED_KILLED and not (fate.state == e.REJECTED and "replaced_by" in fate.note):
+                problems.append(f"{name} goes on after its part {number}, which is {fate.state or 'not over'}")
+        last = parts[-1][1]
+        if last.state not in e.FINAL_STATES or (last.state == e.REJECTED and "replaced_by" in last.note):
+            problems.append(f"{name} has no end: its last part is {last.state or 'not over'}")
+    return {name: [fate for _, fate in parts] for name, parts in found.items()}, problems
+
+
+def _processors(scene: Scene, fates: dict[str, Fate]) -> Iterator[str]:
+    """Look for processors with two jobs at a time, and for jobs that start where no machine is. O(n log n)."""
+    held: dict[int, list[tuple[float, float, str]]] = {}
+    for name, fate in fates.items():
+        if fate.start >= 0:
+            for proc in IntervalSet.parse(fate.procs):
+                held.setdefault(proc, []).append((fate.start, fate.end, name))
+    for proc, spans in held.items():
+        spans.sort()
+        for (_, end, one), (start, _, other) in pairwise(spans):
+            if start < end - inexact(end):
+                yield f"processor {proc} is used twice: by {one} until {end} and by {other} from {start}"
+    for outage in scene.outages:
+        until = float("inf") if outage.until is None else outage.until
+        for proc in IntervalSet.parse(outage.procs):
+            for start, _, name in held.get(proc, ()):
+                if outage.at + inexact(start) < start < until - inexact(start):
+                    yield f"{name} starts at {start} on processor {proc}, which is away from {outage.at} to {until}"
+
+
+def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
+    """Check the times of a job."""
+    ran = [fate for fate in chain if fate.start >= 0]
+    after = job.at - TICK
+    for fate in ran:
+        if fate.start < after:
+            yield f"{job.id} starts at {fate.start}, before {after}"
+        after = fate.end - inexact(fate.end)
+    last = chain[-1]
+    if last.state == e.COMPLETED_SUCCESSFULLY and job.kind == FAILS and len(chain) == 1:
+        yield f"{job.id} succeeds, but it is to fail"
+    if last.state == e.REJECTED and not ran:
+        yield from _rejected(scene, job)
+    is_itself = scene.policy != "reallocation" and job.kind in {DELAY, PARTS}
+    if is_itself and last.state == e.COMPLETED_SUCCESSFULLY:
+        did = _work_done(ran)
+        if abs(did - job.s) > inexact(last.end) * len(ran):
+            yield f"{job.id} has done {did} s of work; it is to do {job.s} s"
+    if is_itself and last.state == e.COMPLETED_WALLTIME_REACHED and len(chain) == 1:
+        took = last.end - last.start
+        if job.walltime is None or abs(took - job.walltime) > inexact(last.end):
+            yield f"{job.id} is stopped at its walltime after {took} s; that is {job.walltime}"
+
+
+def _work_done(ran: list[Fate]) -> float:
+    """Give the seconds of work that count: those of all parts that went on with the rest, without swaps and loads."""
+    did = 0.0
+    for fate in reversed(ran):
+        said = words(fate.note)
+        did += max(fate.end - fate.start - float(said.get("extra_s", 0)), 0.0)
+        if said.get("work") != "rest":
+            break
+    return did
+
+
+def _rejected(scene: Scene, job: Job) -> Iterator[str]:
+    """Check that there was a reason: most policies reject only what can never run."""
+    if job.n > scene.n_procs or any(outage.until is None for outage in scene.outages):
+        return
+    is_endless = job.estimate is None and "assume_walltime" not in scene.options
+    if scene.policy in {"fcfs", "easy", "ujf", "rl"}:
+        yield f"{job.id} is rejected without need"
+    may_be_late = scene.options.get("infeasible") == "reject" and "max_stay" in job.fields
+    if scene.policy in {"conservative", "dbf", "ujfb"} and not is_endless and not may_be_late:
+        yield f"{job.id} is rejected without need"
+
+
+# --- what each policy says of itself ------------------------------------------------------------------------------
+
+
+def _nothing_more(_scene: Scene, _rows: Rows) -> Iterator[str]:
+    return iter(())
+
+
+def _in_order(scene: Scene, rows: Rows) -> Iterator[str]:
+    """First come, first served: nobody starts before one who came earlier."""
+    if scene.options.get("order", "fcfs") != "fcfs":
+        return
+    ran = [(job.at, rows[job.id][0].start, job.id) for job in scene.jobs if rows[job.id][0].start >= 0]
+    if scene.late or scene.others:
+        return  # then nobody can tell from here who was heard of first
+    for at, start, name in ran:
+        for other_at, other_start, other in ran:
+            if other_at < at and start < other_start - TICK:
+                yield f"{name} starts at {start}, before {other}, which came first and starts at {other_start}"
+
+
+def _urgent(scene: Scene, rows: Rows) -> Iterator[str]:
+    """Urgent jobs are never suspended; suspended ones resume where they were, unless a machine went."""
+    for job in scene.jobs:
+        chain = rows[job.id]
+        if job.fields.get("urgent") and len(chain) > 1:
+            yield f"{job.id} is urgent and was preempted"
+        is_suspended = scene.options.get("mode", "suspend") == "suspend"
+        stays = is_suspended and scene.options.get("resume_same_resources", True)
+        places = {fate.procs for fate in chain if fate.start >= 0}
+        if stays and len(places) > 1 and not scene.outages:
+            yield f"{job.id} resumes on other processors: {' and '.join(sorted(places))}"
+
+
+def _redirected(scene: Scene, rows: Rows) -> Iterator[str]:
+    """Nobody is redirected twice, and those who are go to the other group."""
+    for job in scene.jobs:
+        ran = [IntervalSet.parse(fate.procs) for fate in rows[job.id] if fate.start >= 0]
+        if len(rows[job.id]) > 2:
+            yield f"{job.id} is redirected more than once"
+        if len(ran) == 2 and not max(ran[0]) < min(ran[1]):
+            yield f"{job.id} is redirected from {ran[0]} to {ran[1]}"
+
+
+def _within(key: str) -> Any:
+    def check(scene: Scene, rows: Rows) -> Iterator[str]:
+        """Each job runs within one node, or one cluster; external jobs on their own."""
+        for job in scene.jobs:
+            for fate in rows[job.id]:
+                if fate.start < 0 or not scene.hosts:
+                    continue
+                places = {scene.hosts[proc][key] for proc in IntervalSet.parse(fate.procs)}
+                if len(places) > 1:
+                    yield f"{job.id} runs on more than one {key}: {', '.join(sorted(places))}"
+                if job.fields.get("external") and places != {job.fields["cluster"]}:
+                    yield f"{job.id} runs on {places}, not on its cluster {job.fields['cluster']}"
+
+    return check
+
+
+ORDERLY: Final = {
+    "fcfs": _in_order,
+    "ujfb": _urgent,
+    "redirection": _redirected,
+    "locality": _within("node"),
+    "reallocation": _within("cluster"),
+}

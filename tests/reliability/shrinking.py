@@ -1,0 +1,148 @@
+"""Making a scene that fails as small as it can be, and writing it down as a test that is ready to be kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from reliability.scenes import DELAY, OTHER, Job, Scene
+
+#: Says what is wrong with a scene; nothing is sound.
+Problems = Callable[[Scene], list[str]]
+MOST_TRIES: Final = 400
+_NAMES: Final = re.compile(r"\S*\d\S*")
+_FLAGS: Final = ("acknowledged", "reuse", "forward", "dynamic")
+
+
+def kind(problem: str) -> str:
+    """Give what problems of one kind share: their words without names and numbers.
+
+    >>> kind("w0!3 is started and does not wait")
+    '# is started and does not wait'
+    """
+    return _NAMES.sub("#", problem)[:60]
+
+
+def shrunk(scene: Scene, problems: Problems, most_tries: int = MOST_TRIES) -> Scene:
+    """Give a smaller scene that fails in the same way. `most_tries` runs at most."""
+    found = problems(scene)
+    wanted = kind(found[0])
+    n_tries = 0
+    goes_on = True
+    while goes_on:
+        goes_on = False
+        for smaller in _smaller(scene):
+            n_tries += 1
+            if n_tries > most_tries:
+                return scene
+            if any(kind(problem) == wanted for problem in problems(smaller)):
+                scene, goes_on = smaller, True
+                break
+    return scene
+
+
+def _smaller(scene: Scene) -> Iterator[Scene]:
+    """Give scenes with something less, the greatest steps first."""
+    n = len(scene.jobs)
+    first_at = min(job.at for job in scene.jobs)
+    if first_at > 0:
+        yield _from_the_begin(scene, first_at)
+    size = n // 2
+    while size >= 1:
+        for first in range(0, n, size):
+            jobs = scene.jobs[:first] + scene.jobs[first + size :]
+            if jobs:
+                yield replace(scene, jobs=jobs)
+        size //= 2
+    for name in ("outages", "kills", "late"):
+        values = getattr(scene, name)
+        if len(values) > 1:
+            yield _with(scene, name, ())
+        for nth in range(len(values)):
+            yield _with(scene, name, values[:nth] + values[nth + 1 :])
+    for key in scene.options:
+        yield replace(scene, options={name: value for name, value in scene.options.items() if name != key})
+    if scene.batsim == 5:
+        yield replace(scene, batsim=4)
+    for name in _FLAGS:
+        if getattr(scene, name):
+            yield _with(scene, name, value=False)
+    yield from _plainer_jobs(scene)
+    yield from _smaller_machines(scene)
+
+
+def _with(scene: Scene, name: str, value: Any) -> Scene:
+    changes: dict[str, Any] = {name: value}
+    return replace(scene, **changes)
+
+
+def _from_the_begin(scene: Scene, first_at: float) -> Scene:
+    """Let all happen so much earlier, and what came before the first job at the begin."""
+
+    def earlier(at: float) -> float:
+        return max(round(at - first_at, 6), 0.0)
+
+    return replace(
+        scene,
+        jobs=tuple(replace(job, at=earlier(job.at)) for job in scene.jobs),
+        outages=tuple(
+            replace(one, at=earlier(one.at), until=None if one.until is None else earlier(one.until))
+            for one in scene.outages
+        ),
+        kills=tuple(replace(kill, at=earlier(kill.at)) for kill in scene.kills),
+    )
+
+
+def _plainer_jobs(scene: Scene) -> Iterator[Scene]:
+    for nth, job in enumerate(scene.jobs):
+        for plainer in _plainer(job):
+            yield replace(scene, jobs=(*scene.jobs[:nth], plainer, *scene.jobs[nth + 1 :]))
+
+
+def _plainer(job: Job) -> Iterator[Job]:
+    if job.workload not in {"w0", OTHER}:
+        yield replace(job, id=f"w0!{job.id.partition('!')[2]}")
+    if job.kind != DELAY:
+        yield replace(job, kind=DELAY)
+    for key in job.fields:
+        yield replace(job, fields={name: value for name, value in job.fields.items() if name != key})
+    if job.n > 1:
+        yield replace(job, n=1)
+        yield replace(job, n=job.n - 1)
+    for at in (0.0, float(int(job.at))):
+        if at < job.at:
+            yield replace(job, at=at)
+    for s in (1.0, float(int(job.s))):
+        if 0 < s < job.s:
+            yield replace(job, s=s)
+
+
+def _smaller_machines(scene: Scene) -> Iterator[Scene]:
+    if scene.hosts:
+        yield replace(scene, hosts=())
+        return
+    widest = max((job.n for job in scene.jobs), default=1)
+    for n_procs in (widest, scene.n_procs // 2, scene.n_procs - 1):
+        if 0 < n_procs < scene.n_procs and not scene.outages:
+            yield replace(scene, n_procs=n_procs)
+
+
+def as_test(scene: Scene, seed: int, problems: list[str]) -> str:
+    """Write a scene as a whole test."""
+    told = "\n    ".join(problem.replace("\\", "/").replace('"""', "'''") for problem in problems[:3])
+    return f'''\
+from reliability.scenes import Job, Kill, Outage, Scene
+from reliability.soak_checks import assert_sound
+
+
+def test_{scene.policy}_{seed}() -> None:
+    """It was found by `make soak`, as seed {seed}, and made smaller:
+
+    {told}
+    """
+    assert_sound(
+{scene.as_code("        ")}
+    )
+'''

@@ -1,0 +1,104 @@
+"""Judging a scene: it is played in each way, the runs are compared, and all that must hold is looked at."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pybatsched.core.policy import Policy
+from pybatsched.policies import registry
+from pybatsched.session.journal import JournalReader
+from pybatsched.session.session import Session
+from pybatsched.session.transcript import is_same
+from pybatsched.testing import plan_for
+from reliability.playing import Played, embedded, jobs_of, over_a_socket, over_bytes
+from reliability.promises import Promises
+from reliability.scenes import Scene
+from reliability.schedules import schedule_problems
+
+MESSAGES_PER_EVENT: Final = 10
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was wrong with a scene, in words, and what it had in it."""
+
+    problems: list[str]
+    counts: Counter[str] = field(default_factory=Counter)
+    ratio: float = 0.0
+
+
+def judge(scene: Scene, policy: str | type[Policy] | None = None, *, socket: bool = False) -> Verdict:
+    """Play a scene in each way and say all that is wrong. `policy` may be a class in the place of the shipped one."""
+    plan = plan_for(policy or scene.policy, **scene.options)
+    inside = embedded(scene, plan)
+    watch = Promises(scene)
+    with tempfile.TemporaryDirectory(prefix="soak") as folder:
+        journal = Path(folder) / "run.pbj"
+        outside = over_bytes(scene, plan, journal, watch.look)
+        problems = [*_sound(scene, inside), *watch.problems(outside)]
+        problems += _differences("embedded", inside, "over the wire", outside)
+        problems += _replayed(journal, plan)
+    if socket and not problems:
+        problems += _differences("embedded", inside, "over a socket", over_a_socket(scene, plan))
+    ledger = inside.ledger
+    counts = ledger.counts + Counter(jobs=len(scene.jobs), outages=len(scene.outages), messages=ledger.n_messages)
+    return Verdict(problems, counts, ledger.n_messages / max(ledger.n_events, 1))
+
+
+def assert_sound(scene: Scene) -> None:
+    """Fail with all that is wrong with a scene: for tests."""
+    problems = judge(scene, socket=True).problems
+    assert not problems, "\n".join(problems)
+
+
+def _differences(one: str, first: Played, other: str, second: Played) -> Iterator[str]:
+    here, there = jobs_of(first), jobs_of(second)
+    for name in sorted(here.keys() | there.keys()):
+        if here.get(name) != there.get(name):
+            yield f"{name} differs: {one} {here.get(name)}, {other} {there.get(name)}"
+            return
+
+
+def _replayed(journal: Path, plan: registry.PolicyPlan) -> Iterator[str]:
+    """Play a journal at the policy again."""
+    session = Session(plan)
+    for n, exchange in enumerate(JournalReader(journal).exchanges(), 1):
+        if exchange.reply is None:
+            return
+        try:
+            answer = session.handle(exchange.request)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is no reply
+            yield f"the replay of message {n} raised {type(error).__name__}: {error}"
+            return
+        if not is_same(exchange, answer):
+            yield f"message {n} is answered otherwise in a replay: {answer.decode()[:300]}"
+            return
+
+
+def _sound(scene: Scene, played: Played) -> Iterator[str]:
+    """Check a run by its schedule and by what was said."""
+    if played.error:
+        yield played.error
+        return
+    yield from played.ledger.problems
+    if not played.finished:
+        left = sorted(name for name, fate in played.fates.items() if not fate.state)
+        yield f"the run has not come to its end; left over are {', '.join(left) or 'no jobs'}"
+        return
+    yield from schedule_problems(scene, played.fates)
+    yield from _messages(scene, played)
+
+
+def _messages(scene: Scene, played: Played) -> Iterator[str]:
+    n, allowed = played.ledger.n_messages, MESSAGES_PER_EVENT * played.ledger.n_events
+    if scene.policy == "reallocation":  # it wakes up once a period while somebody waits
+        first = min(job.at for job in scene.jobs)
+        last = max([fate.end for fate in played.fates.values()] + [first])
+        allowed += int((last - first) / scene.options.get("period", 3600)) + 1
+    if n > allowed:
+        yield f"{n} messages for {played.ledger.n_events} events"

@@ -1,0 +1,300 @@
+"""Simulated faults: some of every policy hold, and what is broken is found and made small."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Self
+
+import pytest
+
+from pybatsched.core import decisions as d
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.core.policy import Policy
+from pybatsched.session.session import Session
+from pybatsched.testing import plan_for
+from reliability import broken, playing, soak, soak_checks
+from reliability.drawing import POLICIES, drawn
+from reliability.others import Ledger
+from reliability.playing import Fate
+from reliability.scenes import Job, Kill, Outage, Scene
+from reliability.schedules import schedule_problems
+from reliability.shrinking import kind, shrunk
+from reliability.soak_checks import assert_sound, judge
+
+N_RUNS = 20
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_runs_with_faults_are_sound(policy: str) -> None:
+    row = soak.soak(policy, range(N_RUNS))
+    assert row.failures == []
+    assert row.runs == N_RUNS
+    assert all(row.counts[what] for what in ("jobs", "outages", "kills", "messages")), row.counts
+    registers = policy in {"redirection", "ujfb", "locality", "reallocation"}
+    assert bool(row.counts["segments"]) == registers
+
+
+def test_a_scene_is_a_function_of_policy_and_seed() -> None:
+    assert drawn("dbf", 3) == drawn("dbf", 3)
+    assert drawn("dbf", 3) != drawn("dbf", 4)
+    scenes = [drawn(policy, seed) for policy in POLICIES for seed in range(150)]
+    assert all(eval(scene.as_code()) == scene for scene in scenes[::50])
+    # All that is to be tried is.
+    assert {scene.batsim for scene in scenes} == {4, 5}
+    for flag in ("dynamic", "acknowledged", "reuse", "forward", "outages", "kills", "late", "others", "is_honest"):
+        assert {bool(getattr(scene, flag)) for scene in scenes} == {True, False}
+    assert {job.workload for scene in scenes for job in scene.jobs} == {"w0", "w1", "w2", "other"}
+    assert any(outage.until is None for scene in scenes for outage in scene.outages)
+    assert any(job.at >= 1e9 for scene in scenes for job in scene.jobs)
+    assert any(job.s <= 1e-5 for scene in scenes for job in scene.jobs)
+    assert max(scene.n_procs for scene in scenes) == 4_000
+    assert max(len(scene.jobs) for scene in scenes) == 40
+
+
+# --- it can fail --------------------------------------------------------------------------------------------------
+
+
+def found(policy: str, cls: type[Policy], n_seeds: int = 200) -> tuple[Scene, list[str]]:
+    """Look for a scene that a broken policy fails on, and make it small."""
+
+    def problems(scene: Scene) -> list[str]:
+        return judge(scene, cls).problems
+
+    scene = next(scene for seed in range(n_seeds) if problems(scene := drawn(policy, seed)))
+    small = shrunk(scene, problems, 150)
+    return small, problems(small)
+
+
+@pytest.mark.parametrize(
+    ("policy", "cls", "told", "n_jobs"),
+    [
+        ("easy", broken.StartsTwice, "processors free", 2),
+        ("fcfs", broken.LosesJobs, "has not come to its end; left over are", 3),
+        ("easy", broken.RejectsJobs, "is rejected without need", 2),
+        ("easy", broken.CallsForEver, r"calls itself|\d+ messages for \d+ events", 2),
+        ("easy", broken.Starves, "first in the queue, was to start by", 3),
+        ("conservative", broken.BreaksStarts, "was to start at", 3),
+        ("dbf", broken.HidesBrokenPromises, "and nobody told", 3),
+        ("easy", broken.Moody, "differs: embedded", 1),
+    ],
+)
+def test_broken_policies_are_found_and_made_small(policy: str, cls: type[Policy], told: str, n_jobs: int) -> None:
+    scene, problems = found(policy, cls)
+    assert re.search(told, problems[0]), problems
+    assert len(scene.jobs) <= n_jobs, scene.as_code()
+    assert len(scene.outages) + len(scene.kills) + len(scene.late) <= 1, scene.as_code()
+
+
+def test_a_server_that_leaves_something_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the wire the last start of every message with two is lost."""
+
+    class Lossy(Session):
+        def handle(self, raw: bytes) -> bytes:
+            reply = json.loads(super().handle(raw))
+            starts = [one for one in reply["events"] if one["type"] == "EXECUTE_JOB"]
+            if len(starts) > 1:
+                reply["events"].remove(starts[-1])
+            return json.dumps(reply).encode()
+
+    monkeypatch.setattr(playing, "Session", Lossy)
+
+    def problems(scene: Scene) -> list[str]:
+        return judge(scene).problems
+
+    scene = next(scene for seed in range(100) if (scene := drawn("fcfs", seed)).batsim == 4 and problems(scene))
+    assert len(shrunk(scene, problems, 100).jobs) == 2
+
+
+def test_what_is_illegal_is_seen_without_the_engine() -> None:
+    """The ledger knows the rules by itself, whoever has decided."""
+    ledger = Ledger(4)
+    ledger.waiting = {"a": 2, "b": 1, "c": 1, "d": 1}
+    ledger.away = {3}
+
+    def start(job_id: str, procs: Sequence[int]) -> None:
+        ledger.obey([d.ExecuteJob(job_id, IntervalSet(procs))])
+
+    start("a", [0, 1])
+    assert ledger.problems == []
+    for job_id, procs in (("b", [1]), ("c", [2, 3]), ("a", [2]), ("d", [7])):
+        start(job_id, procs)
+    ledger.obey([d.RejectJob("a"), d.KillJob(("nobody",))])
+    assert ledger.problems == [
+        "b is started on processors of a",
+        "c asks for 1 processors and is started on 2",
+        "c is started on processors that are away",
+        "a is started and does not wait",
+        "d is started on processors that do not exist",
+        "a is rejected and does not wait",
+        "nobody is killed and does not run",
+    ]
+
+
+DONE = "COMPLETED_SUCCESSFULLY"
+
+
+@pytest.mark.parametrize(
+    ("fates", "told"),
+    [
+        ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 3, 8, "0", "")}, "processor 0 is used twice"),
+        ({"w0!a": Fate(DONE, 0, 5, "0", "")}, "w0!b is lost"),
+        ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 11, 16, "1", "")}, "which is away"),
+        ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate("", 5, -1, "0", "")}, "w0!b has no end"),
+        ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 0, 5, "1", "")}, "starts at 0, before"),
+        ({"w0!a": Fate(DONE, 0.0, 4.0, "0", ""), "w0!b": Fate(DONE, 5, 10, "0", "")}, "has done 4.0 s of work"),
+        (
+            {
+                "w0!a": Fate(DONE, 0, 5, "0", ""),
+                "w0!b": Fate(DONE, 5, 10, "0", ""),
+                "dyn!w0.b.1": Fate(DONE, 10, 15, "0", "parent=w0!b;segment=1;kind=requeue"),
+            },
+            "w0!b goes on after its part 0, which is COMPLETED_SUCCESSFULLY",
+        ),
+        ({"w0!a": Fate(DONE, 0, 5, "0", ""), "w0!b": Fate(DONE, 5, 10, "0", "")}, ""),
+    ],
+)
+def test_a_wrong_schedule_is_seen(fates: dict[str, Fate], told: str) -> None:
+    jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
+    scene = Scene("easy", 2, jobs, outages=(Outage(10.0, 20.0, "1"),))
+    problems = schedule_problems(scene, fates)
+    assert bool(problems) == bool(told)
+    assert not told or told in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "chains", "told"),
+    [
+        ("fcfs", {}, {"a": [("", 7, 12, "0")], "b": [("", 2, 7, "1")]}, "w0!b starts at 2, before w0!a"),
+        (
+            "redirection",
+            {},
+            {"a": [("KILLED", 0, 3, "1"), ("", 3, 8, "0")], "b": [("", 8, 13, "1")]},
+            "w0!a is redirected from 1 to 0",
+        ),
+        (
+            "ujfb",
+            {"mode": "suspend", "resume_same_resources": True},
+            {"a": [("KILLED", 0, 3, "1"), ("", 3, 8, "0")], "b": [("", 8, 13, "1")]},
+            "w0!a resumes on other processors: 0 and 1",
+        ),
+    ],
+)
+def test_what_a_policy_says_of_itself_is_checked(
+    policy: str, options: dict[str, Any], chains: dict[str, list[tuple[str, float, float, str]]], told: str
+) -> None:
+    jobs = (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0))
+    fates = {
+        f"dyn!w0.{name}.{nth}" if nth else f"w0!{name}": Fate(
+            f"COMPLETED_{state or 'SUCCESSFULLY'}", start, end, procs, f"parent=w0!{name};segment={nth}" if nth else ""
+        )
+        for name, chain in chains.items()
+        for nth, (state, start, end, procs) in enumerate(chain)
+    }
+    (problem,) = schedule_problems(Scene(policy, 2, jobs, options), fates)
+    assert problem.startswith(told)
+
+
+# --- what is printed ----------------------------------------------------------------------------------------------
+
+
+def test_a_failing_seed_is_printed_as_a_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a whole one: it fails where the policy loses jobs, and not elsewhere."""
+    with monkeypatch.context() as patch:
+        patch.setattr(soak_checks, "plan_for", lambda _name, **options: plan_for(broken.LosesJobs, **options))
+        text = soak.ready_test("fcfs", 1)
+        written: dict[str, Any] = {}
+        exec(text, written)
+        with pytest.raises(AssertionError, match="left over are"):
+            written["test_fcfs_1"]()
+    written["test_fcfs_1"]()
+
+
+def test_one_scene_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert soak.main(["--policy", "fcfs", "--one", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Scene(\n    policy='fcfs',\n")
+    assert shown.endswith("nothing is wrong with it\n")
+
+
+def test_the_command_tells_a_table_and_fails_with_a_test(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Here:
+        """Workers that are this process, so that what is changed here is changed for them."""
+
+        def __init__(self, n: int) -> None:
+            self.map = map
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(soak, "ProcessPoolExecutor", Here)
+    assert soak.main(["--runs", "2", "--policy", "ujf", "fcfs", "--markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("| policy | runs | jobs |")
+    assert [line.split(" | ")[:2] for line in lines[2:]] == [["| ujf", "2"], ["| fcfs", "2"]]
+    monkeypatch.setattr(soak, "judge", lambda scene, socket=False: judge(scene, broken.LosesJobs))
+    assert soak.main(["--runs", "3", "--policy", "fcfs"]) == 1
+    assert "def test_fcfs_" in capsys.readouterr().out
+
+
+def test_problems_of_one_kind() -> None:
+    assert kind("w0!3 is started on processors of w1!7") == kind("w0!31 is started on processors of other!2")
+
+
+# --- what was found -----------------------------------------------------------------------------------------------
+
+_NODE = ({"node": "n0"}, {"node": "n0"}, {"node": "n0"}, {"node": "n0"})
+
+
+def test_the_published_program_is_not_called_for_ever_by_a_late_scheduler() -> None:
+    """Each call came between two seconds, and the program only looked at whole ones."""
+    assert_sound(
+        Scene(
+            policy="locality",
+            n_procs=4,
+            jobs=(Job("w0!6", at=7.5, n=4, s=11.0, fields={"walltime": 111.0}),),
+            options={"faithful": True, "interval_s": 5},
+            hosts=_NODE,
+            kills=(Kill(34.05, 0),),
+            late=(1.0,),
+            dynamic=True,
+        )
+    )
+
+
+def test_who_waits_for_an_endless_job_has_a_place_when_that_one_has_ended() -> None:
+    """What is left of a suspended job past its estimate has no known end; without compression nobody looked again."""
+    assert_sound(
+        Scene(
+            policy="ujfb",
+            n_procs=6,
+            jobs=(
+                Job("w0!0", at=0.0, n=1, s=7.0, fields={"estimate": 3.5}),
+                Job("w0!1", at=5.0, n=6, s=3.0, fields={"walltime": 3.0, "urgent": True}),
+                Job("w0!5", at=10.0, n=6, s=1.0, fields={"estimate": 9.0}),
+            ),
+            options={"compression": False, "swap": "fixed"},
+            dynamic=True,
+        )
+    )
+
+
+def test_the_published_program_does_not_ask_again_while_machines_are_away() -> None:
+    """It made a pass in vain every 30 seconds for as long as they were away."""
+    assert_sound(
+        Scene(
+            policy="locality",
+            n_procs=4,
+            jobs=(Job("w0!0", at=0.0, n=4, s=10.0, fields={"walltime": 20.0}),),
+            options={"faithful": True},
+            hosts=_NODE,
+            outages=(Outage(1.0, 40_000.0, "0"),),
+            dynamic=True,
+        )
+    )
