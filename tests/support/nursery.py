@@ -43,7 +43,7 @@ class Forked:
         """Start it: where no file may have more bytes than the `largest_file`, and with more modules that are there."""
         self.returncode: int | None = None
         self._news, news = os.pipe()
-        request = {"args": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(os.environ)}
+        request: dict[str, Any] = {"args": list(args), "cwd": str(cwd or Path.cwd()), "env": dict(os.environ)}
         request |= {"largest_file": largest_file, "loads": list(loads)}
         fds = [stderr.fileno(), news, *([] if stdout is None else [stdout])]
         socket.send_fds(_nursery().channel, [json.dumps(request).encode()], fds)
