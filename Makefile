@@ -74,6 +74,22 @@ crashes: N = 200
 crashes: $(VENV)/ready
 	PYTHONPATH=tests $(BIN)/python -m reliability.crashes --times $(N)
 
+# Simulated faults from a seed: N runs of each policy, with all checks; SOAK has more options. See docs/reliability.md.
+soak soak-compiled: N = 200
+soak: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
+
+# The same on the compiled build. (-P: or the modules of this directory would be taken for it.)
+soak-compiled: compiled
+	PYTHONPATH=build/compiled:tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
+
+# One server process for N exchanges, of which a share with a journal, and JOBS jobs in one embedded run; ten million
+# exchanges take three quarters of an hour. See docs/reliability.md.
+endurance: N = 200000
+endurance: JOBS = 50000
+endurance: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m reliability.endurance --exchanges $(N) --jobs $(JOBS)
+
 # The wheel is built, installed where nothing else is, and asked who it is.
 wheel: $(VENV)/ready
 	rm -rf build/wheel build/fresh
@@ -134,26 +150,9 @@ bench: $(VENV)/ready
 bench-peers: $(VENV)/ready $(FOREIGN)/ready $(ACCASIM)/ready
 	$(BIN)/python benchmarks/peers.py
 
-# Simulated faults from a seed: N runs of each policy, with all checks; see docs/reliability.md.
-N ?= 200
-SOAK ?=
-soak: $(VENV)/ready
-	PYTHONPATH=tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
-
-# The same on the compiled build, which is faster. (-P: or the modules of this directory would be taken for it.)
-soak-compiled: compiled
-	PYTHONPATH=build/compiled:tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
-
 # Instructions per job and per exchange under valgrind, beside those kept in benchmarks/instructions.json.
 instructions: $(VENV)/ready
 	$(BIN)/python benchmarks/instructions.py
-
-# One server process for N exchanges, of which a share with a journal, and JOBS jobs in one embedded run; ten million
-# exchanges take three quarters of an hour. See docs/reliability.md.
-endurance: N ?= 200000
-endurance: JOBS ?= 50000
-endurance: $(VENV)/ready
-	PYTHONPATH=tests $(BIN)/python -m reliability.endurance --exchanges $(N) --jobs $(JOBS)
 
 # One environment in two stages: what the demo needs, and all that checks and tests need. The second contains the first.
 # Each is installed anew whenever the project's own description or the pins have changed.

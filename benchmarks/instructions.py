@@ -173,7 +173,7 @@ def counted(wanted: Sequence[str]) -> dict[str, int]:
 
 def _total(file: str) -> int:
     """Read the instructions of a process from what cachegrind has written about it."""
-    last = Path(file).read_text().splitlines()[-1]
+    last = Path(file).read_text(encoding="utf-8").splitlines()[-1]
     word, _, number = last.partition(" ")
     if word != "summary:":
         raise SystemExit(f"{file}: expected a summary at its end, as cachegrind writes it, got {last[:60]!r}")

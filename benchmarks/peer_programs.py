@@ -88,9 +88,9 @@ def write_input(workload: Workload, directory: Path) -> Input:
     directory.mkdir(parents=True)
     made = Input(directory, {str(job["id"]): job["subtime"] for job in workload.jobs})
     n_procs = workload.n_procs
-    Path(made.platform).write_text(platform_xml(n_procs))
+    Path(made.platform).write_text(platform_xml(n_procs), encoding="utf-8")
     batsim_json.write(workload, made.workload)
-    with Path(made.log).open("w") as log:
+    with Path(made.log).open("w", encoding="utf-8") as log:
         log.write(f"; MaxProcs: {n_procs}\n")
         for job in workload.jobs:
             run_s, n = workload.profiles[job["profile"]]["delay"], job["res"]

@@ -90,7 +90,7 @@ def row(policy: str, figures: Figures) -> str:
 
 def longest_wait(path: Path) -> str:
     """Find the job that waited longest."""
-    with path.open() as file:
+    with path.open(encoding="utf-8") as file:
         job = max(csv.DictReader(file), key=lambda job: float(job["waiting_time"] or 0))
     return f"{job['workload_name']}!{job['job_id']}"
 

@@ -51,6 +51,28 @@ ALLOWED: dict[str, dict[str, str]] = {
         "time.sleep(_LOOK_S)": LOOKS,
     },
     "foreign/test_robin.py": {"done = bench.robin(schedcmd=NEVER_ENDS, simulation_timeout=0.5)": NEVER_COMES},
+    "live/test_keys.py": {
+        'with Server("--policy", "easy", "--curve", str(made), "--first-timeout", "600") as server:': NEVER_COMES,
+        'with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "600") as server:': (
+            NEVER_COMES
+        ),
+        'with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "0.1") as server:': (
+            NEVER_COMES
+        ),
+        'code, told = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up': (
+            NEVER_COMES
+        ),
+        'assert (code, "does not let us in (it may want keys" in told or "--timeout 0.5" in told) == (4, True)': (
+            NEVER_COMES
+        ),
+        'code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)': (
+            NEVER_COMES
+        ),
+        'with Relay("tcp://127.0.0.1:1", made, "--timeout", "0.5") as relay, Peer(relay.wait_ready()) as peer:': (
+            NEVER_COMES
+        ),
+        '["--endpoint", "tcp://127.0.0.1:*", "--to", "tcp://127.0.0.1:1", "--first-timeout", "0.1"],': NEVER_COMES,
+    },
     "live/test_process.py": {
         'arguments = (*policy, "--timeout", "1", "--journal", str(journal))': NEVER_COMES,
         'assert "(--timeout 1)" in server.errors': NEVER_COMES,
@@ -73,6 +95,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "until = time.monotonic() + 60 * args.minutes if args.minutes else math.inf": MEASURED,
         "for kind, i in itertools.takewhile(lambda _: time.monotonic() < until, todo):": MEASURED,
     },
+    "reliability/elsewhere.py": {"return tests.wait()": "all tests at once, which have limits of their own"},
     "reliability/endurance.py": {
         "began_at = time.monotonic()": MEASURED,
         "wall_s = time.monotonic() - began_at": MEASURED,

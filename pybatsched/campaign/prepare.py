@@ -186,7 +186,7 @@ def _recipe(drawn: Drawn, walltimes: Walltimes, seed: int) -> Recipe:
 def _read_index(path: Path) -> list[Prepared]:
     """Read what was prepared; nothing if there is no such file, or a damaged one."""
     try:
-        return [Prepared(*row) for row in json.loads(path.read_text())]
+        return [Prepared(*row) for row in json.loads(path.read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         return []
 

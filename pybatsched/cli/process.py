@@ -112,7 +112,8 @@ def run(may_be_interrupted: bool = True) -> int:
     sys.stdout = _Shown(
         io.BufferedWriter(raw),
         encoding=given.encoding if given else "utf-8",
-        errors=given.errors if given else "replace",
+        # A character that the locale does not have is no reason to end.
+        errors=given.errors if given and given.errors != "strict" else "backslashreplace",
         line_buffering=raw.isatty(),
     )
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -76,6 +77,9 @@ def canvas(path: str | Path, size: tuple[float, float]) -> Iterator[Any]:
     """
     if not str(path).endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file name that ends in {', '.join(_ENDINGS)}")
+    log = logging.getLogger("matplotlib")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.ERROR)  # where home is read-only it tells of its caches, which are not what was asked for
     try:
         matplotlib: Any = importlib.import_module("matplotlib")
         figures: Any = importlib.import_module("matplotlib.figure")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import locale
 import os
 import shutil
 import signal
@@ -182,6 +183,7 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
 )
 def test_how_it_refuses(words: str, code: int, told: str, plain: Path) -> None:
     found, errors = refused(*words.split(), cwd=plain)
+    told = told.encode(locale.getencoding(), "backslashreplace").decode(locale.getencoding())  # as it can be written
     assert (found, told in errors) == (code, True), errors
 
 

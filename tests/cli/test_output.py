@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -135,6 +136,7 @@ def test_the_help_of_every_command_is_lost_with_one_line(command: str, way: str,
 @pytest.mark.parametrize("command", [name for name, args in SPEAKING.items() if args is not None])
 def test_what_every_command_has_to_say_is_lost_with_one_line(command: str, way: str, place: Path) -> None:
     group, *name = command.split()[:2]  # what `inject` does is told behind its file
+    shutil.rmtree(place / "keys", ignore_errors=True)  # which no command writes twice
     code, said = run_into(way, (group, *name, *(SPEAKING[command] or ())), place)
     assert code == 2
     assert said[-1] == f"pybatsched: standard output cannot be written: {WAYS[way][1]}"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 
 import pytest
+from support.patience import PATIENCE_S
 
 from pybatsched.cli import process
 from pybatsched.errors import printable
@@ -36,3 +39,12 @@ def test_a_file_gets_all_as_it_is() -> None:
     stream = process._Shown(buffer, "utf-8", newline="")
     print(EVIL, file=stream, flush=True)
     assert buffer.getvalue().decode() == f"{EVIL}\n"
+
+
+def test_a_locale_without_a_character_gets_its_number() -> None:
+    """The help of `simulate` has an ellipsis, which ISO 8859-1 has not."""
+    env = os.environ | {"PYTHONIOENCODING": "iso-8859-1:strict"}
+    command = [sys.executable, "-m", "pybatsched", "simulate", "--help"]
+    done = subprocess.run(command, capture_output=True, env=env, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"\u2026" in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -122,6 +123,10 @@ def test_its_own_tests_pass_in_its_environment(tmp_path: Path) -> None:
     """
     (tests,) = ENVIRONMENT.glob("lib/python3*/site-packages/tests/test_simulator.py")
     files = [str(tests.with_name(f"test_{name}.py")) for name in ("jobs", "monitors", "protocol", "resources")]
-    command = ["-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-k", "not TestNetworkHandler"]
+    # One compares sums of floating-point numbers for equality; since Python 3.12 `sum` rounds them less.
+    chosen, count = "not TestNetworkHandler", "397 passed, 8 deselected"
+    if sys.version_info >= (3, 12):
+        chosen, count = f"{chosen} and not (TestSchedulerMonitor and test_values)", "396 passed, 9 deselected"
+    command = ["-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-k", chosen]
     said = run_foreign(*command, *files, str(tests), settings={}, cwd=tmp_path)
-    assert "397 passed, 8 deselected" in said
+    assert count in said

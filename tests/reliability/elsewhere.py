@@ -22,6 +22,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from support.patience import PATIENCE_S
+
 #: Where i is not the small I, bytes are not UTF-8, and a number's point is a comma; where the zone is not whole hours.
 LOCALES: Final = ("tr_TR.ISO-8859-9", "de_DE.ISO-8859-1", "C")
 TIME_ZONE: Final = "Asia/Kathmandu"
@@ -51,7 +53,8 @@ def main(words: Sequence[str] | None = None) -> int:
         said = f"LC_ALL={environment['LC_ALL']}, TZ={TIME_ZONE}, umask {MASK:03o}, a home of nothing, loopback alone"
         print(f"elsewhere: {args.python}: {said}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True)
         command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.told]
-        return subprocess.run(command, env=environment, umask=MASK, check=False).returncode
+        with subprocess.Popen(command, env=environment, umask=MASK) as tests:
+            return tests.wait()
 
 
 def apart() -> list[str]:
@@ -95,7 +98,7 @@ def loaded(n: int) -> Iterator[None]:
     finally:
         for one in busy:
             one.kill()
-            one.wait()
+            one.wait(PATIENCE_S)
 
 
 if __name__ == "__main__":

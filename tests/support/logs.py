@@ -42,7 +42,7 @@ def line(
 def log(path: Path, *lines: str, header: str = HEADER) -> Path:
     """Write a log and give its path."""
     file = path / "log.swf"
-    file.write_text(header + "".join(f"{text}\n" for text in lines))
+    file.write_text(header + "".join(f"{text}\n" for text in lines), encoding="utf-8")
     return file
 
 
@@ -82,7 +82,7 @@ def rackham_line(
 def rackham_file(path: Path, *lines: str, name: str = "rackham.txt") -> Path:
     """Write a file of the Rackham format and give its path."""
     file = path / name
-    file.write_text("".join(f"{text}\n" for text in lines))
+    file.write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
     return file
 
 

@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -86,14 +87,19 @@ class _Nursery:
 
     def __init__(self) -> None:
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._scratch = tempfile.TemporaryDirectory()
+        env = dict(os.environ)
+        if not os.access(Path.home(), os.W_OK):  # or a fork would remove the caches of matplotlib
+            env.setdefault("MPLCONFIGDIR", self._scratch.name)
         with theirs:
             command = [sys.executable, "-m", "support.nursery", str(theirs.fileno())]
             folder = Path(__file__).parents[1]
-            self._process = subprocess.Popen(command, cwd=folder, pass_fds=[theirs.fileno()])
+            self._process = subprocess.Popen(command, cwd=folder, pass_fds=[theirs.fileno()], env=env)
 
     def close(self) -> None:
         self.channel.close()
         self._process.wait(PATIENCE_S)
+        self._scratch.cleanup()
 
 
 @functools.cache
