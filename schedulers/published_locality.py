@@ -145,6 +145,7 @@ class PublishedProgram:
         self._new.pop(one.job.id, None)
         if one in self._arrived:
             self._arrived.remove(one)
+        self._is_vain = False  # those behind it may have a place now
         self._look_ahead()
 
     def starts(self, now: float) -> Iterator[Waiter]:

@@ -25,6 +25,7 @@ class Departed:
     def add(self, job_id: str, word: str, at: float | None = None) -> None:
         """Note what became of a job, and when."""
         last_words = self._last_words
+        last_words.pop(job_id, None)  # one that went on may end under its own name: it is a last one again
         last_words[job_id] = (word, at)
         if len(last_words) > N_LAST_WORDS:
             self._forget_words()
@@ -35,14 +36,16 @@ class Departed:
         if found is not None:
             word, at = found
             return word if at is None else f"{word} at {at}"
-        if self._stopped.has(job_id):
-            return "killed long ago"
-        return "long ago" if self._over.has(job_id) else None
+        if self._over.has(job_id):  # asked first: what was stopped and has ended all the same has ended
+            return "long ago"
+        return "killed long ago" if self._stopped.has(job_id) else None
 
     def was_stopped(self, job_id: str) -> bool:
         """Tell whether a job was ended by a kill, or went on under another id."""
         found = self._last_words.get(job_id)
-        return self._stopped.has(job_id) if found is None else _is_stop(found[0])
+        if found is not None:
+            return _is_stop(found[0])
+        return self._stopped.has(job_id) and not self._over.has(job_id)
 
     def has(self, job_id: str) -> bool:
         """Tell whether a job is among these."""

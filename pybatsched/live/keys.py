@@ -27,6 +27,8 @@ from pybatsched.errors import InputError
 SERVER: Final = "server.key"
 CLIENT: Final = "client.key"
 CLIENTS: Final = "clients"
+#: How a file is opened that must not be there.
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _SECRET: Final = "_secret"  # noqa: S105  the end of a file's name
 _KEY: Final = re.compile(r'^\s*(public|secret)-key\s*=\s*"([!-~]{40})"\s*$', re.MULTILINE)
 #: No key file is longer: what is, is something else.
@@ -83,15 +85,17 @@ def make(folder: str | Path) -> list[Path]:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         (place / CLIENTS).mkdir(mode=0o700, exist_ok=True)
         for path, (text, mode) in files.items():
-            _write(path, text, mode)
-            made.append(path)
+            with os.fdopen(os.open(path, _NEW, mode), "w", encoding="ascii") as file:
+                made.append(path)
+                os.fchmod(file.fileno(), mode)  # a umask that forbids us to read our own would be of no use
+                file.write(text)
     except OSError as error:
         for path in made:
             with contextlib.suppress(OSError):
                 path.unlink()
         if isinstance(error, FileExistsError):
             raise InputError(f"{error.filename} is there already; expected a directory without keys") from None
-        raise InputError(f"{error.filename}: cannot be written: {error.strerror}") from None
+        raise InputError(f"{error.filename or made[-1]}: cannot be written: {error.strerror}") from None
     return made
 
 
@@ -121,13 +125,6 @@ def _check_curve() -> None:
 def _text(about: str, public: str, secret: str = "") -> str:
     more = f'    secret-key = "{secret}"\n' if secret else ""
     return f'#   {about}. Made by: pybatsched keys\nmetadata\ncurve\n    public-key = "{public}"\n{more}'
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    with os.fdopen(fd, "w", encoding="ascii") as file:
-        os.fchmod(fd, mode)  # a umask that forbids us to read our own would be of no use
-        file.write(text)
 
 
 def _key_files(folder: Path) -> list[Path]:

@@ -63,7 +63,6 @@ def serve(
         socket = guard.open(zmq.ROUTER, stack)
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
-        socket.setsockopt(zmq.MAXMSGSIZE, 2 * session.max_bytes)  # a little too large is answered
         watch = Watch(socket, guard.no_key)
         stack.callback(watch.close)
         bind(socket, options.endpoint)
@@ -76,7 +75,7 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
     port = endpoint.rpartition(":")[2]
     if not endpoint.startswith(("tcp://", "ipc://")):
         raise InputError(f"cannot bind to {endpoint}: expected tcp://HOST:PORT or ipc://PATH")
-    if endpoint.startswith("tcp:") and port != "*" and not (port.isdigit() and int(port) <= 65535):
+    if endpoint.startswith("tcp:") and port != "*" and not (port.isascii() and port.isdigit() and int(port) <= 65535):
         raise InputError(f"cannot bind to {endpoint}: there is no port {port!r}")  # ZeroMQ would take another one
     try:
         socket.bind(endpoint)

@@ -31,7 +31,7 @@ class Session:
     """One run: a policy, an engine and a codec. `handle` takes a message and gives the reply.
 
     `watch` is shown every exchange, for people who want to look on. `say` is told what this Batsim lacks, at the begin:
-    that files of Batsim 5 have no notes on jobs only if nobody `keeps_notes` for them. Only then they stay in memory.
+    that files of Batsim 5 have no notes on jobs, unless somebody `keeps_notes` for them: then they stay in memory.
     """
 
     def __init__(

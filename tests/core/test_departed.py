@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybatsched.core import departed, ids
-from pybatsched.core.departed import Departed
+from pybatsched.core.departed import N_LAST_WORDS, Departed
 from pybatsched.core.ids import IdSet, _numbered
 
 #: Texts that are near to each other: with and without numbers, zeros in front, points, digits of other scripts.
@@ -83,3 +83,26 @@ def test_last_words_are_those_of_the_last() -> None:
     assert all(over.has(f"w0!{number}") for number in range(n))
     assert not over.has(f"w0!{n}")
     assert [number for number in range(n) if over.was_stopped(f"w0!{number}")] == list(range(0, n, 10))
+
+
+def test_who_went_on_and_has_ended_all_the_same_was_not_stopped() -> None:
+    departed = Departed()
+    departed.add("w!1", "went on as dyn!1")
+    for number in range(N_LAST_WORDS + 1):
+        departed.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
+    assert (departed.last_word("w!1"), departed.was_stopped("w!1")) == ("killed long ago", True)
+    departed.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
+    assert (departed.last_word("w!1"), departed.was_stopped("w!1")) == ("COMPLETED_SUCCESSFULLY at 2.0", False)
+    for number in range(N_LAST_WORDS + 1):
+        departed.add(f"b!{number}", "COMPLETED_SUCCESSFULLY", 3.0)
+    assert (departed.last_word("w!1"), departed.was_stopped("w!1"), departed.has("w!1")) == ("long ago", False, True)
+
+
+def test_who_ends_now_is_among_the_last_though_it_went_on_long_ago() -> None:
+    departed = Departed()
+    departed.add("w!1", "went on as dyn!1")
+    for number in range(N_LAST_WORDS - 1):
+        departed.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
+    departed.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
+    departed.add("b!1", "COMPLETED_SUCCESSFULLY", 3.0)
+    assert departed.last_word("w!1") == "COMPLETED_SUCCESSFULLY at 2.0"

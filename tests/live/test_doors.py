@@ -96,13 +96,3 @@ def test_a_journal_runs_the_files_that_it_names_only_if_it_is_trusted(tmp_path: 
     (tmp_path / "mine.py").write_text(MINE)
     assert run_cli("replay", "j.pbj", "--trust", cwd=tmp_path).returncode == 0
     assert "knows no job" in run_cli("explain", "j.pbj", "w0!a", "--trust", cwd=tmp_path).stderr
-
-
-def test_a_message_beyond_all_measure_is_not_even_kept() -> None:
-    with Server("--policy", "easy", "--max-message", "0.1") as server:
-        with Peer(server.wait_ready()) as flood:
-            flood.send(b"{" + bytes(1_000_000))
-            with Peer(server.endpoint) as peer:
-                assert b"events" in peer.ask(FIRST)
-        assert server.finish() == 4
-        assert "closed its connection after message 1" in server.errors

@@ -14,7 +14,7 @@ import pytest
 import zmq
 from support.patience import PATIENCE_MS
 from support.places import ROOT
-from support.process import Peer, Server, run_cli
+from support.process import Peer, Server, run_cli, run_forked
 from support.recordings import recording
 
 from pybatsched.errors import InputError
@@ -39,6 +39,16 @@ def own(made: Path, tmp_path: Path) -> Path:
 def simulate(endpoint: str, *words: str, cwd: Path, export: str = "out") -> tuple[int, str]:
     done = run_cli("simulate", *WORKLOAD, "--external", "-s", endpoint, "-e", export, "-q", *words, cwd=cwd)
     return done.returncode, done.stderr
+
+
+def test_keys_that_have_no_room_leave_nothing(tmp_path: Path) -> None:
+    done = run_forked("keys", "keys", cwd=tmp_path, largest_file=100)  # enough for what is said of it
+    assert (done.returncode, done.stderr) == (
+        2,
+        "pybatsched: keys/server.key_secret: cannot be written: File too large\n",
+    )
+    assert [path for path in (tmp_path / "keys").rglob("*") if path.is_file()] == []
+    assert run_cli("keys", "keys", cwd=tmp_path).returncode == 0
 
 
 @contextlib.contextmanager

@@ -38,8 +38,8 @@ class Served:
         self._options = server.ServerOptions("tcp://127.0.0.1:*", timeout_s=0, look=look)
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
-    def _watching(self, socket: zmq.Socket[bytes]) -> Watch:
-        self.watch = Watch(socket)
+    def _watching(self, socket: zmq.Socket[bytes], on_wrong_keys: Callable[[], None] | None) -> Watch:
+        self.watch = Watch(socket, on_wrong_keys)
         return self.watch
 
     def _serve(self) -> None:

@@ -131,7 +131,7 @@ def _in_words_of_5(engine: Engine, ours: v5.Codec, theirs: v5.Codec) -> Schedule
 
 def over_bytes(scene: Scene, plan: PolicyPlan, journal: Path, look: Look | None = None) -> Played:
     """Play a scene through a session and its codec, as over a socket, and record it."""
-    session = Session(plan, journal=JournalWriter(journal))
+    session = Session(plan, journal=JournalWriter(journal), keeps_notes=True)
     handle = session.handle if look is None else _looked_at(session, look)
     scenario, codec = scene.scenario(), _codec(scene, handle)
     scenario = _greeted(scene, scenario, plan)
@@ -192,7 +192,7 @@ class _Served:
 
 def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
     """Play a scene over a real socket, with the scheduler in a thread."""
-    served = _Served(Session(plan))
+    served = _Served(Session(plan, keeps_notes=True))
     thread = threading.Thread(target=served.run)
     thread.start()
     try:
