@@ -143,7 +143,7 @@ def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
     content = io.BytesIO()
     frame.write_parquet(content)
     with whole(path) as half:
-        half.write_bytes(content.getbuffer())
+        half.write_bytes(content.getvalue())  # a view of it, left over by an error, ends Python 3.12 by a fault
 
 
 def _manifest(spec: Spec, points: list[dict[str, Any]], command: str) -> dict[str, Any]:

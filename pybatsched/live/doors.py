@@ -36,8 +36,8 @@ def is_wide(endpoint: str) -> bool:
 class Guard:
     """Lets peers in from some addresses only (all if there are none) and, with `keys`, with one of these keys only.
 
-    Who is turned away is not answered, and `on_refused`, if there is one, hears of it: once of each address or key, and
-    of the first few only, for they come again.
+    Who is turned away is not answered, and `on_refused`, if there is one, hears of it: once of each address, of the
+    first few of these, and once of keys, for they come again.
     """
 
     def __init__(self, allow: Sequence[str], keys: ServerKeys | None, on_refused: Callable[[str], None] | None) -> None:

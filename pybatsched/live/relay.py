@@ -49,6 +49,7 @@ class Relay:
             stack.callback(context.term)
             self._near, self._far = context.socket(zmq.ROUTER), context.socket(zmq.REQ)
             self._near.setsockopt(zmq.LINGER, LINGER_MS)
+            self._near.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a reply to nobody is an error
             self._far.setsockopt(zmq.LINGER, 0)
             self._keys.put_on(self._far)
             poller = zmq.Poller()
@@ -74,7 +75,11 @@ class Relay:
 
     def _pass_on(self, ready: dict[zmq.Socket[bytes], int]) -> None:
         if self._far in ready and self._batsim is not None:
-            self._near.send_multipart([self._batsim, b"", *self._far.recv_multipart()])
+            reply = self._far.recv_multipart()
+            try:
+                self._near.send_multipart([self._batsim, b"", *reply])
+            except zmq.ZMQError:
+                raise PeerLostError(f"Batsim has left without the reply to its message {self.n_messages}") from None
             self._is_asking = False
         if self._near in ready:
             sender, *envelope = self._near.recv_multipart()
@@ -84,7 +89,8 @@ class Relay:
             if sender != self._batsim or self._is_asking:
                 self._farewell(sender, _BUSY)
                 return
-            self._far.send_multipart(envelope[1:])
+            with contextlib.suppress(zmq.Again):  # it has just hung up on us; `_has_left` says why, or --timeout
+                self._far.send_multipart(envelope[1:], zmq.NOBLOCK)
             self._is_asking = True
             self._heard_at = time.monotonic()
             self.n_messages += 1
@@ -93,7 +99,8 @@ class Relay:
         """Tell whether all is said. Raises PeerLostError if it is not, and never will be."""
         near_gone_s, far_gone_s = self._near_watch.gone_for_s(), self._far_watch.gone_for_s()
         silent_s = time.monotonic() - self._heard_at
-        if self._far_watch.is_refused or self._far_watch.has_wrong_keys:
+        is_over = self.n_messages and not self._is_asking  # whoever takes the scheduler's place then is nothing to us
+        if not is_over and (self._far_watch.is_refused or self._far_watch.has_wrong_keys):
             raise PeerLostError(f"the scheduler at {self._far_at} does not let us in (--curve)")
         if self._batsim is None:
             if self._first_timeout_s and silent_s >= self._first_timeout_s:
@@ -116,4 +123,5 @@ class Relay:
 
     def _farewell(self, batsim: bytes, why: str) -> None:
         """Make a Batsim stop that would wait for ever: it aborts on a message without `now`."""
-        self._near.send_multipart([batsim, b"", msgspec.json.encode({"error": f"pybatsched relay: {why}"})])
+        with contextlib.suppress(zmq.ZMQError):  # it may have left
+            self._near.send_multipart([batsim, b"", msgspec.json.encode({"error": f"pybatsched relay: {why}"})])

@@ -75,7 +75,7 @@ class Unpacked(io.RawIOBase):
         self._left -= n
         if self._left < 0:
             raise InputError(
-                f"{self._name}: the gzip data unpacks to more than {MAX_RATIO} times its size; "
+                f"{self._name}: the gzip data unpacks to more than {MAX_RATIO} times its size and 64 MiB; "
                 "if that is as it should be, give the file unpacked (gunzip)"
             )
         return n
