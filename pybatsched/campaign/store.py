@@ -71,6 +71,10 @@ class _Manifest(msgspec.Struct):
     points: list[_Point]
 
 
+def _is_name(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)  # half of a character can be in no table
+
+
 def _is_figure(value: Any) -> bool:
     return value is None or type(value) is float or (type(value) is int and abs(value) < 1 << 63)
 
@@ -128,7 +132,7 @@ class Store:
         if not isinstance(content, dict) or content.get("address") != address:
             return None
         figures = content.get("figures")
-        is_done = isinstance(figures, dict) and all(map(_is_figure, figures.values()))
+        is_done = isinstance(figures, dict) and all(map(_is_figure, figures.values())) and all(map(_is_name, figures))
         return content if is_done or (figures is None and isinstance(content.get("error"), str)) else None
 
     def results(self, addresses: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -180,6 +184,6 @@ class Store:
             raise InputError(f"{path}: expected an object with format {FORMAT!r}")
         try:
             msgspec.convert(content, _Manifest)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # halves of characters can be in no table
             raise InputError(f"{path}: {error}") from None
         return content

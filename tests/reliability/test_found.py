@@ -171,3 +171,22 @@ def test_a_cell_with_figures_that_are_no_numbers_is_not_done(tmp_path: Path, val
     path.write_text(text.replace('"LONG"', "1" + "0" * 400).replace('"DEEP"', "[" * 100_000 + "]" * 100_000))
     assert Store(folder).result(f"{0:064x}") is None
     assert run_cli("campaign", "table", "c", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("key", ["policy", "\ud800"])
+def test_half_a_character_among_the_keys_of_a_manifest(tmp_path: Path, key: str) -> None:
+    path = scanned(tmp_path / "c", n_weeks=1) / "manifest.json"
+    content = json.loads(path.read_text())
+    content["points"][0] = {"\ud800": 1, key: content["points"][0].pop("policy")} | content["points"][0]
+    path.write_text(json.dumps(content))
+    for command in ("status", "table"):
+        done = run_cli("campaign", command, "c", cwd=tmp_path)
+        assert (done.returncode, done.stderr.startswith(f"pybatsched: {path}: ")) == (2, True)
+
+
+def test_a_cell_with_half_a_character_among_its_figures_is_not_done(tmp_path: Path) -> None:
+    folder = scanned(tmp_path / "c", n_weeks=1)
+    path = folder / "cells" / f"{0:064x}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "figures": {"\ud800": 1}}))
+    assert Store(folder).result(f"{0:064x}") is None
+    assert run_cli("campaign", "table", "c", cwd=tmp_path).returncode == 0
