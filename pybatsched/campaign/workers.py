@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pybatsched.campaign.cells import Cell
+from pybatsched.errors import InputError
 from pybatsched.live.processes import DIE_WITH_PARENT
 
 #: Where this very package is: a worker must run no other, say one that lies where the command was started.
@@ -93,7 +94,10 @@ class LocalWorkers:
                     yield {"address": cell.address, "error": why}
 
     def _start(self) -> _Worker:
-        scratch = tempfile.TemporaryDirectory(prefix="pybatsched-", ignore_cleanup_errors=True)
+        try:
+            scratch = tempfile.TemporaryDirectory(prefix="pybatsched-", ignore_cleanup_errors=True)
+        except OSError as error:  # a full disk, or none that may be written
+            raise InputError(f"a worker has no place for temporary files (TMPDIR): {error.strerror or error}") from None
         path = os.pathsep.join(filter(None, (_HOME, os.environ.get("PYTHONPATH"))))
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pybatsched.campaign.worker"],

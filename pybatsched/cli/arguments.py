@@ -107,6 +107,17 @@ def add_for_batsim(parser: argparse.ArgumentParser, help_text: str, *, required:
     )
 
 
+def add_first_timeout(add: Callable[..., object]) -> None:
+    """Describe ``--first-timeout``, for whoever waits for a Batsim; `add` is the parser's, or a group's."""
+    add(
+        "--first-timeout",
+        type=timeout_s,
+        default=0.0,
+        metavar="SECONDS",
+        help="give up if no Batsim has come within so long (default: wait for ever)",
+    )
+
+
 def ip_address(text: str) -> str:
     """Read an IP address."""
     try:

@@ -38,13 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="give up on a scheduler that does not reply for so long (default %(default)g, 0 = never)",
     )
-    add(
-        "--first-timeout",
-        type=arguments.timeout_s,
-        default=0.0,
-        metavar="SECONDS",
-        help="give up if no Batsim has come within so long (default: wait for ever)",
-    )
+    arguments.add_first_timeout(add)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -43,13 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="give up on a peer that is silent for so long after the start (default %(default)g, 0 = never)",
     )
-    add(
-        "--first-timeout",
-        type=arguments.timeout_s,
-        default=0.0,
-        metavar="SECONDS",
-        help="give up if no Batsim has come within so long (default: wait for ever)",
-    )
+    arguments.add_first_timeout(add)
     add(
         "--max-message",
         type=arguments.megabytes,

@@ -133,3 +133,12 @@ def test_a_worker_in_the_midst_of_a_cell_dies_with_its_parent(tmp_path: Path, mo
     # Nobody has the lock any more: the next one begins.
     Path("s.toml").write_text(SPEC)
     assert run_cli(*command, "--resume").returncode == 0
+
+
+def test_a_worker_without_a_place_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = campaign()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    done = run_cli(*words)
+    told = "a worker has no place for temporary files (TMPDIR): No such file or directory\n"
+    assert (done.returncode, done.stderr) == (2, f"pybatsched: {told}")
