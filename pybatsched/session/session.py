@@ -50,7 +50,7 @@ class Session:
         self.n_messages = 0
         self._journal = journal
         self._watch = watch
-        self.max_bytes = max_bytes
+        self._max_bytes = max_bytes
         self._say = say
         self._keeps_notes = keeps_notes
         self._codec: Codec = v4
@@ -111,7 +111,7 @@ class Session:
         if self._journal is not None:
             begins = e.SimulationBegins(config=codec.config(), timestamp=0.0)
             self._journal.header(self.plan, None, self._options(begins))
-            self._journal.request(1, raw, self.max_bytes)
+            self._journal.request(1, raw, self._max_bytes)
             if failure is not None:
                 self._journal.error(1, type(failure).__name__, str(failure))
         if failure is not None:
@@ -150,7 +150,7 @@ class Session:
         if self._journal is not None:
             if self.n_messages == 1:
                 self._journal.header(self.plan, None, self.plan.given)
-            self._journal.request(self.n_messages, b"".join(parts), self.max_bytes)
+            self._journal.request(self.n_messages, b"".join(parts), self._max_bytes)
             self._journal.error(self.n_messages, type(error).__name__, str(error))
         raise error
 
@@ -200,8 +200,8 @@ class Session:
             ) from None
 
     def _check_size(self, raw: bytes) -> None:
-        if len(raw) > self.max_bytes:
-            raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self.max_bytes} (--max-message)")
+        if len(raw) > self._max_bytes:
+            raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes} (--max-message)")
 
     def _decode(self, raw: bytes) -> Message[e.Event]:
         self._check_size(raw)
@@ -212,7 +212,7 @@ class Session:
     def _record_request(self, journal: JournalWriter, raw: bytes) -> Message[e.Event]:
         """Write the message down before anything is done with it; the header comes with the first one."""
         if self.n_messages > 1:
-            journal.request(self.n_messages, raw, self.max_bytes)
+            journal.request(self.n_messages, raw, self._max_bytes)
             return self._decode(raw)
         failure: RemoteProtocolError | None = None
         message: Message[e.Event] = Message(0.0, ())
@@ -222,7 +222,7 @@ class Session:
             failure = error
         begins = _begins(message)
         journal.header(self.plan, begins, self._options(begins))
-        journal.request(1, raw, self.max_bytes)
+        journal.request(1, raw, self._max_bytes)
         if failure is not None:
             raise failure
         return message
