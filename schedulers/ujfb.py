@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pybatsched.core.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, ExecuteJob, Reason, Release, Requeue, StartAt
+from pybatsched.core.decisions import Decision, ExecuteJob, Reason, RejectJob, Release, Requeue, StartAt
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
@@ -168,16 +168,16 @@ class UjfbScheduler(SuspendingScheduler):
     def _free_for_urgents(self, now: float) -> Profile:
         """Give the processors over time that urgent jobs can have: all that no other such job has. O(running).
 
-        Regular jobs can be preempted, unless Batsim cannot stop them and let them go on.
+        Regular jobs can be preempted, unless Batsim cannot stop them and let them go on, or they would have no place.
         """
         n_now, later = self.partition.n_free, []
         for end_at, _, job in self.partition.running:
             n = self.partition.n_returned_by(job)
-            if job.id not in self._served and self._can_stop(job):
+            if job.id not in self._served and self._can_stop(job) and self._could_go_on(job):
                 n_now += n
             else:
                 later.append((n, max(end_at, round(now + TICK, 6))))
-                if job.id not in self._served:
+                if job.id not in self._served and not self._can_stop(job):
                     self._fixed.add(job.id)
         profile = Profile(now, n_now)
         for n, end_at in later:
@@ -223,6 +223,10 @@ class UjfbScheduler(SuspendingScheduler):
             chosen = chosen | procs.first(min(n - len(chosen), len(procs)))
         return chosen if len(chosen) == n else None
 
+    def _could_go_on(self, job: Job) -> bool:
+        """Tell whether there are enough machines to start a job again. Where some have left for good, it had better run."""
+        return job.n_procs <= self.partition.n_possible
+
     def _victims(self, n: int) -> list[Job]:
         """Choose the shortest prefix of the running regular jobs that frees n processors. None if all do not."""
         order = VICTIM_ORDERS[self._rules.victim_order]
@@ -233,7 +237,7 @@ class UjfbScheduler(SuspendingScheduler):
         chosen: list[tuple[Job, IntervalSet]] = []
         for job in running:
             n_freed = self.partition.n_returned_by(job)
-            if not n_freed or job.procs is None or not self._can_stop(job):
+            if not n_freed or job.procs is None or not self._can_stop(job) or not self._could_go_on(job):
                 continue
             if self._rules.mode == "suspend" and not self._memory.fits([*chosen, (job, job.procs)]):
                 continue
@@ -280,7 +284,10 @@ class UjfbScheduler(SuspendingScheduler):
         at = instant(now, pd_s)
         procs = self._chosen(urgent.n_procs, freed)
         for victim in stopped:
-            if self._rules.mode == "kill_restart":
+            refusal = self.refusal(victim.job)
+            if refusal is not None:  # machines were said to have left for good while it was being stopped
+                yield RejectJob(victim.job.id, reason=refusal)
+            elif self._rules.mode == "kill_restart":
                 super().submit(victim.job, now, front=True)
             else:
                 self._suspend(Suspended(victim.job, victim.procs, victim.swap.in_s, urgent.id))

@@ -62,9 +62,15 @@ def _delay_of(
 
 
 def one_delay(profile: Mapping[str, Any], delay_s: float) -> Mapping[str, Any]:
-    """Make a single delay of a profile made of delays, with all else that it says."""
+    """Make a single delay of a profile made of delays, with all else that it says.
+
+    Batsim tells of delays in whole ticks, of shorter ones as 0.0, and takes none of that back: then it is one tick.
+
+    >>> one_delay({"type": "composed", "seq": ["a"], "ret": 1}, 0.0)
+    {'type': 'delay', 'ret': 1, 'delay': 1e-06}
+    """
     kept = {key: value for key, value in profile.items() if key not in {"seq", "repeat"}}
-    return kept | {"type": "delay", "delay": delay_s}
+    return kept | {"type": "delay", "delay": max(delay_s, TICK)}
 
 
 def is_any_size(profile: Mapping[str, Any] | None, profiles: Profiles) -> bool:

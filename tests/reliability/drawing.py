@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, get_args
 from support.gridded import Grid
 from support.located import BIG, FILES, HUGE, SLOW, SMALL, Machine, Node
 
+from pybatsched.core.instants import TICK
 from pybatsched.policies.options import Order
 from reliability.scenes import DELAY, FAILS, OTHER, PARTS, WORK, Job, Kill, Outage, Scene
 
@@ -368,7 +369,9 @@ def _outages(ground: _Ground, last: float, dice: Dice) -> tuple[Outage, ...]:
             continue
         for_good = dice.random() < 0.1
         away_until |= dict.fromkeys(procs, float("inf") if for_good else start + length)
-        at, until = ground.at(start), None if for_good else ground.at(start + length)
+        at = ground.at(start)
+        # Machines that came back the moment they go would be away for good: Batsim takes who comes back first.
+        until = None if for_good else max(ground.at(start + length), round(at + TICK, 6))
         runs = f"{procs[0]}-{procs[-1]}" if len(procs) > 1 and procs[-1] - procs[0] + 1 == len(procs) else ""
         found.append(Outage(at, until, runs or " ".join(map(str, procs))))
     return tuple(found)

@@ -298,3 +298,51 @@ def test_the_published_program_does_not_ask_again_while_machines_are_away() -> N
             dynamic=True,
         )
     )
+
+
+def test_parts_that_are_shorter_than_a_tick_make_no_profile_of_nothing() -> None:
+    """Batsim tells of delays below half a microsecond as 0.0, and so a job of another size was registered with 0 s."""
+    moldable = {"fraction": 0, "limit": 4}
+    assert_sound(
+        Scene(
+            policy="reallocation",
+            n_procs=1,
+            jobs=(Job("w0!1", at=0.0, n=2, s=1e-06, kind="parts", fields={"estimate": 1e-05, "moldable": moldable}),),
+            dynamic=True,
+        )
+    )
+
+
+def test_who_could_never_go_on_is_not_suspended() -> None:
+    """Its machine had left for good when an urgent job came, and the run never ended."""
+    assert_sound(
+        Scene(
+            policy="ujfb",
+            n_procs=3,
+            jobs=(
+                Job("w0!0", at=0.0, n=3, s=1.0, fields={"walltime": 1.1}),
+                Job("w0!1", at=0.7, n=1, s=1.0, fields={"walltime": 2.2, "urgent": True}),
+            ),
+            outages=(Outage(0.5, None, "1"),),
+            dynamic=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("mode", ["suspend", "kill_restart"])
+def test_who_can_no_longer_go_on_when_it_is_stopped_is_rejected(mode: str) -> None:
+    """Its machine left for good between the word that it be killed and the kill."""
+    assert_sound(
+        Scene(
+            policy="ujfb",
+            n_procs=3,
+            jobs=(
+                Job("w0!0", at=0.0, n=3, s=10.0, fields={"walltime": 11}),
+                Job("w0!1", at=7.0, n=1, s=1.0, fields={"walltime": 2.2, "urgent": True}),
+            ),
+            options={"mode": mode},
+            outages=(Outage(7.2, None, "1"),),
+            late=(0.5,),
+            dynamic=True,
+        )
+    )

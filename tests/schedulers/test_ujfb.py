@@ -196,6 +196,18 @@ def test_processors_that_never_come_back_are_not_waited_for() -> None:
     assert segments(run)["R1"] == [(0, 10, "0-5"), (72.5, 162.5, "0-2 4-5 7")]
 
 
+def on_the_whole_machine() -> Workload:
+    return exact(exact(Workload(), "R", 0, 8, 100), "U", 10, 1, 30, urgent=True)
+
+
+@pytest.mark.parametrize("mode", ["suspend", "kill_restart"])
+def test_a_job_that_could_never_go_on_is_not_preempted(mode: str) -> None:
+    outage = [(5.0, e.MACHINES_UNAVAILABLE, "3")]
+    run = run_policy(Ujfb, on_the_whole_machine(), 8, config=DYNAMIC, machine_events=outage, mode=mode, **FIXED)
+    assert not run.deadlocked
+    assert segments(run) == {"R": [(0, 100, "0-7")], "U": [(100, 130, "0")]}
+
+
 def with_profile(jobs: Workload, name: str, profile: str) -> Workload:
     jobs.profiles |= {
         "task": {"type": "parallel_homogeneous", "cpu": 100e9, "com": 0},
