@@ -224,7 +224,7 @@ class UjfbScheduler(SuspendingScheduler):
         return chosen if len(chosen) == n else None
 
     def _could_go_on(self, job: Job) -> bool:
-        """Tell whether there are enough machines to start a job again. Where some have left for good, it had better run."""
+        """Tell whether a job that is stopped has enough machines to go on: not if too many have left for good."""
         return job.n_procs <= self.partition.n_possible
 
     def _victims(self, n: int) -> list[Job]:
