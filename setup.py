@@ -51,9 +51,12 @@ def from_python() -> list[Extension]:
     link = place / "pybatsched_schedulers"
     if not link.exists():
         link.symlink_to(HERE / "schedulers", target_is_directory=True)
-    os.environ["MYPYPATH"] = os.pathsep.join([str(HERE), str(place)])
+    # What a traceback is to say is compiled in: no path of the machine that builds, and the same bytes everywhere.
+    os.chdir(HERE)
+    place = place.relative_to(HERE)
+    os.environ["MYPYPATH"] = os.pathsep.join([".", str(place)])
     files = [
-        str((place if folder == link.name else HERE) / folder / f"{name}.py")
+        str((place if folder == link.name else Path()) / folder / f"{name}.py")
         for folder, names in HOT.items()
         for name in names.split()
     ]
