@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 from support.packages import needed_for
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, module_of
@@ -51,6 +52,11 @@ def build() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def audit() -> Any:
     return module_of("audit", PLACE / "audit.py")
+
+
+@pytest.fixture(scope="module")
+def advisories() -> Any:
+    return module_of("advisories", PLACE / "advisories.py")
 
 
 def pins() -> dict[str, str]:
@@ -236,6 +242,80 @@ def test_an_audit_without_a_service_is_no_clean_one(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "make audit: no pin was audited; pip-audit ended with 1: no route to the service\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "events", "expected"),
+    [
+        ("1.0", [{"introduced": "0"}], True),
+        ("2.0", [{"introduced": "0"}, {"fixed": "2.0"}], False),
+        ("2.0rc1", [{"introduced": "0"}, {"fixed": "2.0"}], True),
+        ("0.1.dev1", [{"introduced": "0"}, {"fixed": "0.2"}], True),
+        ("10.0", [{"introduced": "9.0"}, {"fixed": "9.5"}], False),
+        ("8.0", [{"introduced": "9.0"}, {"fixed": "9.5"}], False),
+        ("3.0", [{"introduced": "0"}, {"last_affected": "3.0"}], True),
+        ("3.0.1", [{"introduced": "0"}, {"last_affected": "3.0"}], False),
+        ("3.0", [{"introduced": "3.0"}, {"last_affected": "3.0"}], True),
+        ("3.1", [{"introduced": "3.0"}, {"last_affected": "3.0"}], False),
+        ("3.1", [{"introduced": "0"}, {"fixed": "3.1"}, {"introduced": "3.1"}, {"fixed": "3.1.3"}], True),
+        # Mended in two branches, in whatever order that is written.
+        ("1.5", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], False),
+        ("2.2", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], True),
+        ("1.3", [{"introduced": "2.0"}, {"fixed": "2.3"}, {"introduced": "0"}, {"fixed": "1.4"}], True),
+    ],
+)
+def test_versions_within_the_range_of_an_advisory(
+    advisories: Any, version: str, events: list[dict[str, str]], expected: bool
+) -> None:
+    assert advisories.is_within(Version(version), events) is expected
+
+
+def audited(directory: Path) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, str(PLACE / "advisories.py"), str(directory)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_OF_WORK_S,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_an_audit_by_advisories_in_a_directory(tmp_path: Path) -> None:
+    version, n_pins = pins()["pydantic"], len(pins())
+    record = {
+        "id": "X-1",
+        "modified": "2026-11-02T10:00:00Z",
+        "affected": [
+            {"package": {"ecosystem": "npm", "name": "pyzmq"}, "versions": [pins()["pyzmq"]]},
+            {"package": {"ecosystem": "PyPI", "name": "nobody-needs-it"}, "ranges": []},
+            {
+                "package": {"ecosystem": "PyPI", "name": "Pydantic"},
+                "ranges": [
+                    {"type": "GIT", "events": [{"introduced": "0"}]},
+                    {"type": "ECOSYSTEM", "events": [{"introduced": "1.0"}, {"fixed": version}]},
+                ],
+            },
+        ],
+    }
+    assert audited(tmp_path) == (2, "", f"make audit: no pin was audited; there is no advisory in {tmp_path}\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "x.json").write_text(json.dumps(record))
+    said = "pins in 1 advisories, the newest of 2026-11-02\n"
+    assert audited(tmp_path) == (0, f"make audit: nothing is known against {n_pins} of {n_pins} {said}", "")
+
+    (tmp_path / "x.yaml").write_text(
+        "id: X-2\nmodified: 2026-11-03T10:00:00Z\naffected:\n- package: {ecosystem: PyPI, name: pydantic}\n"
+        f"  versions: ['{version}']\n"
+    )
+    said = "pins in 2 advisories, the newest of 2026-11-03\n"
+    expected = f"pydantic {version}: X-2, mended in none\n"
+    assert audited(tmp_path) == (1, expected, f"make audit: nothing is known against {n_pins - 1} of {n_pins} {said}")
+
+    (tmp_path / "y.json").write_text('{"id": "X-3", "affected": [')
+    code, out, told = audited(tmp_path)
+    assert (code, out) == (2, "")
+    assert told.startswith(f"make audit: no pin was audited; {tmp_path / 'y.json'}: JSONDecodeError: Expecting value")
 
 
 def test_what_the_audit_installs_is_pinned() -> None:

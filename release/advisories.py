@@ -1,0 +1,126 @@
+"""Look for our pins among advisories in a directory: where no service can be asked, or is not to be told all.
+
+    python release/advisories.py DIRECTORY
+
+The directory holds records of the Open Source Vulnerability format (OSV), as YAML or JSON, one a file, in whatever
+folders: a clone of the Python Packaging Advisory Database is one, an unpacked export of OSV's for PyPI another. Says of
+when the newest record is, for a directory knows nothing of what came later.
+
+Exit code 0 if nothing is known against any pin, 1 if something is, 2 if a record cannot be read or there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+ROOT: Final = Path(__file__).parent.parent
+VULNERABLE: Final = 1
+NOT_AUDITED: Final = 2
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is
+
+
+class Known(NamedTuple):
+    """Something that is known against a version of a package."""
+
+    name: str
+    version: str
+    id: str
+    fixed_in: tuple[str, ...]
+
+
+def record_in(path: Path) -> Mapping[str, Any] | None:
+    """Read the record in a file; nothing if it is something else, or withdrawn."""
+    text = path.read_text(encoding="utf-8")
+    record = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=_LOADER)
+    is_one = isinstance(record, dict) and "affected" in record and "id" in record and not record.get("withdrawn")
+    return record if is_one else None
+
+
+def is_within(version: Version, events: list[Mapping[str, str]]) -> bool:
+    """Tell whether a version is in a range, given by who brought it in and who mended it or had it last.
+
+    >>> is_within(Version("2.1"), [{"introduced": "0"}, {"fixed": "2.0"}, {"introduced": "2.1rc1"}])
+    True
+    >>> is_within(Version("2.1"), [{"introduced": "0"}, {"last_affected": "2.1"}])
+    True
+    """
+    affected = False
+    for kind, at in sorted(((k, v) for event in events for k, v in event.items() if k != "limit"), key=_place):
+        if kind == "introduced":
+            affected |= at == "0" or Version(at) <= version
+        elif kind == "fixed":
+            affected &= Version(at) > version
+        else:
+            affected &= Version(at) >= version
+    return affected
+
+
+def _place(event: tuple[str, str]) -> tuple[Version, int]:
+    kind, at = event
+    return Version("0.dev0" if at == "0" else at), ("fixed", "introduced", "last_affected").index(kind)
+
+
+def known_of(record: Mapping[str, Any], pins: Mapping[str, str]) -> Iterator[Known]:
+    """Give what a record knows against pins, which are versions by canonical name."""
+    for affected in record["affected"]:
+        package = affected.get("package", {})
+        name = canonicalize_name(str(package.get("name", "")))
+        if package.get("ecosystem") != "PyPI" or name not in pins:
+            continue
+        version = Version(pins[name])
+        ranges = [one["events"] for one in affected.get("ranges", ()) if one.get("type") == "ECOSYSTEM"]
+        if any(is_within(version, events) for events in ranges) or _is_among(version, affected.get("versions", ())):
+            fixed = {event["fixed"] for events in ranges for event in events if "fixed" in event}
+            yield Known(name, pins[name], str(record["id"]), tuple(sorted(fixed, key=Version)))
+
+
+def _is_among(version: Version, versions: list[str]) -> bool:
+    for one in versions:
+        try:
+            if Version(str(one)) == version:
+                return True
+        except InvalidVersion:  # of old packages there are some
+            continue
+    return False
+
+
+def main() -> int:
+    """Look through a directory. Gives the exit code."""
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
+        print("make audit: ADVISORIES must be a directory of advisories", file=sys.stderr)
+        return NOT_AUDITED
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+    pins = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
+    n_records, newest, found = 0, "", set[Known]()
+    for path in sorted(path for path in Path(sys.argv[1]).rglob("*") if path.suffix in {".yaml", ".yml", ".json"}):
+        try:
+            record = record_in(path)
+            found.update(known_of(record, pins) if record else ())
+        except (OSError, ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError) as error:
+            why = " ".join(str(error).split())[:200]
+            print(f"make audit: no pin was audited; {path}: {type(error).__name__}: {why}", file=sys.stderr)
+            return NOT_AUDITED
+        if record:
+            n_records += 1
+            newest = max(newest, str(record.get("modified", ""))[:10])
+    if not n_records:
+        print(f"make audit: no pin was audited; there is no advisory in {sys.argv[1]}", file=sys.stderr)
+        return NOT_AUDITED
+    for one in sorted(found):
+        print(f"{one.name} {one.version}: {one.id}, mended in {', '.join(one.fixed_in) or 'none'}")
+    n_clean = len(pins) - len({one.name for one in found})
+    said = f"nothing is known against {n_clean} of {len(pins)} pins in {n_records:,} advisories, the newest of {newest}"
+    print(f"make audit: {said}", file=sys.stderr if found else sys.stdout)
+    return VULNERABLE if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
