@@ -98,7 +98,7 @@ def main() -> int:
         print("make audit: ADVISORIES must be a directory of advisories", file=sys.stderr)
         return NOT_AUDITED
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
-    pins = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
+    pins: dict[str, str] = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
     n_records, newest, found = 0, "", set[Known]()
     for path in sorted(path for path in Path(sys.argv[1]).rglob("*") if path.suffix in {".yaml", ".yml", ".json"}):
         try:
