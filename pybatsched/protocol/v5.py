@@ -28,9 +28,10 @@ from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.json_values import parsed
-from pybatsched.protocol.v5_decisions import CALL_ID, TURN, CannotSayError, write_decision, write_turned
+from pybatsched.protocol.v5_decisions import CALL_ID, LATEST_S, TURN, CannotSayError, write_decision, write_turned
 from pybatsched.protocol.v5_decisions import READERS as DECISION_READERS
 from pybatsched.protocol.v5_events import READERS as EVENT_READERS
 from pybatsched.protocol.v5_events import Wire, write_event
@@ -70,6 +71,10 @@ class Codec:
     def decode_events(self, raw: bytes, /) -> Message[e.Event]:
         """Read a message of Batsim. O(size)."""
         message = _decoded(raw, EVENT_READERS, e.UnknownEvent, write_event)
+        if message.now > LATEST_S:
+            raise RemoteProtocolError(
+                f"expected at most {LATEST_S:.3g} s, which are milliseconds of 64 bits, got {message.now:.3g}", field="now"
+            )
         if message.items and type(message.items[0]) is e.SimulationBegins:
             begins = message.items[0]
             self._sleeps = {host.id: host.sleep_pstates for host in begins.compute_resources or ()}

@@ -25,6 +25,8 @@ CALL_ID: Final = "call_me_later_id"
 TURN: Final = "TurnOnOffHostsEvent"
 #: Times are whole numbers of 64 bits.
 _MOST_MS: Final = 2**64 - 1
+#: When nobody could be called any more.
+LATEST_S: Final = _MOST_MS / 1e3
 
 
 class CannotSayError(Exception):
