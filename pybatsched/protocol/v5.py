@@ -73,7 +73,8 @@ class Codec:
         message = _decoded(raw, EVENT_READERS, e.UnknownEvent, write_event)
         if message.now > LATEST_S:
             raise RemoteProtocolError(
-                f"expected at most {LATEST_S:.3g} s, which are milliseconds of 64 bits, got {message.now:.3g}", field="now"
+                f"expected at most {LATEST_S:.3g} s, which are milliseconds of 64 bits, got {message.now:.3g}",
+                field="now",
             )
         if message.items and type(message.items[0]) is e.SimulationBegins:
             begins = message.items[0]
