@@ -13,26 +13,33 @@ PINS := build/pins
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
-  fast compiled test-compiled elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
+  fast compiled test-compiled tests-of-compiled elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
 
-test: lint types unit wheel
+# What keeps one core busy at a time is done side by side; the tests keep all of them busy.
+test: $(VENV)/ready
+	$(MAKE) --jobs=2 --output-sync=target lint types wheel $(FOREIGN)/ready
+	$(MAKE) unit
 
 lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
 # The directory schedulers/ is installed as pybatsched_schedulers; mypy is shown it under that name.
-types: $(VENV)/ready
-	mkdir -p build/typing
-	ln -sfn ../../schedulers build/typing/pybatsched_schedulers
+TYPING := build/typing/pybatsched_schedulers
+$(TYPING):
+	mkdir -p $(@D)
+	ln -sfn ../../schedulers $@
+
+types: $(VENV)/ready $(TYPING)
 	MYPYPATH=build/typing $(BIN)/mypy -p pybatsched -p pybatsched_schedulers
 	MYPYPATH=build/typing:tests $(BIN)/mypy tests benchmarks examples release
 
+# Of the examples that hypothesis tries, half: make long tries all of them.
 unit: $(VENV)/ready $(FOREIGN)/ready
-	$(BIN)/python -m pytest -n auto
+	PYBATSCHED_EXAMPLES=$${PYBATSCHED_EXAMPLES:-0.5} $(BIN)/python -m pytest -n auto
 
 # Beside a real Batsim, where one is on the PATH: batsim (4.2.1) and batsim5 (5.0.0-rc2).
 batsim: $(VENV)/ready
@@ -51,9 +58,11 @@ docker-images: $(VENV)/ready
 docker-checks: docker-images
 	$(BIN)/python -m pytest -m docker tests/test_docker.py
 
-# Whole logs and the like, a minute each, that make test leaves out.
+# Whole logs and the like, a minute each, that make test leaves out, and all examples of the properties.
+PROPERTIES := tests/properties tests/policies tests/schedulers/test_kept_plans.py tests/session/test_both_batsims.py
 long: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto -m long
+	$(BIN)/python -m pytest -n auto $(PROPERTIES)
 
 # All tests as if on another machine (no network, a read-only home, another locale, time zone and umask), by the Python
 # that is told: make elsewhere PYTHON=python3.13 CORES=1 LOAD=10 TESTS=tests/live. Needs root, or user namespaces.
@@ -124,7 +133,7 @@ fast: pyproject.toml
 	grep -q '(compiled)' build/fast.version
 
 # The same into build/compiled, by this environment's own tools: to be tested beside the plain modules.
-compiled: $(VENV)/ready
+compiled: $(VENV)/ready $(TYPING)
 	rm -rf build/compiled && mkdir -p build/compiled
 	cp -R pybatsched build/compiled/pybatsched
 	cp -R schedulers build/compiled/pybatsched_schedulers
@@ -133,8 +142,12 @@ compiled: $(VENV)/ready
 	cd build && PYTHONPATH=compiled ../$(BIN)/python -m pybatsched --version | tee compiled.version
 	grep -q '(compiled)' build/compiled.version
 
-# What promises and exactness rest on, on the compiled build, and that both builds schedule the same.
+# What promises and exactness rest on, on the compiled build, and that both builds schedule the same. The second target
+# takes the build that is there.
 test-compiled: compiled
+	$(MAKE) tests-of-compiled
+
+tests-of-compiled: $(VENV)/ready
 	PYBATSCHED_COMPILED=build/compiled PYTHONPATH=build/compiled $(BIN)/pytest -n auto $(COMPILED_TESTS)
 
 # The platform files of all machines, written anew from pybatsched/machines.
