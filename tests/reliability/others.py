@@ -29,6 +29,7 @@ class Ledger:
         self.running: dict[str, frozenset[int]] = {}
         self.over: set[str] = set()
         self.killing: set[str] = set()
+        self.killed_by_others: set[str] = set()
         self.busy: dict[int, str] = {}
         self.away: set[int] = set()
         self._n_procs = n_procs
@@ -196,6 +197,7 @@ class Others:
             if running:
                 victim = running[kill.nth % len(running)]
                 ledger.killing.add(victim)
+                ledger.killed_by_others.add(victim)
                 ledger.counts["kills"] += 1
                 found.append(d.KillJob((victim,), timestamp=now))
         return list(found)

@@ -12,6 +12,7 @@ import pytest
 from pybatsched.core import decisions as d
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.policy import Policy
+from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import plan_for
 from reliability import broken, playing, soak, soak_checks
@@ -76,7 +77,9 @@ def found(policy: str, cls: type[Policy], n_seeds: int = 200) -> tuple[Scene, li
         ("easy", broken.CallsForEver, r"calls itself|\d+ messages for \d+ events", 2),
         ("easy", broken.Starves, "first in the queue, was to start by", 3),
         ("conservative", broken.BreaksStarts, "was to start at", 3),
+        ("easy", broken.KillsJobs, "was killed by its own scheduler, and never went on", 2),
         ("dbf", broken.HidesBrokenPromises, "and nobody told", 3),
+        ("dbf", broken.CriesWolf, "is told to have missed it", 2),
         ("easy", broken.Moody, "differs: embedded", 1),
     ],
 )
@@ -105,6 +108,27 @@ def test_a_server_that_leaves_something_out_is_found(monkeypatch: pytest.MonkeyP
 
     scene = next(scene for seed in range(100) if (scene := drawn("fcfs", seed)).batsim == 4 and problems(scene))
     assert len(shrunk(scene, problems, 100).jobs) == 2
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (["request", "reply"], "the journal has 2 of "),
+        (["reply"], "the journal does not say what came of message 3"),
+    ],
+)
+def test_a_journal_that_leaves_something_out_is_found(
+    monkeypatch: pytest.MonkeyPatch, lost: list[str], told: str
+) -> None:
+    def write(journal: JournalWriter, *, record: str, n: int = 0, **members: Any) -> None:
+        if n < 3 or record not in lost:
+            whole(journal, record=record, **({"n": n} if n else {}), **members)
+
+    whole = JournalWriter._write
+    monkeypatch.setattr(JournalWriter, "_write", write)
+    scene = Scene("fcfs", 2, (Job("w0!a", at=0.0, n=1, s=5.0), Job("w0!b", at=1.0, n=1, s=5.0)))
+    (problem,) = judge(scene).problems
+    assert problem.startswith(told)
 
 
 def test_what_is_illegal_is_seen_without_the_engine() -> None:
@@ -296,5 +320,20 @@ def test_the_published_program_does_not_ask_again_while_machines_are_away() -> N
             hosts=_NODE,
             outages=(Outage(1.0, 40_000.0, "0"),),
             dynamic=True,
+        )
+    )
+
+
+def test_a_deadline_is_met_when_the_job_ends_and_not_when_a_busy_scheduler_hears_of_it() -> None:
+    """The job ends at its deadline; the scheduler is busy then, hears of it a second later, and told of a promise."""
+    assert_sound(
+        Scene(
+            policy="dbf",
+            n_procs=1,
+            jobs=(
+                Job("w0!0", at=6.0, n=1, s=10.0, fields={"estimate": 10.0, "max_stay": 10.0}),
+                Job("w0!1", at=14.0, n=1, s=1.0, fields={"estimate": 1.0}),
+            ),
+            late=(3.0,),
         )
     )
