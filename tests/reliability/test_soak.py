@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, Self
+from types import UnionType
+from typing import Any, Literal, Self, Union, get_args, get_origin
 
 import pytest
 
 from pybatsched.core import decisions as d
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.policy import Policy
+from pybatsched.policies import registry
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import plan_for
 from reliability import broken, playing, soak, soak_checks
 from reliability.drawing import POLICIES, drawn
 from reliability.others import Ledger
-from reliability.playing import Fate
+from reliability.playing import Fate, Played, embedded
 from reliability.scenes import Job, Kill, Outage, Scene
 from reliability.schedules import schedule_problems
 from reliability.shrinking import kind, shrunk
@@ -52,6 +54,28 @@ def test_a_scene_is_a_function_of_policy_and_seed() -> None:
     assert any(job.s <= 1e-5 for scene in scenes for job in scene.jobs)
     assert max(scene.n_procs for scene in scenes) == 4_000
     assert max(len(scene.jobs) for scene in scenes) == 40
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: str) -> None:
+    drawn_values: dict[str, set[str]] = {}
+    for seed in range(150):
+        for name, value in drawn(policy, seed).options.items():
+            drawn_values.setdefault(name, set()).add(repr(value))
+    fields = registry.find(policy).option_fields
+    assert drawn_values.keys() == fields.keys()
+    for name, one in fields.items():
+        assert choices(one.annotation) <= drawn_values[name], name
+
+
+def choices(annotation: Any) -> set[str]:
+    """Give all values of a type that has few, as they are written."""
+    if annotation is bool:
+        return {"True", "False"}
+    inner = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return set(map(repr, inner))
+    return set().union(*map(choices, inner)) if get_origin(annotation) in {Union, UnionType} else set()
 
 
 # --- it can fail --------------------------------------------------------------------------------------------------
@@ -220,6 +244,32 @@ def test_what_a_policy_says_of_itself_is_checked(
     assert problem.startswith(told)
 
 
+@pytest.mark.parametrize(
+    ("policy", "options", "n", "fields", "is_needless"),
+    [
+        ("redirection", {"group_size": 1}, 3, {}, True),
+        ("redirection", {"group_size": 2}, 3, {}, False),
+        ("redirection", {"group_size": 1, "principal": "conservative"}, 3, {}, False),
+        ("locality", {}, 2, {"walltime": 9.0}, True),
+        ("locality", {}, 3, {"walltime": 9.0}, False),
+        ("locality", {}, 2, {}, False),
+        ("reallocation", {}, 3, {"walltime": 9.0}, True),
+        ("reallocation", {}, 3, {"walltime": 9.0, "external": True, "cluster": "b"}, False),
+        ("ujfb", {}, 4, {"estimate": 9.0}, True),
+        ("dbf", {"infeasible": "reject"}, 4, {"estimate": 9.0, "max_stay": 5.0}, False),
+    ],
+)
+def test_who_is_rejected_without_need(
+    policy: str, options: dict[str, Any], n: int, fields: dict[str, Any], is_needless: bool
+) -> None:
+    nodes = [{"node": name, "cluster": name, "memory_gb": "16"} for name in ("a", "a", "b", "b")]
+    nodes[2]["cluster"] = "a"
+    hosts = tuple(nodes) if policy in {"locality", "reallocation"} else ()
+    scene = Scene(policy, 4, (Job("w0!a", at=0.0, n=n, s=5.0, fields=fields),), options, hosts)
+    problems = schedule_problems(scene, {"w0!a": Fate("REJECTED", -1, -1, "", "")})
+    assert problems == (["w0!a is rejected without need"] if is_needless else [])
+
+
 # --- what is printed ----------------------------------------------------------------------------------------------
 
 
@@ -227,12 +277,30 @@ def test_a_failing_seed_is_printed_as_a_test(monkeypatch: pytest.MonkeyPatch) ->
     """It is a whole one: it fails where the policy loses jobs, and not elsewhere."""
     with monkeypatch.context() as patch:
         patch.setattr(soak_checks, "plan_for", lambda _name, **options: plan_for(broken.LosesJobs, **options))
-        text = soak.ready_test("fcfs", 1)
+        text = soak.ready_test("fcfs", 1, [])
         written: dict[str, Any] = {}
         exec(text, written)
         with pytest.raises(AssertionError, match="left over are"):
             written["test_fcfs_1"]()
     written["test_fcfs_1"]()
+
+
+def test_what_fails_over_a_socket_only_is_made_small_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lossy(scene: Scene, plan: registry.PolicyPlan) -> Played:
+        played = embedded(scene, plan)
+        played.fates.popitem()
+        return played
+
+    monkeypatch.setattr(soak_checks, "over_a_socket", lossy)
+    text = soak.ready_test("fcfs", 7, [])
+    assert text.count(" Job(") == 1
+    assert "differs: embedded Fate(" in text
+
+
+def test_what_fails_once_and_not_again_is_printed_as_it_was() -> None:
+    text = soak.ready_test("fcfs", 7, ["TimeoutError in select: it has not ended"])
+    assert "TimeoutError in select: it has not ended" in text
+    assert text.count(" Job(") == len(drawn("fcfs", 7).jobs)
 
 
 def test_one_scene_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
