@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Self, Union, get_args, get_origin
 
@@ -39,10 +40,15 @@ def test_runs_with_faults_are_sound(policy: str) -> None:
     assert bool(row.counts["segments"]) == registers
 
 
+@cache
+def scenes_of(policy: str) -> list[Scene]:
+    return [drawn(policy, seed) for seed in range(150)]
+
+
 def test_a_scene_is_a_function_of_policy_and_seed() -> None:
     assert drawn("dbf", 3) == drawn("dbf", 3)
     assert drawn("dbf", 3) != drawn("dbf", 4)
-    scenes = [drawn(policy, seed) for policy in POLICIES for seed in range(150)]
+    scenes = [scene for policy in POLICIES for scene in scenes_of(policy)]
     assert all(eval(scene.as_code()) == scene for scene in scenes[::50])
     # All that is to be tried is.
     assert {scene.batsim for scene in scenes} == {4, 5}
@@ -59,8 +65,8 @@ def test_a_scene_is_a_function_of_policy_and_seed() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_option_of_a_policy_is_drawn_with_all_that_can_be_chosen(policy: str) -> None:
     drawn_values: dict[str, set[str]] = {}
-    for seed in range(150):
-        for name, value in drawn(policy, seed).options.items():
+    for scene in scenes_of(policy):
+        for name, value in scene.options.items():
             drawn_values.setdefault(name, set()).add(repr(value))
     fields = registry.find(policy).option_fields
     assert drawn_values.keys() == fields.keys()
@@ -81,13 +87,19 @@ def choices(annotation: Any) -> set[str]:
 # --- it can fail --------------------------------------------------------------------------------------------------
 
 
+#: Where the search begins for what few scenes show, so that it is short.
+FIRST_SEEDS = {broken.Starves: 139}
+
+
 def found(policy: str, cls: type[Policy], n_seeds: int = 200) -> tuple[Scene, list[str]]:
     """Look for a scene that a broken policy fails on, and make it small."""
 
     def problems(scene: Scene) -> list[str]:
         return judge(scene, cls).problems
 
-    scene = next(scene for seed in range(n_seeds) if problems(scene := drawn(policy, seed)))
+    first = FIRST_SEEDS.get(cls, 0)
+    seeds = (*range(first, n_seeds), *range(first))
+    scene = next(scene for seed in seeds if problems(scene := drawn(policy, seed)))
     small = shrunk(scene, problems, 150)
     return small, problems(small)
 
