@@ -98,8 +98,8 @@ def _all(folder: Path, todo: Sequence[tuple[str, int]], args: argparse.Namespace
             for line in pipe:
                 kind, i, stage, how, problems = json.loads(line)
                 yield kind, i, Found(stage, how, problems)
-    for _ in pipes:
-        os.waitpid(-1, 0)
+    if any(os.wait()[1] for _ in pipes):
+        raise SystemExit("crashes: a process that tries has broken down, and not all was tried")
 
 
 def _runner(folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]], args: argparse.Namespace) -> IO[str]:
@@ -108,6 +108,7 @@ def _runner(folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]]
     if os.fork():
         os.close(theirs)
         return os.fdopen(ours)
+    code = 1
     try:
         children.adopt_orphans()
         with os.fdopen(theirs, "w") as pipe:
@@ -116,11 +117,12 @@ def _runner(folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]]
                 found = _tried(made[kind], folder / f"{kind}-{i}", random.Random(f"{args.seed}/{kind}/{i}"))
                 pipe.write(json.dumps([kind, i, found.stage, found.how, found.problems]) + "\n")
                 pipe.flush()
+        code = 0
     except BaseException:  # noqa: BLE001  this process ends here
         traceback.print_exc()
     finally:
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(code)
 
 
 def _tried(kind: Kind, place: Path, rng: random.Random) -> Found:

@@ -88,7 +88,7 @@ def choices(annotation: Any) -> set[str]:
 
 
 #: Where the search begins for what few scenes show, so that it is short.
-FIRST_SEEDS = {broken.Starves: 139}
+FIRST_SEEDS: dict[type[Policy], int] = {broken.Starves: 139}
 
 
 def found(policy: str, cls: type[Policy], n_seeds: int = 200) -> tuple[Scene, list[str]]:
