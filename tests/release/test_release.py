@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from packaging.utils import canonicalize_name
-from support.packages import needed_for
+from support.packages import needed_for, pins_in
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, module_of
 
@@ -53,10 +53,6 @@ def audit() -> Any:
     return module_of("audit", PLACE / "audit.py")
 
 
-def pins() -> dict[str, str]:
-    return dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
-
-
 def test_one_version_everywhere() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert pybatsched.__version__ == version
@@ -73,7 +69,7 @@ def test_all_pins_have_a_licence_that_is_told() -> None:
         r"^\| (\S+) \| (\S+) \| (.+?) \| (.+?) \|$", (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE
     )
     told = {name: version for name, version, _, _ in rows if name not in {"package", "---"}}
-    assert told == pins()
+    assert told == pins_in()
     assert not [row for row in rows if row[2] == "not said"]
 
 
@@ -99,6 +95,11 @@ def test_the_bill_of_materials(bill: Any, found: Any) -> None:
     assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", content["serialNumber"])
     assert json.loads(bill.sbom(found[1:]))["serialNumber"] != content["serialNumber"]
     assert "timestamp" not in text
+
+
+def test_all_extras_are_in_the_bill(bill: Any) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {*bill.EXTRAS, "dev"} == {*extras}
 
 
 def test_a_pin_that_is_installed_nowhere_is_told(bill: Any, tmp_path: Path) -> None:
@@ -241,4 +242,4 @@ def test_an_audit_without_a_service_is_no_clean_one(tmp_path: Path) -> None:
 def test_what_the_audit_installs_is_pinned() -> None:
     names = [line for line in (PLACE / "requirements.txt").read_text().splitlines() if line[0] != "#"]
     assert names
-    assert {*names} <= {*pins()}
+    assert {*names} <= {*pins_in()}

@@ -10,7 +10,7 @@ from typing import Final
 from support.process import run_cli
 
 from reliability import children, tries, warm_workers
-from reliability.moments import AFTER, BEFORE, RUNNING, Plan
+from reliability.moments import Plan
 from reliability.tries import Found, Span
 
 KEEPS: Final = ("figures", "jobs", "files")
@@ -128,7 +128,7 @@ class Parent:
             before = warm_workers.use if rng.randrange(_ONE_IS_NEW) else None
             parent = moment.start(command(rng.choice((1, 2)), *more), place, name, before=before)
             moment.await_death(parent)
-            found.stage = found.stage or tries.stage_by(parent, _stage(place))
+            found.stage = found.stage or tries.stage_by(parent)
             found.how = f"{keep}, {moment.how}"
             found.expect(parent.code in {0, -9}, f"it ended with {parent.code}: {parent.words[-300:]}")
             found.problems += children.strays()
@@ -175,10 +175,3 @@ class Worker:
         found.expect(is_told, f"it ended with {code}: {parent.words[-300:]} {status.stdout}")
         study.resumed(found, place, keep, "--retry-failed")
         return found
-
-
-def _stage(place: Path) -> str:
-    """Say by its files how far a campaign was that was killed from outside."""
-    if not (place / FOLDER).exists():
-        return BEFORE
-    return AFTER if (place / FOLDER / "results.parquet").exists() else RUNNING

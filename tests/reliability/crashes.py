@@ -92,22 +92,25 @@ def _all(folder: Path, todo: Sequence[tuple[str, int]], args: argparse.Namespace
     for kind in dict.fromkeys(kind for kind, _ in todo):
         made[kind] = KINDS[kind](folder)
     n = min(args.jobs, len(todo))
-    pipes = [_runner(folder, made, todo[i::n], args) for i in range(n)]
-    for pipe in pipes:
+    runners = [_runner(folder, made, todo[i::n], args) for i in range(n)]
+    for _, pipe in runners:
         with pipe:
             for line in pipe:
                 kind, i, stage, how, problems = json.loads(line)
                 yield kind, i, Found(stage, how, problems)
-    if any(os.wait()[1] for _ in pipes):
+    statuses = [os.waitpid(pid, 0)[1] for pid, _ in runners]
+    if any(statuses):
         raise SystemExit("crashes: a process that tries has broken down, and not all was tried")
 
 
-def _runner(folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]], args: argparse.Namespace) -> IO[str]:
-    """Fork a process that does its share of the tries. Gives where it tells of them, a line each."""
+def _runner(
+    folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]], args: argparse.Namespace
+) -> tuple[int, IO[str]]:
+    """Fork a process that does its share of the tries. Gives it, and where it tells of them, a line each."""
     ours, theirs = os.pipe()
-    if os.fork():
+    if pid := os.fork():
         os.close(theirs)
-        return os.fdopen(ours)
+        return pid, os.fdopen(ours)
     code = 1
     try:
         children.adopt_orphans()

@@ -7,13 +7,16 @@ memory than there is.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import contextlib
 import errno
+import functools
 import itertools
 import json
 import re
 import resource
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -260,6 +263,15 @@ def _without(whole: Whole, still: Callable[[Whole], bool]) -> Whole:
                 at += size
         size //= 2
     return whole
+
+
+@functools.cache
+def scratch() -> Path:
+    """Give a directory of this process for what is fed as a file: in memory, where there is room for that."""
+    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    made = tempfile.TemporaryDirectory(prefix="pybatsched-fuzz-", dir=place)
+    atexit.register(made.cleanup)
+    return Path(made.name)
 
 
 @contextlib.contextmanager
