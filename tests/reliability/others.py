@@ -81,6 +81,8 @@ class Ledger:
                         self.problems.append(f"{job_id} is killed and does not run")
             elif isinstance(decision, d.RegisterJob):
                 self.counts["segments"] += 1
+                if decision.job_id in self.waiting.keys() | self.running.keys() | self.over:
+                    self.problems.append(f"{decision.job_id} is registered and was there before")
                 self._registered.add(decision.job_id)
                 self.waiting[decision.job_id] = decision.job["res"]
             elif isinstance(decision, d.SetJobMetadata):

@@ -219,4 +219,5 @@ def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
 
 def jobs_of(played: Played) -> dict[str, Any]:
     """Give what two runs of a scene have to agree on."""
-    return {"error": played.error, "finished": played.finished, **played.fates}
+    told = () if played.engine is None else played.engine.broken_promises
+    return {"error": played.error, "finished": played.finished, "what is told": told, **played.fates}

@@ -180,7 +180,9 @@ def test_what_is_illegal_is_seen_without_the_engine() -> None:
     assert ledger.problems == []
     for job_id, procs in (("b", [1]), ("c", [2, 3]), ("a", [2]), ("d", [7])):
         start(job_id, procs)
-    ledger.obey([d.RejectJob("a"), d.KillJob(("nobody",))])
+    ledger.obey(
+        [d.RejectJob("a"), d.KillJob(("nobody",)), d.RegisterJob("a", {"res": 1}), d.RegisterJob("new", {"res": 1})]
+    )
     assert ledger.problems == [
         "b is started on processors of a",
         "c asks for 1 processors and is started on 2",
@@ -189,6 +191,7 @@ def test_what_is_illegal_is_seen_without_the_engine() -> None:
         "d is started on processors that do not exist",
         "a is rejected and does not wait",
         "nobody is killed and does not run",
+        "a is registered and was there before",
     ]
 
 
