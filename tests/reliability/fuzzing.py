@@ -82,14 +82,13 @@ class Finding:
 
     def as_test(self) -> str:
         """Write it as a whole test, which fails as long as this is found. Large pieces are read from their file."""
-        shown = f"[{', '.join(map(repr, self.pieces))}]"
+        shown, more = f"[{', '.join(map(repr, self.pieces))}]", ""
         if len(shown) > _MAX_SHOWN:
-            shown = f'pieces_in("{self.path}")'
+            shown, more = f'pieces_in("{self.path}")', "from reliability.fuzzing import pieces_in\n"
         name = re.sub(r"\W", "_", f"{self.target}_{self.seed}_{self.index}")
         return f"""\
 from reliability.fuzz import again
-from reliability.fuzzing import pieces_in
-
+{more}
 
 def test_found_{name}() -> None:
     again("{self.target}", {shown})

@@ -308,6 +308,7 @@ def test_what_fails_over_a_socket_only_is_made_small_there(monkeypatch: pytest.M
 
     monkeypatch.setattr(soak_checks, "over_a_socket", lossy)
     text = soak.ready_test("fcfs", 7, [])
+    assert text.startswith("from reliability.scenes import Job, Scene\n")
     assert text.count(" Job(") == 1
     assert "differs: embedded Fate(" in text
 
