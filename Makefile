@@ -117,7 +117,7 @@ release: $(VENV)/ready
 # What is known against the versions that are pinned; fails if that cannot be found out as well.
 # Without a way to a service, ADVISORIES=DIRECTORY takes them from a clone of the Python Packaging Advisory Database.
 audit: $(if $(ADVISORIES),$(VENV)/ready,$(AUDIT)/ready)
-	$(if $(ADVISORIES),$(BIN)/python release/advisories.py '$(ADVISORIES)',$(PYTHON) release/audit.py $(AUDIT)/bin/pip-audit)
+	$(if $(ADVISORIES),PYTHONPATH=tests $(BIN)/python release/advisories.py '$(ADVISORIES)',$(PYTHON) release/audit.py $(AUDIT)/bin/pip-audit)
 
 # docs/licences.md from what all pinned packages say of themselves; those of others' programs are put into build/pins.
 licences: $(VENV)/ready

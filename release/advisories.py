@@ -1,6 +1,6 @@
 """Look for our pins among advisories in a directory: where no service can be asked, or is not to be told all.
 
-    python release/advisories.py DIRECTORY
+    PYTHONPATH=tests python release/advisories.py DIRECTORY
 
 The directory holds records of the Open Source Vulnerability format (OSV), as YAML or JSON, one a file, in whatever
 folders: a clone of the Python Packaging Advisory Database is one, an unpacked export of OSV's for PyPI another. Says of
@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 import yaml
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
+from support.packages import pins_in
 
-ROOT: Final = Path(__file__).parent.parent
 VULNERABLE: Final = 1
 NOT_AUDITED: Final = 2
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is
@@ -97,8 +97,7 @@ def main() -> int:
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
         print("make audit: ADVISORIES must be a directory of advisories", file=sys.stderr)
         return NOT_AUDITED
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
-    pins: dict[str, str] = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
+    pins: dict[str, str] = {canonicalize_name(name): version for name, version in pins_in().items()}
     n_records, newest, found = 0, "", set[Known]()
     for path in sorted(path for path in Path(sys.argv[1]).rglob("*") if path.suffix in {".yaml", ".yml", ".json"}):
         try:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from packaging.utils import canonicalize_name
-from support.packages import needed_for
+from support.packages import needed_for, pins_in
 
 import pybatsched
 
@@ -53,11 +53,6 @@ class Pin(NamedTuple):
     version: str
     licence: str
     use: str
-
-
-def pins_in(path: Path) -> dict[str, str]:
-    """Read the versions by name."""
-    return dict(line.split("==") for line in path.read_text(encoding="utf-8").split())
 
 
 def licence_of(about: Mapping[str, Any], classifiers: Iterable[str]) -> str:

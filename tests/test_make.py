@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
-from support.packages import needed_for
+from support.packages import needed_for, pins_in
 from support.patience import PATIENCE_S
 from support.places import ROOT
 
@@ -72,8 +72,7 @@ def test_changed_needs_are_installed(changed: str, clone: Path) -> None:
 
 @pytest.mark.parametrize("extra", ["report", "dev"])
 def test_all_that_is_installed_is_pinned(extra: str) -> None:
-    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
-    pinned = {canonicalize_name(name): version for name, version in pins.items()}
+    pinned = {canonicalize_name(name): version for name, version in pins_in().items()}
     needed = needed_for(extra) - {"pybatsched"}
     assert needed >= {"bokeh", "polars", "pydantic"}
     assert {name: metadata.version(name) for name in needed} == {name: pinned.get(name) for name in needed}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.packages import pins_in
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, module_of
 
@@ -158,9 +159,8 @@ def test_of_two_the_one_that_failed_by_itself_is_named(
 
 def test_what_the_benchmark_installs_is_pinned() -> None:
     names = [line for line in (ROOT / "benchmarks" / "peers.txt").read_text().splitlines() if line[0] != "#"]
-    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
     assert names
-    assert set(names) <= set(pins)
+    assert set(names) <= set(pins_in())
 
 
 def test_the_table_of_costs(peers: Any) -> None:

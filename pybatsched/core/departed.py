@@ -53,11 +53,6 @@ class Departed:
             return True
         return self._has_forgotten and (self._over.has(job_id) or self._stopped.has(job_id))
 
-    @property
-    def n_kept(self) -> int:
-        """How many things are kept for all of them."""
-        return len(self._last_words) + self._over.n_kept + self._stopped.n_kept
-
     def _forget_words(self) -> None:
         """Forget the older half of the last words, but for whose they are."""
         kept = list(self._last_words.items())

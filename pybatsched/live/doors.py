@@ -14,7 +14,7 @@ from pybatsched.live.keys import ServerKeys
 
 #: What our sockets are called when ZeroMQ asks whether to let somebody in.
 DOMAIN: Final = "pybatsched"
-#: Of how many that were turned away it is told: whoever comes from ever other addresses fills no log.
+#: Of how many addresses that were turned away it is told: whoever comes from ever other ones fills no log.
 _N_TOLD: Final = 100
 
 
@@ -86,10 +86,11 @@ class Guard:
             self._tell("", "somebody without a key, or with another server's, was turned away (--curve)")
 
     def _no_address(self, address: str) -> None:
-        self._tell(address, f"somebody at {address} was turned away (--allow)")
+        if len(self._refused) < _N_TOLD:
+            self._tell(address, f"somebody at {address} was turned away (--allow)")
 
     def _tell(self, who: str, text: str) -> None:
-        if who not in self._refused and len(self._refused) < _N_TOLD:
+        if who not in self._refused:
             self._refused.add(who)
             if self._on_refused is not None:
                 self._on_refused(text)

@@ -8,7 +8,8 @@ import pytest
 from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
-from pybatsched.live.doors import is_wide
+from pybatsched.live.doors import Guard, is_wide
+from pybatsched.live.keys import Pair, ServerKeys
 
 FIRST = recording("plain").requests[0]
 MINE = """
@@ -57,6 +58,21 @@ def test_who_is_not_allowed_is_turned_away_and_told() -> None:
         peer.send(FIRST)
         server.wait_until_it_says(r"somebody at 127.0.0.1 was turned away \(--allow\)")
         assert server.errors.count("turned away") == 1
+
+
+def test_many_who_are_turned_away_fill_no_log_and_hide_nobody_without_a_key() -> None:
+    told: list[str] = []
+    guard = Guard(["192.0.2.7"], ServerKeys(Pair(b"", b""), {}), told.append)
+    for number in [*range(300)] * 2:
+        guard._no_address(f"198.51.100.{number}")
+    assert len(told) == 100
+    for _ in range(2):
+        assert not guard.callback("", b"key")
+        guard.no_key()
+    assert [text.partition(",")[0].partition(" was")[0] for text in told[100:]] == [
+        "somebody whose key is not among the clients",
+        "somebody without a key",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import re
 import stat
 import subprocess
@@ -21,7 +22,7 @@ from typing import Any
 import pytest
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-from support.packages import needed_for
+from support.packages import needed_for, pins_in
 from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, module_of
 
@@ -59,10 +60,6 @@ def advisories() -> Any:
     return module_of("advisories", PLACE / "advisories.py")
 
 
-def pins() -> dict[str, str]:
-    return dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
-
-
 def test_one_version_everywhere() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert pybatsched.__version__ == version
@@ -79,7 +76,7 @@ def test_all_pins_have_a_licence_that_is_told() -> None:
         r"^\| (\S+) \| (\S+) \| (.+?) \| (.+?) \|$", (ROOT / "docs" / "licences.md").read_text(), re.MULTILINE
     )
     told = {name: version for name, version, _, _ in rows if name not in {"package", "---"}}
-    assert told == pins()
+    assert told == pins_in()
     assert not [row for row in rows if row[2] == "not said"]
 
 
@@ -105,6 +102,11 @@ def test_the_bill_of_materials(bill: Any, found: Any) -> None:
     assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", content["serialNumber"])
     assert json.loads(bill.sbom(found[1:]))["serialNumber"] != content["serialNumber"]
     assert "timestamp" not in text
+
+
+def test_all_extras_are_in_the_bill(bill: Any) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {*bill.EXTRAS, "dev"} == {*extras}
 
 
 def test_a_pin_that_is_installed_nowhere_is_told(bill: Any, tmp_path: Path) -> None:
@@ -273,6 +275,7 @@ def test_versions_within_the_range_of_an_advisory(
 def audited(directory: Path) -> tuple[int, str, str]:
     done = subprocess.run(
         [sys.executable, str(PLACE / "advisories.py"), str(directory)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
         capture_output=True,
         text=True,
         timeout=PATIENCE_OF_WORK_S,
@@ -282,12 +285,12 @@ def audited(directory: Path) -> tuple[int, str, str]:
 
 
 def test_an_audit_by_advisories_in_a_directory(tmp_path: Path) -> None:
-    version, n_pins = pins()["pydantic"], len(pins())
+    version, n_pins = pins_in()["pydantic"], len(pins_in())
     record = {
         "id": "X-1",
         "modified": "2026-11-02T10:00:00Z",
         "affected": [
-            {"package": {"ecosystem": "npm", "name": "pyzmq"}, "versions": [pins()["pyzmq"]]},
+            {"package": {"ecosystem": "npm", "name": "pyzmq"}, "versions": [pins_in()["pyzmq"]]},
             {"package": {"ecosystem": "PyPI", "name": "nobody-needs-it"}, "ranges": []},
             {
                 "package": {"ecosystem": "PyPI", "name": "Pydantic"},
@@ -321,4 +324,4 @@ def test_an_audit_by_advisories_in_a_directory(tmp_path: Path) -> None:
 def test_what_the_audit_installs_is_pinned() -> None:
     names = [line for line in (PLACE / "requirements.txt").read_text().splitlines() if line[0] != "#"]
     assert names
-    assert {*names} <= {*pins()}
+    assert {*names} <= {*pins_in()}

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job
+from pybatsched.core.jobs import Job, JobState
 from pybatsched_schedulers.conservative import Conservative
 from pybatsched_schedulers.dbf import Dbf
 from pybatsched_schedulers.easy import Easy
@@ -51,6 +51,24 @@ class RejectsJobs(Easy):
             yield d.RejectJob(job.id)
 
 
+class KillsJobs(Easy):
+    """Kills what runs as soon as somebody waits, and never lets it go on."""
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.victims: list[Job] = []
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        super().on_job_submitted(job, now)
+        self.victims.append(job)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        yield from super().decide(now)
+        for job in [job for job in self.victims if job.state is JobState.RUNNING] if self.local.queue else ():
+            self.victims.remove(job)
+            yield d.KillJob((job.id,))
+
+
 class CallsForEver(Easy):
     """Wants to be called a little later, again and again, while somebody waits."""
 
@@ -85,6 +103,21 @@ class HidesBrokenPromises(Dbf):
 
     def broken_promises(self) -> Iterable[str]:
         return ()
+
+
+class CriesWolf(Dbf):
+    """Tells of every deadline that was accepted as of one that was missed."""
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.accepted: dict[str, Job] = {}
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        yield from super().decide(now)
+        self.accepted |= {job.id: job for job in self.local.waiting() if self.local.is_promised(job)}
+
+    def broken_promises(self) -> Iterable[str]:
+        return [f"job {job_id} was accepted and is late" for job_id in self.accepted]
 
 
 class Moody(Easy):

@@ -10,8 +10,7 @@ from typing import Final
 from support.process import run_cli
 
 from reliability import children, tries, warm_workers
-from reliability.children import Child
-from reliability.moments import AFTER, BEFORE, RUNNING, Plan
+from reliability.moments import Plan
 from reliability.tries import Found, Span
 
 KEEPS: Final = ("figures", "jobs", "files")
@@ -76,15 +75,15 @@ class Study:
             )
             assert child.ended() == 0, child.words
             self.whole[keep] = content(place / FOLDER)
-            self.parent[keep] = tries.counted(child)
-            self.worker[keep] = tries.counted(Child(0, note, note))
+            self.parent[keep] = tries.counted(child.told)
+            self.worker[keep] = tries.counted(children.noted_in(note))
         # The same with a worker that is a new interpreter, which has to load all modules first.
         place = written(folder / "new", "figures")
         (place / "token").touch()
         plan = {"note": str(place / "note"), "tokens": [str(place / "token")]}
         child = children.start(command(1), place, "new", environ=children.hooked(plan))
         assert child.ended() == 0, child.words
-        self.new_worker = tries.counted(Child(0, place / "note", place / "note"))
+        self.new_worker = tries.counted(children.noted_in(place / "note"))
 
     def check_kept(self, found: Found, folder: Path, keep: str) -> None:
         """Check what a disturbed campaign has kept: each file is whole, but those that were just written."""
@@ -129,7 +128,7 @@ class Parent:
             before = warm_workers.use if rng.randrange(_ONE_IS_NEW) else None
             parent = moment.start(command(rng.choice((1, 2)), *more), place, name, before=before)
             moment.await_death(parent)
-            found.stage = found.stage or tries.stage_by(parent, _stage(place))
+            found.stage = found.stage or tries.stage_by(parent)
             found.how = f"{keep}, {moment.how}"
             found.expect(parent.code in {0, -9}, f"it ended with {parent.code}: {parent.words[-300:]}")
             found.problems += children.strays()
@@ -161,7 +160,7 @@ class Worker:
         parent = children.start(command(n_workers), place, environ=children.hooked(plan), before=before)
         code = parent.ended()
         parent.kill()
-        told = Child(0, note, note).told
+        told = children.noted_in(note)
         which = "new" if is_new else "forked"
         found = Found(str(told.get("stage", "")), f"{keep}, {len(tokens)} {which} workers, {moment.how}")
         found.problems += children.strays()
@@ -176,10 +175,3 @@ class Worker:
         found.expect(is_told, f"it ended with {code}: {parent.words[-300:]} {status.stdout}")
         study.resumed(found, place, keep, "--retry-failed")
         return found
-
-
-def _stage(place: Path) -> str:
-    """Say by its files how far a campaign was that was killed from outside."""
-    if not (place / FOLDER).exists():
-        return BEFORE
-    return AFTER if (place / FOLDER / "results.parquet").exists() else RUNNING

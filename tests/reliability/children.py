@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from support.patience import PATIENCE_S
 
@@ -87,13 +87,18 @@ class Child:
         return self.said.read_text(errors="replace") if self.said.exists() else ""
 
     @property
-    def told(self) -> dict[str, object]:
+    def told(self) -> dict[str, Any]:
         """What it has noted of its death, or of what it counted; nothing if it was killed from outside."""
-        try:
-            content = json.loads(self.note.read_text())
-        except (FileNotFoundError, ValueError):
-            return {}
-        return content if isinstance(content, dict) else {}
+        return noted_in(self.note)
+
+
+def noted_in(path: Path) -> dict[str, Any]:
+    """Read what a process has noted; nothing if it has not, or was killed while it did."""
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def start(

@@ -92,22 +92,26 @@ def _all(folder: Path, todo: Sequence[tuple[str, int]], args: argparse.Namespace
     for kind in dict.fromkeys(kind for kind, _ in todo):
         made[kind] = KINDS[kind](folder)
     n = min(args.jobs, len(todo))
-    pipes = [_runner(folder, made, todo[i::n], args) for i in range(n)]
-    for pipe in pipes:
+    runners = [_runner(folder, made, todo[i::n], args) for i in range(n)]
+    for _, pipe in runners:
         with pipe:
             for line in pipe:
                 kind, i, stage, how, problems = json.loads(line)
                 yield kind, i, Found(stage, how, problems)
-    for _ in pipes:
-        os.waitpid(-1, 0)
+    statuses = [os.waitpid(pid, 0)[1] for pid, _ in runners]
+    if any(statuses):
+        raise SystemExit("crashes: a process that tries has broken down, and not all was tried")
 
 
-def _runner(folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]], args: argparse.Namespace) -> IO[str]:
-    """Fork a process that does its share of the tries. Gives where it tells of them, a line each."""
+def _runner(
+    folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]], args: argparse.Namespace
+) -> tuple[int, IO[str]]:
+    """Fork a process that does its share of the tries. Gives it, and where it tells of them, a line each."""
     ours, theirs = os.pipe()
-    if os.fork():
+    if pid := os.fork():
         os.close(theirs)
-        return os.fdopen(ours)
+        return pid, os.fdopen(ours)
+    code = 1
     try:
         children.adopt_orphans()
         with os.fdopen(theirs, "w") as pipe:
@@ -116,11 +120,12 @@ def _runner(folder: Path, made: dict[str, Kind], todo: Sequence[tuple[str, int]]
                 found = _tried(made[kind], folder / f"{kind}-{i}", random.Random(f"{args.seed}/{kind}/{i}"))
                 pipe.write(json.dumps([kind, i, found.stage, found.how, found.problems]) + "\n")
                 pipe.flush()
+        code = 0
     except BaseException:  # noqa: BLE001  this process ends here
         traceback.print_exc()
     finally:
         sys.stderr.flush()
-        os._exit(0)
+        os._exit(code)
 
 
 def _tried(kind: Kind, place: Path, rng: random.Random) -> Found:

@@ -43,6 +43,8 @@ _GUESSES: Final[dict[str, list[float]]] = {
     "short": [0.2, 0.5, 1],
     "any": [0.1, 0.5, 1, 1, 2, 10],
 }
+#: The property of a node that says how fast it reads files.
+BANDWIDTH: Final = "fs_bw_gbps"
 #: When scenes begin that begin late.
 LATE_BEGIN: Final = 1e9
 Dice = random.Random
@@ -106,7 +108,10 @@ def _ground(policy: str, dice: Dice) -> _Ground:
         machine = dice.choice(_NODES)
         widest = max(node.n_cores for node in machine.nodes)
         classes = tuple(sorted({node.memory_gb for node in machine.nodes}))
-        return _Ground(machine.n_procs, tuple(machine.hosts), widest, unit, begin, classes=classes)
+        hosts = tuple(machine.hosts)
+        if dice.random() < 0.2:  # then the option bandwidth says it
+            hosts = tuple({key: text for key, text in host.items() if key != BANDWIDTH} for host in hosts)
+        return _Ground(machine.n_procs, hosts, widest, unit, begin, classes=classes)
     if policy == "reallocation":
         sizes = dice.choice([[4, 4], [dice.randint(1, 8) for _ in range(dice.randint(1, 3))]])
         speed = dice.choice([1, 2.5e9])
@@ -118,7 +123,7 @@ def _ground(policy: str, dice: Dice) -> _Ground:
     n_procs = dice.choice([1, 2, 3, 4, 4, 6, 8, 8, 12, 16])
     if dice.random() < 0.003:
         n_procs = 4_000
-    hosts: tuple[dict[str, str], ...] = ()
+    hosts = ()
     if policy == "ujfb" and dice.random() < 0.3 and n_procs < 100:
         hosts = tuple(
             {"memory_gb": "48", "swap_bw_gbps": dice.choice(["6", "0.5"]), "vh": str(nth // 4)}
@@ -297,12 +302,15 @@ def _ujfb(ground: _Ground, dice: Dice) -> Drawn:
 
 def _locality(ground: _Ground, dice: Dice) -> Drawn:
     options: Drawn = {"score": dice.choice(["fcfs", "eft", "lea", "leo", "lem"])}
-    if dice.random() < 0.5:
-        options["assume_walltime"] = dice.choice([0.5, 20, 1e9])
-    if dice.random() < 0.25:
-        return options | {"faithful": True, "interval_s": dice.choice([1, 5, 30])}
     if dice.random() < 0.25:
         options = {name: dice.choice([0, 1, 500, 1e9]) for name in ("x1", "x2", "x3")}
+    if dice.random() < 0.5:
+        options["assume_walltime"] = dice.choice([0.5, 20, 1e9])
+    if BANDWIDTH not in ground.hosts[0]:
+        options["bandwidth"] = dice.choice([0.05, 0.5, 100])
+    options["faithful"] = "score" in options and dice.random() < 0.3
+    if options["faithful"]:
+        return options | {"interval_s": dice.choice([1, 5, 30])}
     options |= {"backfill": dice.random() < 0.5, "persistence": dice.random() < 0.5}
     options["interval_s"] = dice.choice([0, 0.25, 3, 30])
     options["bigger_nodes"] = dice.choice(["never", "never", "idle", "area"])

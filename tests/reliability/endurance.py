@@ -7,7 +7,8 @@ hundredth of the way the server's memory, its open files and its CPU time are re
 of that: what it costs must be the same at the end as at the begin. The embedded runs are commands of their own, with
 all their files, and their peak memory is taken at a quarter, a half and all of the jobs.
 
-Exit code 1 if memory grew by 5 % or more after the first tenth, if files stayed open, or if the journal became dearer.
+Exit code 1 if memory grew by 5 % or more after the first tenth, if files stayed open, if the journal became dearer, or
+if the second half of an embedded run's jobs takes more memory each than those before.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import zmq
-from support.patience import PATIENCE_MS, PATIENCE_S
+from support.patience import PATIENCE_S
+from support.process import Peer
 
 from reliability.long_talk import LongTalk
 
 MAX_GROWTH = 0.05
-#: CPU time on a machine that others use as well differs by more than a tenth from minute to minute.
+#: CPU time on a machine that others use as well differs by more than a tenth from minute to minute, memory by pages.
 MAX_DEARER = 1.5
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -69,20 +70,10 @@ def served(policy: str, place: Path, *more: str) -> Iterator[tuple[subprocess.Po
         said = server.stderr.readline()
         if b"waiting for Batsim" not in said:
             raise SystemExit(f"the server did not start: {(said + server.stderr.read()).decode()}")
-        context = zmq.Context()
-        socket = context.socket(zmq.REQ)
-        socket.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)  # a server that has died never answers
-        socket.connect(endpoint)
-
-        def ask(raw: bytes) -> bytes:
-            socket.send(raw)
-            return socket.recv()
-
         try:
-            yield server, LongTalk(ask)
+            with Peer(endpoint) as peer:
+                yield server, LongTalk(peer.ask)
         finally:
-            socket.close(0)
-            context.term()
             if server.poll() is None:
                 server.terminate()
 
@@ -138,7 +129,10 @@ def judge_journal(readings: list[Reading]) -> list[str]:
     before = readings[-2]
     n = last.n - before.n
     cpu = ((first.cpu_s - readings[0].cpu_s) / first.n, (last.cpu_s - before.cpu_s) / n)
-    size = (first.journal_bytes / first.n, (last.journal_bytes - before.journal_bytes) / n)
+    size = (
+        (first.journal_bytes - readings[0].journal_bytes) / first.n,
+        (last.journal_bytes - before.journal_bytes) / n,
+    )
     print(f"first quarter: {cpu[0] * 1e6:.1f} us and {size[0]:.0f} bytes an exchange")
     print(f"last quarter:  {cpu[1] * 1e6:.1f} us and {size[1]:.0f} bytes an exchange")
     wrong = []
@@ -149,8 +143,8 @@ def judge_journal(readings: list[Reading]) -> list[str]:
     return wrong
 
 
-def embedded(policy: str, n_jobs: int) -> None:
-    """Simulate a quarter, a half and all of the jobs, each in a process of its own; print peak memory and its slope."""
+def embedded(policy: str, n_jobs: int) -> list[tuple[int, int]]:
+    """Simulate a quarter, a half and all of the jobs, each in a process of its own. Gives numbers of jobs, and kB."""
     peaks: list[tuple[int, int]] = []
     for n in (n_jobs // 4, n_jobs // 2, n_jobs):
         with tempfile.TemporaryDirectory() as scratch:
@@ -175,8 +169,17 @@ def embedded(policy: str, n_jobs: int) -> None:
             f"{cpu_s / n * 1e6:6.1f} us each  {written / n:6.0f} bytes of files each",
             flush=True,
         )
+    return peaks
+
+
+def judge_peaks(peaks: list[tuple[int, int]]) -> list[str]:
+    """Say whether jobs of long runs take more memory each than those of short ones; print the figures."""
+    slopes = []
     for (few, low), (many, high) in pairwise(peaks):
-        print(f"from {few:,} to {many:,} jobs: {(high - low) * 1024 / (many - few):,.0f} bytes a job")
+        slopes.append((high - low) * 1024 / (many - few))
+        print(f"from {few:,} to {many:,} jobs: {slopes[-1]:,.0f} bytes a job")
+    first, last = slopes[0], slopes[-1]
+    return [f"a job takes {last:,.0f} bytes in the end, {first:,.0f} before"] if last > MAX_DEARER * first else []
 
 
 def _write_jobs(path: Path, n_jobs: int) -> None:
@@ -211,7 +214,7 @@ def main() -> int:
         wrong += judge_journal(converse(args.policy, n_journal, min(4, n_journal), has_journal=True))
     if args.jobs:
         print("one embedded run")
-        embedded(args.policy, args.jobs)
+        wrong += judge_peaks(embedded(args.policy, args.jobs))
     for text in wrong:
         print(f"endurance: {text}", file=sys.stderr)
     return 1 if wrong else 0

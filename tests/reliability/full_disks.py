@@ -120,7 +120,12 @@ class FullDisk:
             child.ended()
             disk.make_room()
             _check_told(found, child, place)
-            tries.check_results(found, place / simulating.PREFIX, [*([old] if has_earlier else []), new])
+            if child.code == 0:
+                found.expect(tries.results_at(place / simulating.PREFIX) == new, "it ended with 0 without its results")
+                found.expect(
+                    (place / "j.pbj").read_bytes() == self._alone.journal, "it ended with 0 without its journal"
+                )
+            tries.check_results(found, place / simulating.PREFIX, new, old if has_earlier else None)
             if child.code == 2 and (place / "j.pbj").exists():
                 tries.check_reading(found, place / "j.pbj")
             tries.ended_well(self._alone.command(), place, found)
@@ -148,6 +153,10 @@ class FullDisk:
             server.kill()
             disk.make_room()
             _check_told(found, server, place)
+            if server.code == 0:
+                found.expect(
+                    (place / serving.JOURNAL).read_bytes() == pair.journal, "it ended with 0 without its journal"
+                )
             if server.code == 2 and (place / serving.JOURNAL).exists():
                 tries.check_reading(found, place / serving.JOURNAL)
             pair.check_next(found, place, endpoint)
@@ -171,6 +180,8 @@ class FullDisk:
                 found.expect(is_told, f"status does not say why cells failed: {status.stdout:.300}")
             else:
                 _check_told(found, child, place)
+            if code == 0:
+                study.check_whole(found, place / campaigning.FOLDER, keep)
             study.check_kept(found, place / campaigning.FOLDER, keep)
             study.resumed(found, place, keep, "--retry-failed")
         return found

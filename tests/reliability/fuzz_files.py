@@ -12,7 +12,6 @@ import functools
 import gzip
 import io
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ from support.process import run_cli
 
 from pybatsched import cli
 from reliability import file_seeds
-from reliability.fuzzing import NotDocumentedError, Target
+from reliability.fuzzing import NotDocumentedError, Target, scratch
 from reliability.mutations import JSON, TEXT, Dice, Mutator, mutated
 
 _DOCUMENTED: Final = frozenset({0, 2, 3, 5, 7})
@@ -29,24 +28,6 @@ _WHOLE: Final = b"main "  # before the name of a reading that goes through all o
 
 #: Something that reads a file: words of a command, or a function of the file's place.
 Reading = Sequence[str] | Callable[[Path], object]
-
-
-class Place:
-    """A directory in memory, with the files that stand beside the one that is mutated."""
-
-    @functools.cached_property
-    def folder(self) -> Path:
-        place = "/dev/shm" if Path("/dev/shm").is_dir() else None
-        self._made = tempfile.TemporaryDirectory(prefix="pybatsched-fuzz-", dir=place)
-        return Path(self._made.name)
-
-    def clean(self) -> None:
-        """Take away what the last case has left in its output directory."""
-        if (self.folder / "out").is_dir():
-            shutil.rmtree(self.folder / "out")
-
-
-PLACE: Final = Place()
 
 
 @functools.cache
@@ -82,7 +63,7 @@ def _files(
 
     @functools.cache
     def path() -> Path:
-        folder = PLACE.folder / name
+        folder = scratch() / name
         folder.mkdir()
         if beside is not None:
             beside(folder)
@@ -105,15 +86,13 @@ def _files(
         coming = iter(given)
         reading, content = next(coming), next(coming)
         reader = readings[reading.removeprefix(_WHOLE).decode()]
-        PLACE.clean()
+        shutil.rmtree(scratch() / "out", ignore_errors=True)  # of the last case
         path().write_bytes(content)
         if callable(reader):
             reader(path())
             return
         words = [
-            word.replace("FILE", str(path()))
-            .replace("HERE", f"{PLACE.folder}/{name}")
-            .replace("OUT", f"{PLACE.folder}/out")
+            word.replace("FILE", str(path())).replace("HERE", f"{scratch()}/{name}").replace("OUT", f"{scratch()}/out")
             for word in reader
         ]
         if not reading.startswith(_WHOLE):

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import functools
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from support import fingerprints
@@ -27,7 +25,7 @@ from pybatsched.session.diagnosis import diagnose
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Refused, plan_for
-from reliability.fuzzing import NotDocumentedError, Target
+from reliability.fuzzing import NotDocumentedError, Target, scratch
 from reliability.mutations import Dice, dice_of, mutated, mutated_conversation
 
 AGENT: Final = f"{ROOT / 'tests' / 'support' / 'agents.py'}:by_numbers"
@@ -191,21 +189,6 @@ def all_talks(batsim: int) -> tuple[Talk, ...]:
     return tuple(talk for policy in POLICIES for talk in talks(policy, batsim))
 
 
-class _Room:
-    """A journal's place in memory, for some sessions."""
-
-    @functools.cached_property
-    def folder(self) -> tempfile.TemporaryDirectory[str]:
-        place = "/dev/shm" if Path("/dev/shm").is_dir() else None
-        return tempfile.TemporaryDirectory(prefix="pybatsched-fuzz-", dir=place)
-
-    def journal(self) -> JournalWriter:
-        return JournalWriter(f"{self.folder.name}/fuzz.pbj")
-
-
-_ROOM: Final = _Room()
-
-
 def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
     """Give what makes a case of a conversation, and what feeds it to a new session."""
 
@@ -217,7 +200,7 @@ def _in_session(found: Callable[[], Sequence[Talk]]) -> tuple[Any, Any]:
         number = int(next(messages))
         session = found()[number].session()
         if number % 4 == 0:
-            session.record_in(_ROOM.journal())
+            session.record_in(JournalWriter(scratch() / "fuzz.pbj"))
         try:
             for raw in messages:
                 session.handle_parts([raw])

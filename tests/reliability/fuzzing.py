@@ -7,12 +7,16 @@ memory than there is.
 
 from __future__ import annotations
 
+import atexit
 import base64
 import contextlib
 import errno
+import functools
 import itertools
 import json
+import re
 import resource
+import tempfile
 import time
 import traceback
 from collections import Counter
@@ -33,6 +37,7 @@ MEMORY_BYTES: Final = 2**30
 #: Ways to a file that lead nowhere: `pybatsched.cli.main` tells of them as of wrong input.
 _NO_WAY_THERE: Final = frozenset({errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENAMETOOLONG})
 KEPT: Final = Path("build/fuzz")
+_MAX_SHOWN: Final = 2000  # characters of pieces in a test
 Whole = TypeVar("Whole", list[bytes], bytes)
 
 
@@ -71,22 +76,40 @@ class Finding:
         return _place(self.error)
 
     def told(self) -> str:
-        """Say what was found, with a test that fails."""
-        shown = ", ".join(map(_literal, self.pieces))
+        """Say what was found."""
         lines = traceback.format_exception(self.error, limit=-6)
-        return (
-            f"FOUND: {self.target}, --seed {self.seed}, case {self.index}\n{''.join(lines)}\n"
-            f"def test_found_{self.target.replace('-', '_')}_{self.seed}_{self.index}() -> None:\n"
-            f'    again("{self.target}", [{shown}])\n'
-        )
+        return f"FOUND: {self.target}, --seed {self.seed}, case {self.index}\n{''.join(lines)}"
 
-    def keep(self, folder: Path = KEPT) -> Path:
-        """Write the pieces to a file, which `again_from` reads."""
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.target}-{self.seed}-{self.index}.json"
+    def as_test(self) -> str:
+        """Write it as a whole test, which fails as long as this is found. Large pieces are read from their file."""
+        shown, more = f"[{', '.join(map(repr, self.pieces))}]", ""
+        if len(shown) > _MAX_SHOWN:
+            shown, more = f'pieces_in("{self.path}")', "from reliability.fuzzing import pieces_in\n"
+        name = re.sub(r"\W", "_", f"{self.target}_{self.seed}_{self.index}")
+        return f"""\
+from reliability.fuzz import again
+{more}
+
+def test_found_{name}() -> None:
+    again("{self.target}", {shown})
+"""
+
+    @property
+    def path(self) -> Path:
+        return KEPT / f"{self.target}-{self.seed}-{self.index}.json"
+
+    def keep(self) -> Path:
+        """Write the pieces to a file, from which `pieces_in` reads them."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         pieces = [base64.b64encode(piece).decode() for piece in self.pieces]
-        path.write_text(json.dumps({"target": self.target, "pieces": pieces, "told": self.told()[:20_000]}, indent=1))
-        return path
+        content = {"target": self.target, "pieces": pieces, "told": self.told()[:20_000]}
+        self.path.write_text(json.dumps(content, indent=1))
+        return self.path
+
+
+def pieces_in(path: str | Path) -> list[bytes]:
+    """Read the pieces of a finding that was kept."""
+    return [base64.b64decode(piece) for piece in json.loads(Path(path).read_text())["pieces"]]
 
 
 @dataclass
@@ -97,7 +120,6 @@ class Tally:
     n_cases: int = 0
     n_mutations: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    cpu_s: float = 0.0
     slowest_s: float = 0.0
     slowest: int = 0
     peak_mib: int = 0
@@ -120,11 +142,6 @@ class Tally:
 
 HEAD: Final = ("target", "mutations", "cases", "accepted", "refused", "slowest case", "peak memory", "findings")
 ACCEPTED: Final = "accepted"
-
-
-def _literal(piece: bytes) -> str:
-    text = repr(piece)
-    return text if len(text) < 2000 else f"{text[:200]} ... ({len(piece):,} bytes: see the file)"
 
 
 def _place(error: BaseException) -> tuple[str, ...]:
@@ -154,12 +171,12 @@ def outcome(target: Target, pieces: Iterable[bytes]) -> str:
     return ACCEPTED
 
 
-def run(target: Target, n: int, seed: int, *, first: int = 0, most: int = 5) -> Tally:
-    """Feed cases, from `first` on, until n mutations have been fed; a few different findings at most."""
+def run(target: Target, n: int, seed: int, *, most: int = 5) -> Tally:
+    """Feed cases until n mutations have been fed; a few different findings at most."""
     tally = Tally(target.name)
     known: set[tuple[str, ...]] = set()
     with WorkLimit(CPU_S) as limit:
-        for index in itertools.count(first):
+        for index in itertools.count():
             if tally.n_mutations >= n or len(tally.findings) >= most:
                 break
             limit.again()
@@ -186,7 +203,6 @@ def _fed(target: Target, n: int, seed: int, index: int, tally: Tally) -> Finding
     except BaseException as error:  # noqa: BLE001  all others are what we look for
         name, found = "FOUND", Finding(target.name, seed, index, fed, error)
     taken = time.process_time() - begun
-    tally.cpu_s += taken
     if taken > tally.slowest_s:
         tally.slowest_s, tally.slowest = taken, index
     tally.n_cases += 1
@@ -246,6 +262,15 @@ def _without(whole: Whole, still: Callable[[Whole], bool]) -> Whole:
                 at += size
         size //= 2
     return whole
+
+
+@functools.cache
+def scratch() -> Path:
+    """Give a directory of this process for what is fed as a file: in memory, where there is room for that."""
+    place = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    made = tempfile.TemporaryDirectory(prefix="pybatsched-fuzz-", dir=place)
+    atexit.register(made.cleanup)
+    return Path(made.name)
 
 
 @contextlib.contextmanager

@@ -53,10 +53,11 @@ _FILE_CALLS: Final = frozenset(
 _FILE_MODULES: Final = frozenset(("posix", "io", "_io", "fcntl"))
 _MOVES: Final = frozenset(("replace", "rename"))
 #: Functions that say how far a run is: the end of the file's name, and the function's.
-_BEGIN, _MOVE, _END, _SENT, _CELL = "begin", "move", "end", "sent", "cell"
+_BEGIN, _MOVE, _END, _SENT, _CELL, _REQUEST = "begin", "move", "end", "sent", "cell", "request"
 _TELLING: Final = {
     ("results/writing.py", "begin"): _BEGIN,
     ("session/journal.py", "__init__"): _BEGIN,
+    ("session/journal.py", "request"): _REQUEST,
     ("campaign/store.py", "__enter__"): _BEGIN,
     ("campaign/execute.py", "tried"): _CELL,
     ("simulator/outputs.py", "_open_all"): _BEGIN,
@@ -114,7 +115,7 @@ class Counter:
         self._by_files = plan.get("scale") == "files"
         self._at = plan.get("at", -1)
         self._note = plan["note"]
-        self.n_calls = self.n_files = 0
+        self.n_calls = self.n_files = self.n_requests = 0
         self._told: dict[CodeType, str] = {}
         self._seen: dict[str, tuple[int, int]] = {}
 
@@ -124,7 +125,9 @@ class Counter:
         if event[0] == "c":
             if event == "call":
                 word = self._word(frame.f_code)
-                if word and word != _END:
+                if word == _REQUEST:
+                    self.n_requests += 1
+                elif word and word != _END:
                     self._see(word)
             elif _touches_files(arg):
                 self.n_files += 1
@@ -162,7 +165,8 @@ class Counter:
     def _die(self, frame: FrameType, arg: Any) -> None:
         sys.setprofile(None)
         where = f"{frame.f_code.co_filename.split('/')[-1]}:{frame.f_lineno} {getattr(arg, '__name__', '')}"
-        self._write({"stage": self._stage(frame, arg), "where": where, "has_sent": _SENT in self._seen})
+        counts = {"has_sent": _SENT in self._seen, "n_requests": self.n_requests}
+        self._write({"stage": self._stage(frame, arg), "where": where, **counts})
         os.kill(os.getpid(), signal.SIGKILL)
 
     def _stage(self, frame: FrameType, arg: Any) -> str:

@@ -29,6 +29,7 @@ class Ledger:
         self.running: dict[str, frozenset[int]] = {}
         self.over: set[str] = set()
         self.killing: set[str] = set()
+        self.killed_by_others: set[str] = set()
         self.busy: dict[int, str] = {}
         self.away: set[int] = set()
         self._n_procs = n_procs
@@ -80,6 +81,8 @@ class Ledger:
                         self.problems.append(f"{job_id} is killed and does not run")
             elif isinstance(decision, d.RegisterJob):
                 self.counts["segments"] += 1
+                if decision.job_id in self.waiting.keys() | self.running.keys() | self.over:
+                    self.problems.append(f"{decision.job_id} is registered and was there before")
                 self._registered.add(decision.job_id)
                 self.waiting[decision.job_id] = decision.job["res"]
             elif isinstance(decision, d.SetJobMetadata):
@@ -196,6 +199,7 @@ class Others:
             if running:
                 victim = running[kill.nth % len(running)]
                 ledger.killing.add(victim)
+                ledger.killed_by_others.add(victim)
                 ledger.counts["kills"] += 1
                 found.append(d.KillJob((victim,), timestamp=now))
         return list(found)

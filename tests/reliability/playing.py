@@ -36,13 +36,17 @@ Look = Callable[[Engine, float], None]
 
 
 class Fate(NamedTuple):
-    """What became of a job towards Batsim. `state` is empty if it is not over, `start` and `end` -1 if it never ran."""
+    """What became of a job towards Batsim. `state` is empty if it is not over, `start` and `end` -1 if it never ran.
+
+    `by_others` tells whether somebody else than the scheduler has killed it.
+    """
 
     state: str
     start: float
     end: float
     procs: str
     note: str
+    by_others: bool = False
 
 
 @dataclass(slots=True)
@@ -92,7 +96,8 @@ def _fate(job: SimJob, ledger: Ledger) -> Fate:
     ran, is_over = job.started_at >= 0, job.state not in {NOT_SUBMITTED, SUBMITTED, RUNNING}
     start = round(job.started_at, 6) if ran else -1.0
     end = round(job.started_at + job.runtime_s, 6) if ran and is_over else -1.0
-    return Fate(job.state if is_over else "", start, end, str(job.alloc), ledger.notes.get(job.id, ""))
+    state, note = job.state if is_over else "", ledger.notes.get(job.id, "")
+    return Fate(state, start, end, str(job.alloc), note, job.id in ledger.killed_by_others)
 
 
 def _greeted(scene: Scene, scenario: Scenario, plan: PolicyPlan) -> Scenario:
@@ -214,4 +219,5 @@ def over_a_socket(scene: Scene, plan: PolicyPlan) -> Played:
 
 def jobs_of(played: Played) -> dict[str, Any]:
     """Give what two runs of a scene have to agree on."""
-    return {"error": played.error, "finished": played.finished, **played.fates}
+    told = () if played.engine is None else played.engine.broken_promises
+    return {"error": played.error, "finished": played.finished, "what is told": told, **played.fates}

@@ -20,8 +20,8 @@ GRACE_S: Final = 1e-3
 class Promises:
     """Looks on while a policy decides, and writes down what it promises.
 
-    Deadlines that were accepted are kept, or told as broken; and nothing else is told. Where all goes as it was said,
-    a planned start of a rule that promises it never moves back.
+    Deadlines that were accepted are kept or told as broken, one of the two; and nothing else is told. Where all goes as
+    it was said, a planned start of a rule that promises it never moves back.
     """
 
     def __init__(self, scene: Scene) -> None:
@@ -92,10 +92,12 @@ class Promises:
         rows, _ = lineages(self._scene, played.fates)
         for job_id, deadline_at in self._deadlines.items():
             last = rows[job_id][-1]
-            is_broken = last.state == e.REJECTED or last.end > deadline_at + GRACE_S + inexact(last.end)
+            too_late_s = math.inf if last.state == e.REJECTED else last.end - deadline_at - GRACE_S
             is_told = any(f"job {job_id} " in text for text in said)
-            if is_broken and not is_told:
+            if too_late_s > inexact(last.end) and not is_told:
                 yield f"{job_id} was accepted with the deadline {deadline_at}, ended at {last.end}, and nobody told"
+            if too_late_s < -inexact(last.end) and is_told:
+                yield f"{job_id} has met its deadline {deadline_at} at {last.end}, and is told to have missed it"
         yield from _untrue(said, self._deadlines)
 
 

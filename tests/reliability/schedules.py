@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from reliability.playing import Fate
-from reliability.scenes import DELAY, FAILS, PARTS, Job, Scene
+from reliability.scenes import FAILS, OTHER, WORK, Job, Scene
 
 #: What a run is rounded to, and a little more; jobs of no time are written down with ten ticks.
 TICK: Final = 1.5e-6
@@ -66,6 +67,8 @@ def lineages(scene: Scene, fates: dict[str, Fate]) -> tuple[Rows, list[str]]:
         last = parts[-1][1]
         if last.state not in e.FINAL_STATES or (last.state == e.REJECTED and "replaced_by" in last.note):
             problems.append(f"{name} has no end: its last part is {last.state or 'not over'}")
+        if last.state == e.COMPLETED_KILLED and not last.by_others:
+            problems.append(f"{name} was killed by its own scheduler, and never went on")
     return {name: [fate for _, fate in parts] for name, parts in found.items()}, problems
 
 
@@ -102,8 +105,8 @@ def _one_job(scene: Scene, job: Job, chain: list[Fate]) -> Iterator[str]:
         yield f"{job.id} succeeds, but it is to fail"
     if last.state == e.REJECTED and not ran:
         yield from _rejected(scene, job)
-    is_itself = scene.policy != "reallocation" and job.kind in {DELAY, PARTS}
-    if is_itself and last.state == e.COMPLETED_SUCCESSFULLY:
+    is_itself = scene.policy != "reallocation"
+    if is_itself and last.state == (e.COMPLETED_FAILED if job.kind == FAILS else e.COMPLETED_SUCCESSFULLY):
         did = _work_done(ran)
         if abs(did - job.s) > inexact(last.end) * len(ran):
             yield f"{job.id} has done {did} s of work; it is to do {job.s} s"
@@ -125,15 +128,36 @@ def _work_done(ran: list[Fate]) -> float:
 
 
 def _rejected(scene: Scene, job: Job) -> Iterator[str]:
-    """Check that there was a reason: most policies reject only what can never run."""
-    if job.n > scene.n_procs or any(outage.until is None for outage in scene.outages):
-        return
-    is_endless = job.estimate is None and "assume_walltime" not in scene.options
-    if scene.policy in {"fcfs", "easy", "ujf", "rl"}:
+    """Check that there was a reason: nobody rejects what can run, as long as all machines come back."""
+    rule, options = scene.policy, scene.options
+    if rule == "redirection":  # all jobs come to the principal group
+        rule, options = options.get("principal", "easy"), options.get("principal_options", {})
+    elif rule == "reallocation":
+        rule, options = options.get("local", "conservative"), options.get("local_options", {})
+    needs_end = rule in {"conservative", "dbf", "ujfb", "locality"}
+    end = job.walltime if rule == "locality" else job.estimate
+    is_endless = needs_end and end is None and "assume_walltime" not in options
+    may_be_late = options.get("infeasible") == "reject" and "max_stay" in job.fields
+    needs_memory = rule == "locality" and ("input_file" in job.fields or "node_memory_gb" in job.fields)
+    is_known = job.kind != WORK and (job.workload != OTHER or scene.forward)  # to be of times, which can be scaled
+    needs_scaling = scene.policy == "reallocation" and not is_known
+    comes_back = all(outage.until is not None for outage in scene.outages)
+    if comes_back and job.n <= _room(scene, job) and not (is_endless or may_be_late or needs_memory or needs_scaling):
         yield f"{job.id} is rejected without need"
-    may_be_late = scene.options.get("infeasible") == "reject" and "max_stay" in job.fields
-    if scene.policy in {"conservative", "dbf", "ujfb"} and not is_endless and not may_be_late:
-        yield f"{job.id} is rejected without need"
+
+
+def _room(scene: Scene, job: Job) -> int:
+    """Give how many processors a job without wishes can have in any case."""
+    options, hosts = scene.options, scene.hosts
+    if scene.policy == "redirection":
+        return int(scene.n_procs - options.get("group_size", scene.n_procs * options.get("alpha", 0.15)))
+    if scene.policy == "locality" and hosts:
+        least = min(float(host["memory_gb"]) for host in hosts)
+        return max(Counter(host["node"] for host in hosts if float(host["memory_gb"]) == least).values())
+    if scene.policy == "reallocation" and hosts:
+        sizes = Counter(host["cluster"] for host in hosts)
+        return sizes[job.fields["cluster"]] if job.fields.get("external") else max(sizes.values())
+    return scene.n_procs
 
 
 # --- what each policy says of itself ------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ from typing import Final
 
 from support.patience import PATIENCE_S
 
+from pybatsched.errors import PeerLostError
 from reliability import children, tries
 from reliability.children import Child
 from reliability.moments import BEFORE, RUNNING
-from reliability.tries import Found, Moment, Span
+from reliability.tries import Found, Span
 
 PREFIX: Final = "out/p"
 READY: Final = "waiting for Batsim at"
@@ -22,8 +23,8 @@ JOURNAL: Final = "s.pbj"
 #: For what never comes: the answer of a server that is dead, and a simulation that died before it began.
 _SILENCE: Final = ("--timeout", f"{PATIENCE_S / 6:g}")
 _NOBODY: Final = ("--first-timeout", f"{PATIENCE_S / 6:g}")
-#: What a simulation ends with whose scheduler is gone: ours, and the drop-in, which ends as Batsim does.
-_LOST: Final = {"simulate": {4}, "batsim": {4}}
+#: What a simulation ends with whose scheduler is gone, and a server whose simulation is.
+_LOST: Final = PeerLostError.exit_code
 
 
 def serve(endpoint: str) -> list[str]:
@@ -66,7 +67,7 @@ class Pair:
         assert codes == (0, 0), peer.words + server.words
         self.journal = (place / JOURNAL).read_bytes()
         self.whole = tries.results_at(place / PREFIX)
-        counted = tries.counted(server if disturbed == "server" else peer)
+        counted = tries.counted((server if disturbed == "server" else peer).told)
         self.span = Span(counted.calls, counted.files, 1.0)
 
     def place(self, place: Path) -> None:
@@ -113,7 +114,7 @@ class Server:
         has_begun = journal.exists() and journal.stat().st_size > 0
         found = Found(tries.stage_by(server, RUNNING if has_begun else BEFORE), f"{kind}, {moment.how}")
         found.expect(server.code in {0, -9}, f"the server ended with {server.code}: {server.words[-300:]}")
-        tries.check_journal(found, journal, self.pair.journal)
+        tries.check_journal(found, journal, self.pair.journal, server.told.get("n_requests", 0))
         if peer is not None:
             self._check_peer(found, place, peer, kind, has_begun)
         self.pair.check_next(found, place, endpoint)
@@ -129,11 +130,11 @@ class Server:
             jobs = (place / f"{PREFIX}_jobs.csv").read_bytes()
             found.expect(jobs == self.pair.whole["_jobs.csv"], "the simulation ended with 0 and is not whole")
             return
-        found.expect(code in _LOST[kind], f"the simulation ended with {code}: {peer.words[-300:]}")
+        found.expect(code == _LOST, f"the simulation ended with {code}: {peer.words[-300:]}")
         is_told = re.search(r"closed its connection|no answer|no scheduler", peer.words)
         found.expect(is_told, f"the simulation does not say why: {peer.words[-300:]}")
         if kind == "simulate":
-            tries.check_results(found, place / PREFIX, [])
+            tries.check_results(found, place / PREFIX, None)
 
 
 class PeerKilled:
@@ -158,18 +159,18 @@ class PeerKilled:
         if not peer.told.get("has_sent", moment.plan is None or peer.code == 0):
             self.pair.check_next(found, place, endpoint, server)  # it has not heard of the first one
             return found
-        self._check_server(found, server, journal, moment)
+        self._check_server(found, server, journal)
         if kind == "simulate":
-            tries.check_results(found, place / PREFIX, [self.pair.whole])
+            tries.check_results(found, place / PREFIX, self.pair.whole)
         self.pair.check_next(found, place, endpoint)
         return found
 
-    def _check_server(self, found: Found, server: Child, journal: Path, moment: Moment) -> None:
+    def _check_server(self, found: Found, server: Child, journal: Path) -> None:
         code = server.ended()
         server.kill()
         is_whole = journal.read_bytes() == self.pair.journal
-        found.expect(code == (0 if is_whole else 4), f"the server ended with {code}: {server.words[-300:]}")
-        if code == 4:
+        found.expect(code == (0 if is_whole else _LOST), f"the server ended with {code}: {server.words[-300:]}")
+        if code == _LOST:
             is_told = re.search("closed its connection after message|no Batsim has come", server.words)
             found.expect(is_told, f"the server does not say why: {server.words[-300:]}")
         tries.check_reading(found, journal)

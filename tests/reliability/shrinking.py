@@ -132,8 +132,10 @@ def _smaller_machines(scene: Scene) -> Iterator[Scene]:
 def as_test(scene: Scene, seed: int, problems: list[str]) -> str:
     """Write a scene as a whole test."""
     told = "\n    ".join(problem.replace("\\", "/").replace('"""', "'''") for problem in problems[:3])
+    code = scene.as_code("        ")
+    names = [name for name in ("Job", "Kill", "Outage", "Scene") if f"{name}(" in code]
     return f'''\
-from reliability.scenes import Job, Kill, Outage, Scene
+from reliability.scenes import {", ".join(names)}
 from reliability.soak_checks import assert_sound
 
 
@@ -143,6 +145,6 @@ def test_{scene.policy}_{seed}() -> None:
     {told}
     """
     assert_sound(
-{scene.as_code("        ")}
+{code}
     )
 '''

@@ -42,7 +42,7 @@ def judge(scene: Scene, policy: str | type[Policy] | None = None, *, socket: boo
         outside = over_bytes(scene, plan, journal, watch.look)
         problems = [*_sound(scene, inside), *watch.problems(outside)]
         problems += _differences("embedded", inside, "over the wire", outside)
-        problems += _replayed(journal, plan)
+        problems += _replayed(journal, plan, outside.ledger.n_messages + (scene.batsim == 5))
     if socket and not problems:
         problems += _differences("embedded", inside, "over a socket", over_a_socket(scene, plan))
     ledger = inside.ledger
@@ -64,11 +64,16 @@ def _differences(one: str, first: Played, other: str, second: Played) -> Iterato
             return
 
 
-def _replayed(journal: Path, plan: registry.PolicyPlan) -> Iterator[str]:
-    """Play a journal at the policy again."""
+def _replayed(journal: Path, plan: registry.PolicyPlan, n_said: int) -> Iterator[str]:
+    """Play a journal at the policy again; it has all `n_said` messages, and all their replies if nothing failed."""
     session = Session(plan)
-    for n, exchange in enumerate(JournalReader(journal).exchanges(), 1):
+    exchanges = list(JournalReader(journal).exchanges())
+    if len(exchanges) != n_said:
+        yield f"the journal has {len(exchanges)} of {n_said} messages"
+    for n, exchange in enumerate(exchanges, 1):
         if exchange.reply is None:
+            if exchange.error is None:
+                yield f"the journal does not say what came of message {n}"
             return
         try:
             answer = session.handle(exchange.request)

@@ -16,6 +16,7 @@ from support.process import run_cli
 
 from pybatsched import locks
 from pybatsched.results import marks
+from pybatsched.session.journal import JournalReader
 from reliability import children, crashes, moments, simulating, tries
 from reliability.tries import Found
 
@@ -41,6 +42,22 @@ def test_a_handful_of_each() -> None:
     assert done.stdout.splitlines()[-1].startswith("15 tries, 0 problems; seed 3; full disks by RLIMIT_FSIZE")
 
 
+BREAKS_DOWN = """
+from pathlib import Path
+from reliability import crashes
+def breaks_down(*_): raise OSError("no room")
+crashes._tried, crashes.KINDS["simulator"] = breaks_down, Path
+list(crashes._all(Path(), [("simulator", 0)], crashes._arguments([])))
+"""
+
+
+def test_what_was_not_tried_is_no_success() -> None:
+    done = python("-c", BREAKS_DOWN)
+    assert done.returncode == 1
+    assert "OSError: no room" in done.stderr
+    assert done.stderr.endswith("crashes: a process that tries has broken down, and not all was tried\n")
+
+
 # --- what looks at it would see it ---
 
 
@@ -55,13 +72,27 @@ def run(tmp_path: Path) -> Path:
 def test_results_of_two_runs_are_seen(run: Path) -> None:
     prefix = run / simulating.PREFIX
     whole = tries.results_at(prefix)
-    tries.check_results(found := Found(), prefix, [whole])
+    tries.check_results(found := Found(), prefix, whole)
     assert found.problems == []
     Path(f"{prefix}_summary.json").write_text("{}")
-    tries.check_results(found, prefix, [whole])
+    tries.check_results(found, prefix, whole)
     assert found.problems == ["the results are neither those before nor the new ones"]
     tries.check_next_results(found := Found(), prefix, whole)
     assert found.problems == ["the results of the next run are not those of an undisturbed one"]
+
+
+def test_earlier_results_that_are_gone_are_seen(run: Path) -> None:
+    prefix = run / simulating.PREFIX
+    state, whole = Path(f"{prefix}{marks.MARK}"), tries.results_at(prefix)
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
+    tries.check_results(found := Found(), prefix, None, earlier=whole)
+    assert found.problems == []
+    for suffix in whole:
+        Path(f"{prefix}{suffix}").rename(f"{prefix}.part{suffix}")
+    tries.check_results(found, prefix, None)
+    assert found.problems == []
+    tries.check_results(found, prefix, None, earlier=whole)
+    assert found.problems == ["the results before are gone, and there are no new ones"]
 
 
 def test_what_is_left_beside_results_is_seen(run: Path) -> None:
@@ -76,7 +107,7 @@ def test_a_lock_that_stays_is_seen(run: Path) -> None:
     state = Path(f"{prefix}{marks.MARK}")
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
     with locks.held(state, "taken"):
-        tries.check_results(found := Found(), prefix, [tries.results_at(prefix)])
+        tries.check_results(found := Found(), prefix, tries.results_at(prefix))
     assert "the mark's lock is still held" in found.problems
 
 
@@ -87,6 +118,18 @@ def test_a_journal_that_is_cut_can_be_read(cut: int, run: Path) -> None:
     path.write_bytes(whole[:cut])
     tries.check_journal(found := Found(), path, whole)
     assert found.problems == []
+
+
+def test_a_journal_that_was_not_written_at_once_is_seen(run: Path) -> None:
+    path = run / "j.pbj"
+    whole = path.read_bytes()
+    n = sum(exchange.is_answered for exchange in JournalReader(path).exchanges())
+    path.write_bytes(whole[:-100])
+    tries.check_journal(found := Found(), path, whole, n)
+    assert found.problems == []
+    path.write_bytes(whole[: len(whole) // 2])
+    tries.check_journal(found, path, whole, n)
+    assert [problem.partition(",")[0] for problem in found.problems] == [f"message {n} came"]
 
 
 def test_a_journal_that_is_damaged_is_seen(run: Path) -> None:

@@ -15,7 +15,7 @@ from pybatsched.cli import arguments
 from pybatsched.core.departed import N_LAST_WORDS
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.session.session import Session
-from reliability.endurance import Reading, judge_journal, judge_memory, read
+from reliability.endurance import Reading, judge_journal, judge_memory, judge_peaks, read
 from reliability.long_talk import LongTalk
 
 
@@ -78,4 +78,10 @@ def test_what_is_told_of_a_server_that_grows(capsys: pytest.CaptureFixture[str])
     assert judge_memory([*flat[:-1], flat[-1]._replace(n_files=14)]) == ["the number of open files changed"]
     dearer = [one._replace(cpu_s=one.n**2 / 1e6, journal_bytes=one.n**2) for one in flat]
     assert len(judge_journal(dearer)) == 2
+    longer = [
+        one._replace(journal_bytes=90_000 + 500 * one.n) for one in flat[:-1]
+    ]  # its begin is long, and counts not
+    assert len(judge_journal([*longer, flat[-1]._replace(journal_bytes=90_000 + 60_000 + 500 * 1_000)])) == 1
+    assert judge_peaks([(250, 230_000), (500, 412_000), (1_000, 776_000)]) == []
+    assert len(judge_peaks([(250, 230_000), (500, 412_000), (1_000, 976_000)])) == 1
     assert "open files: 13, 14" in capsys.readouterr().out

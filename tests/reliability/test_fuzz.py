@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import patience
@@ -35,7 +35,7 @@ def test_only_documented_errors_come_out(group: str, begins: tuple[str, ...], n:
     with little_memory():
         for target, share in fuzz.shared(targets, n):
             tallies.append(run(target, share, seed=20))
-    assert [finding.told() for tally in tallies for finding in tally.findings] == []
+    assert [finding.told() + finding.as_test() for tally in tallies for finding in tally.findings] == []
     assert sum(tally.n_mutations for tally in tallies) == n
     assert {tally.target for tally in tallies} == {*targets}
 
@@ -58,21 +58,32 @@ def _target(feed: object, seed: bytes = b'{"now": 1, "events": []}') -> Target:
     return Target("made-up", pieces, feed)
 
 
-def test_a_finding_is_shrunk_told_and_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n", [1, 3000])
+def test_a_finding_is_shrunk_told_and_kept(n: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def feed(pieces: Iterable[bytes]) -> None:
         for raw in pieces:
-            if b"00" in raw:
+            if b"00" in raw and len(raw) >= n:
                 raise KeyError("00")
 
-    tally = run(_target(feed), 500, seed=1)
+    monkeypatch.chdir(tmp_path)
+    target = _target(feed, b'{"now": 1, "events": []}'.rjust(n))
+    tally = run(target, 500, seed=1)
     (finding,) = tally.findings
-    assert finding.pieces == [b"00"]
+    assert (len(finding.pieces), len(finding.pieces[0])) == (1, max(n, 2))
     assert tally.outcomes["FOUND"] > 1  # the others are the same one
     assert tally.n_mutations == tally.n_cases == 500
     assert f"made-up, --seed 1, case {finding.index}" in finding.told()
-    assert "again(\"made-up\", [b'00'])" in finding.told()
-    kept = json.loads(finding.keep(tmp_path).read_text())
-    assert (kept["target"], kept["pieces"]) == ("made-up", ["MDA="])
+    assert fuzzing.pieces_in(finding.keep()) == finding.pieces
+    # The test is a whole one, and fails as long as this is found.
+    assert ("pieces_in(" in finding.as_test().partition("def ")[2]) is (n > 1000)
+    written: dict[str, Any] = {}
+    exec(finding.as_test(), written)
+    test = written[f"test_found_made_up_1_{finding.index}"]
+    monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: {"made-up": (target, 1.0)}})
+    with pytest.raises(KeyError, match="00"):
+        test()
+    monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: {"made-up": (_target(list), 1.0)}})
+    test()
 
 
 @pytest.mark.parametrize(
@@ -154,6 +165,7 @@ def test_the_command_tells_of_findings_and_fails(
     monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: made})
     assert fuzz.main(["--messages", "3", "--seed", "5"]) == 1
     assert "| made-up | 3 | 3 | 0 | FOUND 3 |" in (said := capsys.readouterr().out)
+    assert "def test_found_made_up_5_0() -> None:" in said
     assert "kept in build/fuzz/made-up-5-0.json" in said
     monkeypatch.setattr(fuzz, "GROUPS", {"messages": lambda: {"made-up": (_target(list), 1.0)}})
     assert fuzz.main(["--messages", "3"]) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -90,12 +90,11 @@ def span_of(args: Sequence[str], cwd: Path, **how: Any) -> Span:
     """Measure a command that ends by itself, in a fork. Raises AssertionError if it does not end well."""
     child = children.start(args, cwd, "span", {}, **how)
     assert child.ended() == 0, child.words
-    return counted(child)
+    return counted(child.told)
 
 
-def counted(child: Child) -> Span:
-    """Give what a process has counted that was not hit."""
-    told: dict[str, Any] = child.told
+def counted(told: Mapping[str, Any]) -> Span:
+    """Give what a process has counted that was not hit, by what it told."""
     return Span(told["calls"], told["files"])
 
 
@@ -137,15 +136,22 @@ def results_at(prefix: Path) -> dict[str, bytes]:
     return {suffix: path.read_bytes() for suffix, path in paths.items() if path.exists()}
 
 
-def check_results(found: Found, prefix: Path, wholes: Iterable[dict[str, bytes]]) -> None:
-    """Check what was left of a run: the whole results of one run, or none, and a mark that nobody has the lock of."""
+def check_results(
+    found: Found, prefix: Path, new: dict[str, bytes] | None, earlier: dict[str, bytes] | None = None
+) -> None:
+    """Check what was left of a run: its own whole results, else the earlier ones, else none; and that no lock is held.
+
+    `new` are its own as they should be, None if it cannot have come to its end.
+    """
     mark = marks.read(str(prefix))
     found.expect(mark is None or not mark.is_alive, "the mark's lock is still held")
-    there = marks.find(str(prefix))
-    if there.is_whole and (mark is not None or Path(f"{prefix}_jobs.csv").exists()):
-        found.expect(results_at(prefix) in list(wholes), "the results are neither those before nor the new ones")
-    shown = run_cli("metrics", str(prefix), "--partial")
     is_there = mark is not None or Path(f"{prefix}_jobs.csv").exists()
+    if is_there and marks.find(str(prefix)).is_whole:
+        known = [whole for whole in (new, earlier) if whole is not None]
+        found.expect(results_at(prefix) in known, "the results are neither those before nor the new ones")
+    else:
+        found.expect(earlier is None, "the results before are gone, and there are no new ones")
+    shown = run_cli("metrics", str(prefix), "--partial")
     found.expect(shown.returncode == (0 if is_there else 2), f"metrics: {shown.returncode} {shown.stderr:.200}")
 
 
@@ -157,17 +163,21 @@ def check_next_results(found: Found, prefix: Path, whole: dict[str, bytes]) -> N
     found.expect(names == expected, f"beside the next results there is {sorted(names ^ expected)}")
 
 
-def check_journal(found: Found, path: Path, whole: bytes) -> int:
-    """Check that a journal is an undisturbed one up to somewhere, and is read up to there. Gives its exchanges."""
-    if not path.exists():
-        return 0
-    content = path.read_bytes()
-    found.expect(whole.startswith(content), "the journal is no beginning of an undisturbed one")
-    return check_reading(found, path)
+def check_journal(found: Found, path: Path, whole: bytes, n_requests: int = 0) -> None:
+    """Check what a process that was killed at its n-th message has left of its journal.
+
+    It is an undisturbed one up to somewhere, is read up to there, and has all that was said before that message.
+    """
+    n_answered = 0
+    if path.exists():
+        content = path.read_bytes()
+        found.expect(whole.startswith(content), "the journal is no beginning of an undisturbed one")
+        n_answered = check_reading(found, path)
+    found.expect(n_answered >= n_requests - 1, f"message {n_requests} came, and {n_answered} are in the journal")
 
 
 def check_reading(found: Found, path: Path) -> int:
-    """Check that a journal can be read and replayed up to its last whole record. Gives its exchanges."""
+    """Check that a journal can be read and replayed up to its last whole record. Gives how many messages it answers."""
     again = run_cli("replay", str(path))
     try:
         reader = JournalReader(path)
@@ -182,7 +192,7 @@ def check_reading(found: Found, path: Path) -> int:
     found.expect(not n_answered or "identical" in said, f"replay: {said:.200}")
     if not reader.is_whole and n_answered:
         found.expect("cut" in said or "no end" in said, f"replay does not say that the journal is cut: {said:.200}")
-    return len(exchanges)
+    return n_answered
 
 
 def stage_by(child: Child, default: str = BEFORE) -> str:

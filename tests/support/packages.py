@@ -9,6 +9,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
+from support.places import ROOT
+
 _WITHOUT = """
 import runpy, sys
 
@@ -21,6 +23,11 @@ class NotInstalled:
 sys.meta_path.insert(0, NotInstalled)
 runpy.run_path({program!r}, run_name="__main__")
 """
+
+
+def pins_in(path: Path = ROOT / "constraints.txt") -> dict[str, str]:
+    """Read the versions of all packages that are pinned, by name."""
+    return dict(line.split("==") for line in path.read_text(encoding="utf-8").split())
 
 
 def needed_for(extra: str) -> set[NormalizedName]:

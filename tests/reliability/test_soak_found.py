@@ -1,0 +1,121 @@
+"""What simulated faults have found: each scene failed once."""
+
+from __future__ import annotations
+
+import pytest
+
+from reliability.scenes import Job, Kill, Outage, Scene
+from reliability.soak_checks import assert_sound
+
+_NODE = ({"node": "n0"}, {"node": "n0"}, {"node": "n0"}, {"node": "n0"})
+
+
+def test_the_published_program_is_not_called_for_ever_by_a_late_scheduler() -> None:
+    """Each call came between two seconds, and the program only looked at whole ones."""
+    assert_sound(
+        Scene(
+            policy="locality",
+            n_procs=4,
+            jobs=(Job("w0!6", at=7.5, n=4, s=11.0, fields={"walltime": 111.0}),),
+            options={"faithful": True, "interval_s": 5},
+            hosts=_NODE,
+            kills=(Kill(34.05, 0),),
+            late=(1.0,),
+            dynamic=True,
+        )
+    )
+
+
+def test_who_waits_for_an_endless_job_has_a_place_when_that_one_has_ended() -> None:
+    """What is left of a suspended job past its estimate has no known end; without compression nobody looked again."""
+    assert_sound(
+        Scene(
+            policy="ujfb",
+            n_procs=6,
+            jobs=(
+                Job("w0!0", at=0.0, n=1, s=7.0, fields={"estimate": 3.5}),
+                Job("w0!1", at=5.0, n=6, s=3.0, fields={"walltime": 3.0, "urgent": True}),
+                Job("w0!5", at=10.0, n=6, s=1.0, fields={"estimate": 9.0}),
+            ),
+            options={"compression": False, "swap": "fixed"},
+            dynamic=True,
+        )
+    )
+
+
+def test_the_published_program_does_not_ask_again_while_machines_are_away() -> None:
+    """It made a pass in vain every 30 seconds for as long as they were away."""
+    assert_sound(
+        Scene(
+            policy="locality",
+            n_procs=4,
+            jobs=(Job("w0!0", at=0.0, n=4, s=10.0, fields={"walltime": 20.0}),),
+            options={"faithful": True},
+            hosts=_NODE,
+            outages=(Outage(1.0, 40_000.0, "0"),),
+            dynamic=True,
+        )
+    )
+
+
+def test_a_deadline_is_met_when_the_job_ends_and_not_when_a_busy_scheduler_hears_of_it() -> None:
+    """The job ends at its deadline; the scheduler is busy then, hears of it a second later, and told of a promise."""
+    assert_sound(
+        Scene(
+            policy="dbf",
+            n_procs=1,
+            jobs=(
+                Job("w0!0", at=6.0, n=1, s=10.0, fields={"estimate": 10.0, "max_stay": 10.0}),
+                Job("w0!1", at=14.0, n=1, s=1.0, fields={"estimate": 1.0}),
+            ),
+            late=(3.0,),
+        )
+    )
+
+
+def test_parts_that_are_shorter_than_a_tick_make_no_profile_of_nothing() -> None:
+    """Batsim tells of delays below half a microsecond as 0.0, and so a job of another size was registered with 0 s."""
+    moldable = {"fraction": 0, "limit": 4}
+    assert_sound(
+        Scene(
+            policy="reallocation",
+            n_procs=1,
+            jobs=(Job("w0!1", at=0.0, n=2, s=1e-06, kind="parts", fields={"estimate": 1e-05, "moldable": moldable}),),
+            dynamic=True,
+        )
+    )
+
+
+def test_who_could_never_go_on_is_not_suspended() -> None:
+    """Its machine had left for good when an urgent job came, and the run never ended."""
+    assert_sound(
+        Scene(
+            policy="ujfb",
+            n_procs=3,
+            jobs=(
+                Job("w0!0", at=0.0, n=3, s=1.0, fields={"walltime": 1.1}),
+                Job("w0!1", at=0.7, n=1, s=1.0, fields={"walltime": 2.2, "urgent": True}),
+            ),
+            outages=(Outage(0.5, None, "1"),),
+            dynamic=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("mode", ["suspend", "kill_restart"])
+def test_who_can_no_longer_go_on_when_it_is_stopped_is_rejected(mode: str) -> None:
+    """Its machine left for good between the word that it be killed and the kill."""
+    assert_sound(
+        Scene(
+            policy="ujfb",
+            n_procs=3,
+            jobs=(
+                Job("w0!0", at=0.0, n=3, s=10.0, fields={"walltime": 11}),
+                Job("w0!1", at=7.0, n=1, s=1.0, fields={"walltime": 2.2, "urgent": True}),
+            ),
+            options={"mode": mode},
+            outages=(Outage(7.2, None, "1"),),
+            late=(0.5,),
+            dynamic=True,
+        )
+    )
