@@ -109,14 +109,14 @@ def bill(constraints: Path, *, has_foreign: bool) -> list[Pin]:
     return sorted(found, key=lambda pin: canonicalize_name(pin.name))
 
 
-def sbom(pins: Iterable[Pin]) -> str:
-    """Give the bill as CycloneDX. Its serial number is a digest of its content."""
+def sbom(pins: Iterable[Pin], version: str = pybatsched.__version__) -> str:
+    """Give the bill of a version of ours as CycloneDX. Its serial number is a digest of its content."""
     scopes = {TO_RUN: "required", TO_CHECK: "excluded"}
     content: dict[str, Any] = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": _component("application", "pybatsched", pybatsched.__version__, "MIT")},
+        "metadata": {"component": _component("application", "pybatsched", version, "MIT")},
         "components": [
             _component("library", pin.name, pin.version, pin.licence)
             | {"scope": scopes.get(pin.use, "optional"), "properties": [{"name": "pybatsched:for", "value": pin.use}]}

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Final
@@ -86,7 +87,7 @@ def settled_sdist(raw: bytes, epoch: int) -> bytes:
     ):
         for member in sorted(old.getmembers(), key=lambda member: member.name):
             kept = tarfile.TarInfo(member.name)
-            kept.type, kept.size, kept.mtime = member.type, member.size, epoch
+            kept.type, kept.linkname, kept.size, kept.mtime = member.type, member.linkname, member.size, epoch
             kept.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
             new.addfile(kept, old.extractfile(member) if member.isfile() else None)
     return gzip.compress(text.getvalue(), mtime=epoch)
@@ -158,12 +159,13 @@ def main() -> int:
         if found:
             print("release: two builds of one commit differ in\n" + "\n".join(found), file=sys.stderr)
             return 1
+        version = tomllib.loads((places[0] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+        pins = bill.bill(places[0] / "constraints.txt", has_foreign=False)  # the commit's, as all the rest
         args.into.mkdir(parents=True, exist_ok=True)
         for path in made[0].iterdir():
             shutil.copyfile(path, args.into / path.name)
         names = [path.name for path in made[0].iterdir()]
-    pins = bill.bill(ROOT / "constraints.txt", has_foreign=False)
-    (args.into / "sbom.json").write_text(bill.sbom(pins), encoding="utf-8")
+    (args.into / "sbom.json").write_text(bill.sbom(pins, version), encoding="utf-8")
     sums = {name: digest for name, digest in digests(args.into).items() if name in {*names, "sbom.json"}}
     text = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
     (args.into / "SHA256SUMS").write_text(text, encoding="utf-8")
