@@ -7,18 +7,21 @@ import os
 import re
 import shutil
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 import zmq
-from support.patience import PATIENCE_MS
+from support.patience import PATIENCE_MS, PATIENCE_S
 from support.places import ROOT
 from support.process import Peer, Server, run_cli, run_forked
 from support.recordings import recording
 
-from pybatsched.errors import InputError
-from pybatsched.live import keys
+from pybatsched.errors import InputError, PeerLostError
+from pybatsched.live import keys, server
+from pybatsched.live import relay as relay_module
 
 FIRST = recording("plain").requests[0]
 WORKLOAD = ("-w", str(ROOT / "examples" / "workload.json"), "--procs", "32")
@@ -279,6 +282,17 @@ def test_a_relay_that_is_not_let_in_says_so(made: Path, tmp_path: Path) -> None:
         assert "does not let us in (--curve)" in relay.errors
 
 
+def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path) -> None:
+    keys.make(tmp_path / "other")
+    with (
+        Server("--policy", "easy", "--curve", str(tmp_path / "other")) as far,
+        Relay(far.wait_ready(), made, "--timeout", "5") as relay,
+        Peer(relay.wait_ready()) as peer,
+    ):
+        assert b"--curve" in peer.ask(FIRST)  # whether the hang-up, or the time-out, is noticed first
+        assert relay.finish() == 4
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -307,17 +321,57 @@ def test_a_relay_to_nobody_tells_its_batsim(made: Path) -> None:
         assert relay.finish() == 4
 
 
-def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
-    own = keys.read_server(made).own
+@contextlib.contextmanager
+def far_scheduler(made: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
+    """A socket with the keys of a server, and its endpoint: a scheduler that says what a test says."""
     with zmq.Context() as context, context.socket(zmq.REP) as far:
         far.setsockopt(zmq.LINGER, 0)
         far.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
         far.setsockopt(zmq.CURVE_SERVER, 1)
-        far.setsockopt(zmq.CURVE_SECRETKEY, own.secret)
+        far.setsockopt(zmq.CURVE_SECRETKEY, keys.read_server(made).own.secret)
         far.bind("tcp://127.0.0.1:*")
-        with Relay(far.getsockopt_string(zmq.LAST_ENDPOINT), made, "--timeout", "0") as relay:
-            with Peer(relay.wait_ready()) as peer:
-                peer.send(FIRST)
-                assert far.recv() == FIRST
-            assert relay.finish() == 4
-            assert "Batsim has left without the reply to its message 1" in relay.errors
+        yield far, far.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
+    with far_scheduler(made) as (far, endpoint), Relay(endpoint, made, "--timeout", "0") as relay:
+        with Peer(relay.wait_ready()) as peer:
+            peer.send(FIRST)
+            assert far.recv() == FIRST
+        assert relay.finish() == 4
+        assert "Batsim has left without the reply to its message 1" in relay.errors
+
+
+def test_a_batsim_that_falls_silent_is_given_up_and_told_if_it_asks_after_all(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a thread, whose time-out is set when the Batsim has its reply: so no machine is too slow for it."""
+    monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)
+    endpoints: SimpleQueue[str] = SimpleQueue()
+    ended_by: SimpleQueue[PeerLostError] = SimpleQueue()
+    is_given_up = threading.Event()
+
+    def refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
+        is_given_up.set()
+        server.await_and_refuse(socket, peer, farewell)
+
+    def pass_on() -> None:
+        try:
+            passing.run(endpoints.put)
+        except PeerLostError as error:
+            ended_by.put(error)
+
+    monkeypatch.setattr(relay_module, "await_and_refuse", refuse)
+    with far_scheduler(made) as (far, endpoint):
+        passing = relay_module.Relay("tcp://127.0.0.1:*", endpoint, keys.read_client(made), 0, 0)
+        threading.Thread(target=pass_on, daemon=True).start()
+        with Peer(endpoints.get(timeout=PATIENCE_S)) as peer:
+            peer.send(FIRST)
+            far.recv()
+            far.send(b"{}")
+            assert peer.hear() == b"{}"
+            passing._timeout_s = 0.1
+            assert is_given_up.wait(PATIENCE_S)
+            assert b"pybatsched relay: no message from Batsim for" in peer.ask(FIRST)
+        told = r"no message from Batsim for \d+\.\d s \(--timeout 0\.1\), after the reply to message 1; it was stopped"
+        assert re.match(told, str(ended_by.get(timeout=PATIENCE_S)))
