@@ -145,6 +145,32 @@ def test_a_secret_that_others_can_read_is_none(own: Path, mode: int) -> None:
     assert not list(own.glob("out*"))
 
 
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+@pytest.mark.parametrize("name", ["", "clients", "clients/client.key"])
+def test_whom_a_server_lets_in_is_its_owners_to_say(own: Path, name: str, mode: int) -> None:
+    path = own / name
+    path.chmod(path.stat().st_mode | mode)
+    done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
+    told = f"pybatsched: --curve: {path} can be written by others, who could put their own keys there: chmod go-w\n"
+    assert (done.returncode, done.stderr) == (2, told)
+    path.chmod(path.stat().st_mode & ~0o022)
+    assert len(keys.read_server(own).clients) == 1
+
+
+@pytest.mark.parametrize("name", ["", "server.key"])
+def test_by_what_a_peer_knows_the_server_is_its_owners_to_say(own: Path, name: str) -> None:
+    (own / name).chmod((own / name).stat().st_mode | 0o020)
+    with pytest.raises(InputError, match="can be written by others"):
+        keys.read_client(own)
+
+
+def test_no_keys_are_made_where_others_can_write(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    done = run_cli("keys", str(tmp_path))
+    assert (done.returncode, f"{tmp_path} can be written by others" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_zeromq_without_curve_is_told(monkeypatch: pytest.MonkeyPatch, made: Path, tmp_path: Path) -> None:
     monkeypatch.setattr(zmq, "has", lambda _what: False)
     for words in (("keys", str(tmp_path / "keys")), ("--policy", "easy", "--curve", str(made))):
