@@ -399,5 +399,5 @@ def test_a_batsim_that_falls_silent_is_given_up_and_told_if_it_asks_after_all(
             passing._timeout_s = 0.1
             assert is_given_up.wait(PATIENCE_S)
             assert b"pybatsched relay: no message from Batsim for" in peer.ask(FIRST)
-        told = r"no message from Batsim for \d+\.\d s \(--timeout 0\.1\), after the reply to message 1; it was stopped"
+        told = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
         assert re.match(told, str(ended_by.get(timeout=PATIENCE_S)))

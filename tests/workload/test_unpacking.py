@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.process import run_cli
 
 from pybatsched.errors import InputError
@@ -65,4 +66,5 @@ def test_a_bomb_from_a_pipe_is_told_as_well(tmp_path: Path, *, is_bomb: bool) ->
             files.read_bytes(pipe)
     else:
         assert files.read_bytes(pipe) == gzip.decompress(packed)
-    writing.join()
+    writing.join(PATIENCE_S)
+    assert not writing.is_alive()
