@@ -128,16 +128,25 @@ class Relay:
                     f"no reply to message {self.n_messages} from {self._far_at} {how_long}; "
                     "nobody may be there, or with other keys than those of --curve"
                 )
-            raise PeerLostError(
+            silence = (
                 f"no message from Batsim {how_long}, after the reply to message {self.n_messages}; "
                 "it was stopped, or is busy for longer"
             )
+            if not self._farewell(self._batsim, silence):
+                return True  # it has left, and the connection that is still open is somebody else's
+            raise PeerLostError(silence)
         return False
 
-    def _farewell(self, batsim: bytes, why: str) -> None:
-        """Make a Batsim stop that would wait for ever: it aborts on a message without `now`."""
-        with contextlib.suppress(zmq.ZMQError):  # it may have left
+    def _farewell(self, batsim: bytes, why: str) -> bool:
+        """Make a Batsim stop that would wait for ever: it aborts on a message without `now`. Tells whether it is there.
+
+        One that does not wait drops it.
+        """
+        try:
             self._near.send_multipart([batsim, b"", _farewell(why)])
+        except zmq.ZMQError:
+            return False
+        return True
 
 
 def _farewell(why: str) -> bytes:

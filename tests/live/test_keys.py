@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 import pytest
 import zmq
-from support.patience import PATIENCE_MS, PATIENCE_S
+from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
 from support.places import ROOT
 from support.process import Peer, Server, run_cli, run_forked
 from support.recordings import recording
@@ -368,36 +368,70 @@ def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
         assert "Batsim has left without the reply to its message 1" in relay.errors
 
 
+class Passing:
+    """A relay to a scheduler that says what a test says, in a thread: a test sets its time-out when all has been said.
+
+    So no machine is too slow for it. `error` is what ended it, if it did not end well.
+    """
+
+    def __init__(self, made: Path, far: zmq.Socket[bytes], endpoint: str) -> None:
+        self.relay = relay_module.Relay("tcp://127.0.0.1:*", endpoint, keys.read_client(made), 0, 0)
+        self.error: PeerLostError | None = None
+        self._far = far
+        self._endpoints: SimpleQueue[str] = SimpleQueue()
+        self._thread = threading.Thread(target=self._pass_on, daemon=True)
+        self._thread.start()
+        self.endpoint = self._endpoints.get(timeout=PATIENCE_S)
+
+    def _pass_on(self) -> None:
+        try:
+            self.relay.run(self._endpoints.put)
+        except PeerLostError as error:
+            self.error = error
+
+    def exchange(self, peer: Peer) -> None:
+        peer.send(FIRST)
+        self._far.recv()
+        self._far.send(b"{}")
+        assert peer.hear() == b"{}"
+
+    def finish(self) -> PeerLostError | None:
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        return self.error
+
+
 def test_a_batsim_that_falls_silent_is_given_up_and_told_if_it_asks_after_all(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a thread, whose time-out is set when the Batsim has its reply: so no machine is too slow for it."""
     monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)
-    endpoints: SimpleQueue[str] = SimpleQueue()
-    ended_by: SimpleQueue[PeerLostError] = SimpleQueue()
     is_given_up = threading.Event()
 
     def refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
         is_given_up.set()
         server.await_and_refuse(socket, peer, farewell)
 
-    def pass_on() -> None:
-        try:
-            passing.run(endpoints.put)
-        except PeerLostError as error:
-            ended_by.put(error)
-
     monkeypatch.setattr(relay_module, "await_and_refuse", refuse)
     with far_scheduler(made) as (far, endpoint):
-        passing = relay_module.Relay("tcp://127.0.0.1:*", endpoint, keys.read_client(made), 0, 0)
-        threading.Thread(target=pass_on, daemon=True).start()
-        with Peer(endpoints.get(timeout=PATIENCE_S)) as peer:
-            peer.send(FIRST)
-            far.recv()
-            far.send(b"{}")
-            assert peer.hear() == b"{}"
-            passing._timeout_s = 0.1
+        passing = Passing(made, far, endpoint)
+        with Peer(passing.endpoint) as peer:
+            passing.exchange(peer)
+            passing.relay._timeout_s = 0.1
             assert is_given_up.wait(PATIENCE_S)
             assert b"pybatsched relay: no message from Batsim for" in peer.ask(FIRST)
         told = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
-        assert re.match(told, str(ended_by.get(timeout=PATIENCE_S)))
+        assert re.match(told, str(passing.finish()))
+
+
+def test_a_batsim_has_left_though_somebody_elses_connection_is_open(made: Path) -> None:
+    with far_scheduler(made) as (far, endpoint):
+        passing = Passing(made, far, endpoint)
+        with Peer(passing.endpoint) as peer:
+            passing.exchange(peer)
+            stranger = Peer(passing.endpoint)
+            assert b"busy with another Batsim" in stranger.ask(FIRST)
+        with stranger:
+            wait_until(lambda: len(passing.relay._near_watch._open) == 1)
+            assert b"busy with another Batsim" in stranger.ask(FIRST)  # so ZeroMQ has done with the other one
+            passing.relay._timeout_s = 0.1
+            assert passing.finish() is None
