@@ -23,11 +23,15 @@ from typing import ClassVar, Final
 _OURS: Final = frozenset({"pybatsched", "pybatsched_schedulers"})
 
 
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
 def printable(text: str) -> str:
-    r"""Write what a stranger says so that a terminal takes none of it for an order. Lines stay lines.
+    r"""Write what a stranger says so that a terminal takes none of it for an order, and any file can hold it.
+
+    Lines stay lines. Half a character, as a byte of a file's name that is no UTF-8, is written out as well.
 
     >>> printable("\x1b[31mred\x07\n")
     '\\x1b[31mred\\x07\n'

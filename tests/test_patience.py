@@ -72,6 +72,8 @@ ALLOWED: dict[str, dict[str, str]] = {
             NEVER_COMES
         ),
         '["--endpoint", "tcp://127.0.0.1:*", "--to", "tcp://127.0.0.1:1", "--first-timeout", "0.1"],': NEVER_COMES,
+        'Relay(far.wait_ready(), made, "--timeout", "5") as relay,': NEVER_COMES,
+        "passing.relay._timeout_s = 0.1": NEVER_COMES,
     },
     "live/test_process.py": {
         'arguments = (*policy, "--timeout", "1", "--journal", str(journal))': NEVER_COMES,

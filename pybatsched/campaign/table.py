@@ -100,7 +100,11 @@ def _shown(value: Any, form: str) -> str:
     text = str(value)
     if form == "latex":
         return _escaped(text)
-    return " ".join(text.replace("|", "\\|").replace("<", "&lt;").splitlines()) if form == "markdown" else text
+    if form != "markdown":
+        return text
+    for markup, harmless in (("|", "\\|"), ("<", "&lt;"), ("](", "]\\(")):  # cells, tags, links and images
+        text = text.replace(markup, harmless)
+    return " ".join(text.splitlines())
 
 
 def _escaped(text: str) -> str:

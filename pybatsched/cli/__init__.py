@@ -129,6 +129,9 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = N
     `begin` is called when all is loaded and read that the command line asks for.
     """
     args = list(sys.argv[1:] if argv is None else argv)
+    if any("\0" in word for word in args):  # no shell can say that, but who calls us from Python can
+        tell(f"argument {next(word for word in args if chr(0) in word)!r}: no name has a NUL character in it")
+        return InputError.exit_code
     if args and args[0].startswith("-") and args[0] not in {"-h", "--help", "--version"}:
         args.insert(0, "serve")  # `pybatsched --policy easy` is the main job
     for_batsim: list[str] = []

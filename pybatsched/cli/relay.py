@@ -16,7 +16,8 @@ examples:
 
 DIR has client.key_secret and server.key, as `pybatsched keys` makes them; the scheduler is started with --curve, too.
 One conversation, then it ends: 0 when Batsim has left with its last reply; 4 when no Batsim comes, the scheduler is
-gone, silent or does not let us in, or Batsim leaves without its reply. A Batsim that waits then is told to stop.
+gone, silent or does not let us in, or Batsim leaves without its reply or falls silent. A Batsim that waits then is told
+to stop.
 """
 
 
@@ -36,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=arguments.timeout_s,
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="give up on a scheduler that does not reply for so long (default %(default)g, 0 = never)",
+        help="give up on a scheduler that does not reply, or a Batsim that says nothing, for so long "
+        "(default %(default)g, 0 = never)",
     )
     arguments.add_first_timeout(add)
 

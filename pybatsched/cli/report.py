@@ -68,7 +68,8 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
         standings = [run.standing for run in runs]
         wholeness.introduce(standings)
         text = of_runs(runs, args.journal, common_tau_s(runs, args.tau))
-    write_text(args.output, [text])
+    # A byte of a file's name that is no UTF-8 is half a character, which no page can hold.
+    write_text(args.output, [text.encode("utf-8", "backslashreplace").decode()])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
     wholeness.check(standings, partial=args.partial)
     return 0

@@ -6,7 +6,8 @@
     DIR/clients/*.key       public keys of the peers that the server lets in
 
 The files are written as ZeroMQ's own tools write them. A peer on another machine needs client.key_secret and server.key
-and nothing else. Neither Batsim nor batsched speaks CURVE: see `live.relay`.
+and nothing else. Neither Batsim nor batsched speaks CURVE: see `live.relay`. As for ssh, a secret must be closed to
+others, and what says whom to trust must be closed to their writing: public keys, and both directories.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ def make(folder: str | Path) -> list[Path]:
     made: list[Path] = []
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_place(place)
         (place / CLIENTS).mkdir(mode=0o700, exist_ok=True)
         for path, (text, mode) in files.items():
             with os.fdopen(os.open(path, _NEW, mode), "w", encoding="ascii") as file:
@@ -103,6 +105,7 @@ def read_server(folder: str | Path) -> ServerKeys:
     """Read what a server needs. Raises InputError that names the file."""
     _check_curve()
     place = Path(folder)
+    _check_place(place)
     own = _read_pair(place / f"{SERVER}{_SECRET}")
     clients = {_read_public(path): path.name for path in _key_files(place / CLIENTS)}
     if not clients:
@@ -114,6 +117,7 @@ def read_client(folder: str | Path) -> ClientKeys:
     """Read what a peer needs. Raises InputError that names the file."""
     _check_curve()
     place = Path(folder)
+    _check_place(place)
     return ClientKeys(_read_pair(place / f"{CLIENT}{_SECRET}"), _read_public(place / SERVER))
 
 
@@ -127,7 +131,21 @@ def _text(about: str, public: str, secret: str = "") -> str:
     return f'#   {about}. Made by: pybatsched keys\nmetadata\ncurve\n    public-key = "{public}"\n{more}'
 
 
+def _check_place(folder: Path) -> None:
+    """Make sure that nobody else can put keys into a directory, or others in the place of ours."""
+    with contextlib.suppress(OSError):  # who reads what is in it tells what is wrong with it
+        _check_mode(folder, folder.stat().st_mode, is_secret=False)
+
+
+def _check_mode(path: Path, mode: int, *, is_secret: bool) -> None:
+    if is_secret and mode & 0o077:
+        raise InputError(f"--curve: {path} can be read or written by others; expected a file for you alone: chmod 600")
+    if mode & 0o022:
+        raise InputError(f"--curve: {path} can be written by others, who could put their own keys there: chmod go-w")
+
+
 def _key_files(folder: Path) -> list[Path]:
+    _check_place(folder)
     try:
         return [path for path in sorted(folder.iterdir()) if path.suffix == ".key"]
     except OSError as error:
@@ -159,8 +177,7 @@ def _read(path: Path, *, is_secret: bool) -> dict[str, bytes]:
             content = file.read(_MAX_BYTES) or b""
     except OSError as error:
         raise InputError(f"--curve: {path}: {error.strerror}") from None
-    if is_secret and mode & 0o077:
-        raise InputError(f"--curve: {path} can be read or written by others; expected a file for you alone: chmod 600")
+    _check_mode(path, mode, is_secret=is_secret)
     keys = {kind: key.encode() for kind, key in _KEY.findall(content.decode("ascii", "replace"))}
     for kind, key in keys.items():
         if not _is_z85(key):

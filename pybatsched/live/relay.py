@@ -17,15 +17,16 @@ from pybatsched.errors import InputError, PeerLostError
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch
 from pybatsched.live.doors import is_wide
 from pybatsched.live.keys import ClientKeys
-from pybatsched.live.server import bind
+from pybatsched.live.server import await_and_refuse, bind
 
 _BUSY: Final = "this relay is busy with another Batsim"
 
 
 class Relay:
-    """One conversation of a Batsim at `near` with the scheduler at `far`. `timeout_s` is for its replies, 0 for ever.
+    """One conversation of a Batsim at `near` with the scheduler at `far`.
 
-    `first_timeout_s` is for the first message of the Batsim.
+    `timeout_s` is for a reply of the one and for the next message of the other, `first_timeout_s` for the first message
+    of the Batsim; 0 is for ever.
     """
 
     def __init__(self, near: str, far: str, keys: ClientKeys, timeout_s: float, first_timeout_s: float) -> None:
@@ -42,7 +43,8 @@ class Relay:
     def run(self, on_ready: Callable[[str], None]) -> None:
         """Pass on until the Batsim has left with its last reply. Raises InputError and PeerLostError.
 
-        A Batsim that waits when the scheduler is gone is told to stop. `on_ready` hears the endpoint really bound.
+        A Batsim that waits when we give up is told to stop, and so is one that asks in the next moment. `on_ready`
+        hears the endpoint really bound.
         """
         with contextlib.ExitStack() as stack:
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -69,8 +71,11 @@ class Relay:
                 while not self._has_left():
                     self._pass_on(dict(poller.poll(LOOK_AROUND_MS)))
             except BaseException as error:
-                if self._is_asking and self._batsim is not None:
+                if self._batsim is not None and not self._near_watch.is_gone():
+                    # As the server does: a signal may come between its message and our note of it.
                     self._farewell(self._batsim, str(error))
+                    with contextlib.suppress(zmq.ZMQError):  # it may have left
+                        await_and_refuse(self._near, self._batsim, _farewell(str(error)))
                 raise
 
     def _pass_on(self, ready: dict[zmq.Socket[bytes], int]) -> None:
@@ -81,6 +86,7 @@ class Relay:
             except zmq.ZMQError:
                 raise PeerLostError(f"Batsim has left without the reply to its message {self.n_messages}") from None
             self._is_asking = False
+            self._heard_at = time.monotonic()
         if self._near in ready:
             sender, *envelope = self._near.recv_multipart()
             if len(envelope) < 2 or envelope[0]:
@@ -111,17 +117,37 @@ class Relay:
                 raise PeerLostError(f"Batsim has left without the reply to its message {self.n_messages}")
             return True
         if self._is_asking and self._far_watch.has_been_open and far_gone_s is not None and far_gone_s >= GRACE_S:
+            hint = "; it may have other keys than those of --curve" if self.n_messages == 1 else ""
             raise PeerLostError(
-                f"the scheduler at {self._far_at} has left without a reply to message {self.n_messages}"
+                f"the scheduler at {self._far_at} has left without a reply to message {self.n_messages}{hint}"
             )
-        if self._is_asking and self._timeout_s and silent_s >= self._timeout_s:
-            raise PeerLostError(
-                f"no reply to message {self.n_messages} from {self._far_at} for {silent_s:.1f} s "
-                f"(--timeout {self._timeout_s:g}); nobody may be there, or with other keys than those of --curve"
+        if self._timeout_s and silent_s >= self._timeout_s:
+            how_long = f"for {silent_s:.1f} s (--timeout {self._timeout_s:g})"
+            if self._is_asking:
+                raise PeerLostError(
+                    f"no reply to message {self.n_messages} from {self._far_at} {how_long}; "
+                    "nobody may be there, or with other keys than those of --curve"
+                )
+            silence = (
+                f"no message from Batsim {how_long}, after the reply to message {self.n_messages}; "
+                "it was stopped, or is busy for longer"
             )
+            if not self._farewell(self._batsim, silence):
+                return True  # it has left, and the connection that is still open is somebody else's
+            raise PeerLostError(silence)
         return False
 
-    def _farewell(self, batsim: bytes, why: str) -> None:
-        """Make a Batsim stop that would wait for ever: it aborts on a message without `now`."""
-        with contextlib.suppress(zmq.ZMQError):  # it may have left
-            self._near.send_multipart([batsim, b"", msgspec.json.encode({"error": f"pybatsched relay: {why}"})])
+    def _farewell(self, batsim: bytes, why: str) -> bool:
+        """Make a Batsim stop that would wait for ever: it aborts on a message without `now`. Tells whether it is there.
+
+        One that does not wait drops it.
+        """
+        try:
+            self._near.send_multipart([batsim, b"", _farewell(why)])
+        except zmq.ZMQError:
+            return False
+        return True
+
+
+def _farewell(why: str) -> bytes:
+    return msgspec.json.encode({"error": f"pybatsched relay: {why}"})

@@ -120,7 +120,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
         if peer is not None and not watch.is_gone():
             # The signal may have come between its request and our reply; if not, a REQ socket drops this one.
             _reply(socket, peer, session.farewell(error))
-            _await_and_refuse(socket, peer, session.farewell(error))
+            await_and_refuse(socket, peer, session.farewell(error))
         raise
     unfinished = list(session.engine.jobs.alive.values())
     if unfinished:
@@ -133,7 +133,7 @@ def _reply(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:
     socket.send_multipart([peer, b"", text])
 
 
-def _await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
+def await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
     """Stay for a moment: a peer that is about to ask gets an answer that stops it, instead of none for ever."""
     deadline = time.monotonic() + PATIENCE_S
     while socket.poll(max(int((deadline - time.monotonic()) * 1000), 0)):

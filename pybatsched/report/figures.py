@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, printable
 from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
@@ -286,8 +286,8 @@ def _value_axis(axes: Any, which: str, kind: str, ends: tuple[float, float], mea
 
 
 def plain(text: str) -> str:
-    """Keep matplotlib from reading a name as mathematics."""
-    return text.replace("$", r"\$")
+    """Keep matplotlib from reading a name as mathematics, and characters out of a figure that no XML can hold."""
+    return printable(text).replace("$", r"\$")
 
 
 def _values(run: Run, asked: Asked) -> list[float]:

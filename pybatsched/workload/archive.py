@@ -102,7 +102,7 @@ def _make_sure(content: bytes, log: Log, where: str) -> None:
     try:
         text = content
         if content[:2] == b"\x1f\x8b":
-            text = Unpacked(gzip.GzipFile(fileobj=io.BytesIO(content)), len(content), where).readall()
+            text = Unpacked(gzip.GzipFile(fileobj=io.BytesIO(content)), lambda: len(content), where).readall()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise BrokenPromiseError(f"{where}: the gzip data is damaged: {error}") from None
     found = hashlib.sha256(text).hexdigest()

@@ -7,9 +7,8 @@ import io
 import os
 import re
 import stat
-import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, cast
@@ -36,10 +35,12 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
     try:
         with _open(Path(path)) as raw:
             if raw.peek(2)[:2] == _GZIP_MAGIC:
-                with gzip.GzipFile(fileobj=raw) as content:
-                    is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
-                    size = os.fstat(raw.fileno()).st_size if is_file else sys.maxsize
-                    yield cast(BinaryIO, io.BufferedReader(Unpacked(content, size, str(path)), 1 << 18))
+                is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+                packed = _Counted(raw)
+                size = os.fstat(raw.fileno()).st_size
+                with gzip.GzipFile(fileobj=cast(BinaryIO, raw if is_file else packed)) as content:
+                    unpacked = Unpacked(content, (lambda: size) if is_file else packed.so_far, str(path))
+                    yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 18))
             else:
                 yield cast(BinaryIO, raw)
     except IsADirectoryError:
@@ -50,16 +51,35 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+class _Counted:
+    """What is read from a pipe, which has no size: how much it has been so far."""
+
+    def __init__(self, raw: BinaryIO | io.BufferedReader) -> None:
+        self._raw = raw
+        self._n = 0
+
+    def read(self, n: int = -1) -> bytes:
+        """Read so much, or all."""
+        piece = self._raw.read(n)
+        self._n += len(piece)
+        return piece
+
+    def so_far(self) -> int:
+        """Give the number of bytes."""
+        return self._n
+
+
 class Unpacked(io.RawIOBase):
-    """What was packed in `size` bytes, as long as it is no bomb: a few bytes that would unpack to all memory.
+    """What was packed in `size()` bytes, as long as it is no bomb: a few bytes that would unpack to all memory.
 
     No log or workload shrinks to a hundredth; gzip can make a thousandth of nothing but blanks. Raises InputError.
     """
 
-    def __init__(self, content: gzip.GzipFile, size: int, name: str) -> None:
+    def __init__(self, content: gzip.GzipFile, size: Callable[[], int], name: str) -> None:
         self._content = content
+        self._size = size
         self._name = name
-        self._left = SMALL_BYTES + MAX_RATIO * size
+        self._n = 0
 
     def readable(self) -> bool:
         """Say that it is for reading."""
@@ -72,8 +92,8 @@ class Unpacked(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Read some."""
         n = self._content.readinto(buffer)
-        self._left -= n
-        if self._left < 0:
+        self._n += n
+        if self._n > SMALL_BYTES + MAX_RATIO * self._size():
             raise InputError(
                 f"{self._name}: the gzip data unpacks to more than {MAX_RATIO} times its size and 64 MiB; "
                 "if that is as it should be, give the file unpacked (gunzip)"

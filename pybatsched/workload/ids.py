@@ -10,8 +10,8 @@ from pybatsched.errors import InputError
 from pybatsched.workload.checks import shown
 from pybatsched.workload.model import Workload
 
-#: Batsim aborts on these in an id, or its files could not be read again.
-FORBIDDEN_IN_IDS: Final = '!,"\\\r\n'
+#: Batsim aborts on these in an id, or its files could not be read again; it cuts an id at a NUL.
+FORBIDDEN_IN_IDS: Final = '!,"\\\r\n\0'
 _FORBIDDEN: Final = re.compile(f"[{re.escape(FORBIDDEN_IN_IDS)}]")
 
 
@@ -55,6 +55,7 @@ def name_in(workload: str, given: Any) -> str:
             )
     if _FORBIDDEN.search(name) is not None:
         raise InputError(
-            f"workload {workload}: job id {text!r}: Batsim takes no '!', commas, quotes or line ends in ids"
+            f"workload {workload}: job id {text!r}: Batsim takes no '!', commas, quotes, backslashes, line ends or NUL "
+            "characters in ids"
         )
     return name

@@ -26,6 +26,9 @@ def test_no_name_is_a_formula_in_a_spreadsheet(name: str) -> None:
 def test_no_name_is_markup_in_markdown() -> None:
     table = pl.DataFrame({"workload": ["a|b\n<img src=x onerror=y>"]})
     assert written(table, "markdown").splitlines()[2:] == ["| a\\|b &lt;img src=x onerror=y> |"]
+    table = pl.DataFrame({"options": ["![x](http://192.0.2.1/)[y](javascript:z)", '{"a": [1, 2]}']})
+    lines = ["| ![x]\\(http://192.0.2.1/)[y]\\(javascript:z) |", '| {"a": [1, 2]} |']
+    assert written(table, "markdown").splitlines()[2:] == lines
 
 
 POINT = {"address": "a1", "workload": "w", "platform": "p", "policy": "easy", "options": {}, "seed": 1, "repeat": 0}

@@ -88,6 +88,8 @@ def test_policies() -> None:
         (["policies", "nope"], "there is no policy 'nope'"),
         (["replay", "gone.pbj"], "cannot be read: No such file"),
         (["explain", "gone.pbj", "w0!1"], "cannot be read: No such file"),
+        (["replay", "n\0"], "argument 'n\\x00': no name has a NUL character in it"),
+        (["keys", "n\0"], "argument 'n\\x00': no name has a NUL character in it"),
         (["dance"], "invalid choice"),
         ([], "required: COMMAND"),
     ],

@@ -7,18 +7,21 @@ import os
 import re
 import shutil
 import stat
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 import zmq
-from support.patience import PATIENCE_MS
+from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
 from support.places import ROOT
 from support.process import Peer, Server, run_cli, run_forked
 from support.recordings import recording
 
-from pybatsched.errors import InputError
-from pybatsched.live import keys
+from pybatsched.errors import InputError, PeerLostError
+from pybatsched.live import keys, server
+from pybatsched.live import relay as relay_module
 
 FIRST = recording("plain").requests[0]
 WORKLOAD = ("-w", str(ROOT / "examples" / "workload.json"), "--procs", "32")
@@ -140,6 +143,32 @@ def test_a_secret_that_others_can_read_is_none(own: Path, mode: int) -> None:
     assert done.returncode == 2
     assert "client.key_secret can be read or written by others" in done.stderr
     assert not list(own.glob("out*"))
+
+
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+@pytest.mark.parametrize("name", ["", "clients", "clients/client.key"])
+def test_whom_a_server_lets_in_is_its_owners_to_say(own: Path, name: str, mode: int) -> None:
+    path = own / name
+    path.chmod(path.stat().st_mode | mode)
+    done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
+    told = f"pybatsched: --curve: {path} can be written by others, who could put their own keys there: chmod go-w\n"
+    assert (done.returncode, done.stderr) == (2, told)
+    path.chmod(path.stat().st_mode & ~0o022)
+    assert len(keys.read_server(own).clients) == 1
+
+
+@pytest.mark.parametrize("name", ["", "server.key"])
+def test_by_what_a_peer_knows_the_server_is_its_owners_to_say(own: Path, name: str) -> None:
+    (own / name).chmod((own / name).stat().st_mode | 0o020)
+    with pytest.raises(InputError, match="can be written by others"):
+        keys.read_client(own)
+
+
+def test_no_keys_are_made_where_others_can_write(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    done = run_cli("keys", str(tmp_path))
+    assert (done.returncode, f"{tmp_path} can be written by others" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_zeromq_without_curve_is_told(monkeypatch: pytest.MonkeyPatch, made: Path, tmp_path: Path) -> None:
@@ -279,6 +308,17 @@ def test_a_relay_that_is_not_let_in_says_so(made: Path, tmp_path: Path) -> None:
         assert "does not let us in (--curve)" in relay.errors
 
 
+def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path) -> None:
+    keys.make(tmp_path / "other")
+    with (
+        Server("--policy", "easy", "--curve", str(tmp_path / "other")) as far,
+        Relay(far.wait_ready(), made, "--timeout", "5") as relay,
+        Peer(relay.wait_ready()) as peer,
+    ):
+        assert b"--curve" in peer.ask(FIRST)  # whether the hang-up, or the time-out, is noticed first
+        assert relay.finish() == 4
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -307,17 +347,91 @@ def test_a_relay_to_nobody_tells_its_batsim(made: Path) -> None:
         assert relay.finish() == 4
 
 
-def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
-    own = keys.read_server(made).own
+@contextlib.contextmanager
+def far_scheduler(made: Path) -> Iterator[tuple[zmq.Socket[bytes], str]]:
+    """A socket with the keys of a server, and its endpoint: a scheduler that says what a test says."""
     with zmq.Context() as context, context.socket(zmq.REP) as far:
         far.setsockopt(zmq.LINGER, 0)
         far.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
         far.setsockopt(zmq.CURVE_SERVER, 1)
-        far.setsockopt(zmq.CURVE_SECRETKEY, own.secret)
+        far.setsockopt(zmq.CURVE_SECRETKEY, keys.read_server(made).own.secret)
         far.bind("tcp://127.0.0.1:*")
-        with Relay(far.getsockopt_string(zmq.LAST_ENDPOINT), made, "--timeout", "0") as relay:
-            with Peer(relay.wait_ready()) as peer:
-                peer.send(FIRST)
-                assert far.recv() == FIRST
-            assert relay.finish() == 4
-            assert "Batsim has left without the reply to its message 1" in relay.errors
+        yield far, far.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def test_a_batsim_that_leaves_without_its_reply(made: Path) -> None:
+    with far_scheduler(made) as (far, endpoint), Relay(endpoint, made, "--timeout", "0") as relay:
+        with Peer(relay.wait_ready()) as peer:
+            peer.send(FIRST)
+            assert far.recv() == FIRST
+        assert relay.finish() == 4
+        assert "Batsim has left without the reply to its message 1" in relay.errors
+
+
+class Passing:
+    """A relay to a scheduler that says what a test says, in a thread: a test sets its time-out when all has been said.
+
+    So no machine is too slow for it. `error` is what ended it, if it did not end well.
+    """
+
+    def __init__(self, made: Path, far: zmq.Socket[bytes], endpoint: str) -> None:
+        self.relay = relay_module.Relay("tcp://127.0.0.1:*", endpoint, keys.read_client(made), 0, 0)
+        self.error: PeerLostError | None = None
+        self._far = far
+        self._endpoints: SimpleQueue[str] = SimpleQueue()
+        self._thread = threading.Thread(target=self._pass_on, daemon=True)
+        self._thread.start()
+        self.endpoint = self._endpoints.get(timeout=PATIENCE_S)
+
+    def _pass_on(self) -> None:
+        try:
+            self.relay.run(self._endpoints.put)
+        except PeerLostError as error:
+            self.error = error
+
+    def exchange(self, peer: Peer) -> None:
+        peer.send(FIRST)
+        self._far.recv()
+        self._far.send(b"{}")
+        assert peer.hear() == b"{}"
+
+    def finish(self) -> PeerLostError | None:
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive()
+        return self.error
+
+
+def test_a_batsim_that_falls_silent_is_given_up_and_told_if_it_asks_after_all(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "PATIENCE_S", PATIENCE_S)
+    is_given_up = threading.Event()
+
+    def refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
+        is_given_up.set()
+        server.await_and_refuse(socket, peer, farewell)
+
+    monkeypatch.setattr(relay_module, "await_and_refuse", refuse)
+    with far_scheduler(made) as (far, endpoint):
+        passing = Passing(made, far, endpoint)
+        with Peer(passing.endpoint) as peer:
+            passing.exchange(peer)
+            passing.relay._timeout_s = 0.1
+            assert is_given_up.wait(PATIENCE_S)
+            assert b"pybatsched relay: no message from Batsim for" in peer.ask(FIRST)
+        told = r"no message from Batsim for \d+\.\d s \(--\w+ 0\.1\), after the reply to message 1; it was stopped"
+        assert re.match(told, str(passing.finish()))
+
+
+def test_a_batsim_has_left_though_somebody_elses_connection_is_open(made: Path) -> None:
+    with far_scheduler(made) as (far, endpoint):
+        passing = Passing(made, far, endpoint)
+        with Peer(passing.endpoint) as peer:
+            passing.exchange(peer)
+            stranger = Peer(passing.endpoint)
+            assert b"busy with another Batsim" in stranger.ask(FIRST)
+        with stranger:
+            wait_until(lambda: len(passing.relay._near_watch._open) == 1)
+            assert b"busy with another Batsim" in stranger.ask(FIRST)  # so ZeroMQ has done with the other one
+            passing.relay._timeout_s = 0.1
+            assert passing.finish() is None

@@ -85,3 +85,16 @@ def test_what_is_told_of_a_server_that_grows(capsys: pytest.CaptureFixture[str])
     assert judge_peaks([(250, 230_000), (500, 412_000), (1_000, 776_000)]) == []
     assert len(judge_peaks([(250, 230_000), (500, 412_000), (1_000, 976_000)])) == 1
     assert "open files: 13, 14" in capsys.readouterr().out
+
+
+def test_a_run_of_a_few_ticks_and_messages_is_not_called_dearer() -> None:
+    ticks = (0.50, 0.50, 0.51, 0.51, 0.53)
+    short = [Reading(62 * n, 40_000, 14, cpu_s, 0.0, 25_000 + 500 * 62 * n) for n, cpu_s in enumerate(ticks)]
+    assert judge_journal([*short[:-1], short[-1]._replace(journal_bytes=short[-1].journal_bytes + 4_000)]) == []
+
+
+def test_the_first_message_in_a_journal_hides_no_growth() -> None:
+    sizes = (25_000, 56_000, 87_000, 118_000, 155_200)  # 500 bytes an exchange, and 600 in the last quarter
+    growing = [Reading(62 * n, 40_000, 14, 0.5, 0.0, size) for n, size in enumerate(sizes)]
+    told = "the journal grows by 600 bytes an exchange at the end, by 500 at the beginning"
+    assert judge_journal(growing) == [told]

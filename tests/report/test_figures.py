@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
+import shutil
 from array import array
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from support import campaigns, loaded, preempted
@@ -17,7 +19,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
 from pybatsched.report import bars, facets, gantt, page, samples
-from pybatsched.report.figures import KINDS
+from pybatsched.report.figures import KINDS, plain
 from pybatsched.session.explain import explain, stories
 from pybatsched.session.journal import JournalReader
 
@@ -49,6 +51,21 @@ def elsewhere(place: Path) -> Path:
     figures = [drawing(kind, f"elsewhere-{kind}.{ending}") for kind in KINDS for ending in ENDINGS]
     run_elsewhere([*figures, (*PAGE, "elsewhere.html")], cwd=place)
     return place
+
+
+@pytest.mark.parametrize("name", ["e\x1b[31m", "b\udcff"])
+def test_a_name_that_no_xml_can_hold_is_written_out(name: str, place: Path, tmp_path: Path) -> None:
+    for file in place.glob("easy_*"):
+        shutil.copy(file, tmp_path / f"{name}{file.name.removeprefix('easy')}")
+    done = run_cli("plot", "utilisation", name, "--output", "a.svg", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    drawn = (tmp_path / "a.svg").read_text("utf-8")
+    ET.fromstring(drawn)
+    assert f"<!-- {name.encode('unicode_escape').decode()} -->" in drawn
+    assert plain("n\uffff$") == r"n\uffff\$"
+    if name == "b\udcff":
+        assert run_cli("report", name, "--output", "a.html", cwd=tmp_path).returncode == 0
+        assert "b\\udcff" in (tmp_path / "a.html").read_text("utf-8")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -128,7 +128,7 @@ def test_times_beyond_the_end_of_time(job: dict[str, Any], tmp_path: Path) -> No
 def test_ids_that_batsim_or_its_files_cannot_take(name: str, tmp_path: Path) -> None:
     done = simulate(tmp_path, {"p": DELAY}, {"id": name})
     assert done.returncode == 2
-    assert "Batsim takes no '!', commas, quotes or line ends in ids" in done.stderr
+    assert "Batsim takes no '!', commas, quotes, backslashes, line ends or NUL characters in ids" in done.stderr
 
 
 @pytest.mark.parametrize(("job", "profiles"), [({"id": "\ud800"}, {}), ({"id": "a"}, {"\ud800": DELAY})])

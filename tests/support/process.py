@@ -93,6 +93,9 @@ class Peer:
     def send(self, raw: bytes) -> None:
         self._socket.send(raw)
 
+    def hear(self) -> bytes:
+        return self._socket.recv()
+
     def vanish(self) -> None:
         self._socket.close()
         self._context.term()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
+import os
+import threading
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.process import run_cli
 
 from pybatsched.errors import InputError
@@ -31,7 +35,7 @@ def test_no_more_than_the_limit_is_ever_held() -> None:
     packed = gzip.compress(bytes(2_000_000))
     content = gzip.GzipFile(fileobj=io.BytesIO(packed))
     with pytest.raises(InputError):
-        files.Unpacked(content, 0, "bomb").read(1_000_000)
+        files.Unpacked(content, lambda: 0, "bomb").read(1_000_000)
     assert content.tell() <= 1_000_000
 
 
@@ -42,3 +46,25 @@ def test_what_is_within_the_limit_is_unpacked_as_it_was(tmp_path: Path) -> None:
     assert files.read_bytes(path) == text
     with files.opened(path) as content:
         assert (content.read(7), content.readline(), content.read()) == (text[:7], text[7:], b"")
+
+
+@pytest.mark.parametrize("is_bomb", [True, False])
+def test_a_bomb_from_a_pipe_is_told_as_well(tmp_path: Path, *, is_bomb: bool) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = b"; " + (b"a" * 5_000_000 if is_bomb else bytes(range(32, 127)) * 1000)
+    packed = gzip.compress(text if is_bomb else text + os.urandom(20_000))
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            pipe.write_bytes(packed)
+
+    writing = threading.Thread(target=write, daemon=True)
+    writing.start()
+    if is_bomb:
+        with pytest.raises(InputError, match="unpacks to more than 200 times its size"):
+            files.read_bytes(pipe)
+    else:
+        assert files.read_bytes(pipe) == gzip.decompress(packed)
+    writing.join(PATIENCE_S)
+    assert not writing.is_alive()
