@@ -52,6 +52,7 @@ class ExternalScheduler:
         self._socket = self._context.socket(zmq.REQ)
         self._socket.setsockopt(zmq.LINGER, 0)  # a message nobody fetched must not keep the process
         self._socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
+        self._socket.setsockopt(zmq.SNDTIMEO, LOOK_AROUND_MS)  # who was turned away has nowhere to send to
         if self._keys is not None:
             self._keys.put_on(self._socket)
         self._watch = Watch(self._socket)
@@ -121,7 +122,13 @@ class ExternalScheduler:
         self._asked_at = time.monotonic()  # before it may be heard
         if self._hear is not None:
             self._hear(now, True, raw)
-        self._socket.send(raw)
+        while True:
+            try:
+                self._socket.send(raw)
+            except zmq.Again:
+                self._look_around(time.monotonic() - self._asked_at)
+                continue
+            return
 
     def _receive(self) -> bytes:
         while True:

@@ -14,14 +14,16 @@ from queue import SimpleQueue
 
 import pytest
 import zmq
-from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
+from support.patience import PATIENCE_MS, PATIENCE_S, no_longer_than, wait_until
 from support.places import ROOT
 from support.process import Peer, Server, run_cli, run_forked
 from support.recordings import recording
 
+from pybatsched.core import events as e
 from pybatsched.errors import InputError, PeerLostError
 from pybatsched.live import keys, server
 from pybatsched.live import relay as relay_module
+from pybatsched.simulator.external import ExternalScheduler
 
 FIRST = recording("plain").requests[0]
 WORKLOAD = ("-w", str(ROOT / "examples" / "workload.json"), "--procs", "32")
@@ -213,6 +215,27 @@ def test_a_peer_needs_two_files_of_the_directory(made: Path, tmp_path: Path) -> 
     with Server(*words) as server:
         assert simulate(server.wait_ready(), "--curve", ".", cwd=tmp_path) == (0, "")
         assert server.finish() == 0
+
+
+def is_turned_away(scheduler: ExternalScheduler) -> bool:
+    scheduler._watch.gone_for_s()  # hears the news
+    return scheduler._watch.has_wrong_keys
+
+
+def test_who_is_turned_away_before_it_has_said_anything_hears_of_it(made: Path) -> None:
+    """Such a socket has nowhere to send to, and would wait for a place for ever."""
+    ends = (e.SimulationEnds(timestamp=0.0),)
+    with Server("--policy", "easy", "--curve", str(made), "--first-timeout", "600") as server:
+        endpoint = server.wait_ready()
+        for _ in range(100):  # in one of three it comes so
+            with ExternalScheduler(endpoint) as scheduler:
+                wait_until(lambda: is_turned_away(scheduler))
+                has_nowhere = not scheduler._socket.poll(0, zmq.POLLOUT)
+                with no_longer_than(PATIENCE_S), pytest.raises(PeerLostError, match="does not let us in"):
+                    scheduler(0.0, ends)
+            if has_nowhere:
+                break
+        assert has_nowhere
 
 
 def test_who_has_no_key_is_turned_away_and_the_server_goes_on_waiting(made: Path, tmp_path: Path) -> None:
