@@ -221,7 +221,7 @@ def test_a_message_that_has_nowhere_to_go_is_given_up() -> None:
     """ZeroMQ takes the connection away from who was turned away; to send something there would wait for ever."""
     with ExternalScheduler("ipc:///nobody/is/there", timeout_s=0.1) as scheduler:
         scheduler._socket.disconnect(scheduler.endpoint)
-        with no_longer_than(PATIENCE_S), pytest.raises(PeerLostError, match=r"no scheduler at .* \(--timeout 0.1\)"):
+        with no_longer_than(PATIENCE_S), pytest.raises(PeerLostError, match="no scheduler at ipc"):
             scheduler(0.0, (e.SimulationEnds(timestamp=0.0),))
 
 
