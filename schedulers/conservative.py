@@ -77,6 +77,8 @@ class ConservativeScheduler(LocalScheduler):
         self._must_compress = False
         self._must_repair = False
         self._is_provisional = False  # some places may move on with the clock
+        self._moves_on = False  # somebody was past its estimate when the plan was last repaired
+        self._repaired_as: tuple[float, int] | None = None  # when that was, and as which state of the partition
         self._has_welcomed = False  # somebody got his first place since a call was last thought of
         #: Whether a planned start may come when nothing else happens, so that a call is needed.
         self._wakes = not self.compression
@@ -191,14 +193,18 @@ class ConservativeScheduler(LocalScheduler):
     def _settle(self, now: float) -> None:
         """Bring the plan up to date: repair and compress it, and give newcomers their places."""
         self._profile.advance(now)
-        self._is_provisional = False
+        # With a job past its estimate the plan is repaired whenever something happens, but once is enough: compressed
+        # again, it would be another one than whoever has asked in between was told.
+        is_news = (now, self.partition.n_changes) != self._repaired_as
+        self._is_provisional = self._moves_on and not is_news
         self._vacated.clear()
         if self._newcomers:
             self._put_in_front()
         running = self.partition.running
         late = self._soonest() < now - TOLERANCE
         overrun = bool(running) and running[0][0] < now - TOLERANCE
-        if self._must_repair or late or overrun or len(running) != len(self._booked):
+        must_repair = self._must_repair or late or len(running) != len(self._booked)
+        if must_repair or (is_news and (overrun or self._moves_on)):
             self._repair(now)
         if self._must_compress and self._put_off_jobs:
             self._try_again(now)
@@ -283,7 +289,9 @@ class ConservativeScheduler(LocalScheduler):
         """Make the plan fit what really runs. O(queue log queue), and O(profile) for each who loses his place."""
         running = self.partition.running
         # What waits for a job past its estimate has no real place, so the plan is provisional until that one has ended.
-        self._is_provisional = self._must_repair = bool(running) and running[0][0] <= now
+        self._is_provisional = self._moves_on = bool(running) and running[0][0] <= now
+        self._must_repair = False
+        self._repaired_as = (now, self.partition.n_changes)
         self._booked = {job.id: (job.procs, end_at) for end_at, _, job in running if job.procs is not None}
         self._replan(self.expected_profile(now), now)
         # Machines may have come back, or more ended than was booked: everybody may look everywhere.

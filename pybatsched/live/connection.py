@@ -9,6 +9,8 @@ from typing import Final
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from pybatsched.errors import InputError
+
 #: A peer that closes its connection may come back within so many seconds.
 GRACE_S: Final = 2.0
 #: How long to wait for a message before looking around.
@@ -17,6 +19,25 @@ LOOK_AROUND_MS: Final = 200
 LINGER_MS: Final = 2000
 #: How ZeroMQ counts what two ends did not agree on: a key that opens nothing, and one that has keys where one has none.
 _WRONG_KEYS: Final = (0x11000001, 0x11000002)
+
+
+def is_port(text: str) -> bool:
+    """Tell whether a text is the number of a port: ZeroMQ takes any number, and means another one."""
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65535
+
+
+def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Connect a socket to an endpoint, at which nobody need be yet. Raises InputError if there can be none."""
+    port = endpoint.rpartition(":")[2]
+    try:
+        if endpoint.startswith("tcp:") and not is_port(port):
+            raise InputError(f"cannot connect to {endpoint!r}: there is no port {port!r}")
+        socket.connect(endpoint)
+    except zmq.ZMQError as error:
+        raise InputError(
+            f"cannot connect to {endpoint!r}: {zmq.strerror(error.errno or 0)}; "
+            "expected an endpoint such as tcp://localhost:28000"
+        ) from None
 
 
 class Watch:

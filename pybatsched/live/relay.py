@@ -14,7 +14,7 @@ import msgspec
 import zmq
 
 from pybatsched.errors import InputError, PeerLostError
-from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch
+from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, connect
 from pybatsched.live.doors import is_wide
 from pybatsched.live.keys import ClientKeys
 from pybatsched.live.server import await_and_refuse, bind
@@ -61,10 +61,7 @@ class Relay:
                 stack.callback(watch.close)
                 poller.register(socket, zmq.POLLIN)
             bind(self._near, self._near_at)
-            try:
-                self._far.connect(self._far_at)
-            except zmq.ZMQError as error:
-                raise InputError(f"cannot connect to {self._far_at!r}: {zmq.strerror(error.errno or 0)}") from None
+            connect(self._far, self._far_at)
             self._heard_at = time.monotonic()
             on_ready(self._near.getsockopt_string(zmq.LAST_ENDPOINT))
             try:

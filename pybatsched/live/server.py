@@ -18,7 +18,7 @@ import zmq
 
 from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError
 from pybatsched.live import doors
-from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch
+from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port
 from pybatsched.live.keys import ServerKeys
 from pybatsched.session.diagnosis import diagnose
 
@@ -75,7 +75,7 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
     port = endpoint.rpartition(":")[2]
     if not endpoint.startswith(("tcp://", "ipc://")):
         raise InputError(f"cannot bind to {endpoint}: expected tcp://HOST:PORT or ipc://PATH")
-    if endpoint.startswith("tcp:") and port != "*" and not (port.isascii() and port.isdigit() and int(port) <= 65535):
+    if endpoint.startswith("tcp:") and port != "*" and not is_port(port):
         raise InputError(f"cannot bind to {endpoint}: there is no port {port!r}")  # ZeroMQ would take another one
     try:
         socket.bind(endpoint)

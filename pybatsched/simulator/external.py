@@ -13,7 +13,7 @@ import zmq
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError, printable
-from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch
+from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch, connect
 from pybatsched.live.keys import ClientKeys
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import Features, read_hello, write_greeting
@@ -57,13 +57,10 @@ class ExternalScheduler:
             self._keys.put_on(self._socket)
         self._watch = Watch(self._socket)
         try:
-            self._socket.connect(self.endpoint)
-        except zmq.ZMQError as error:
+            connect(self._socket, self.endpoint)
+        except InputError:
             self.__exit__(None, None, None)
-            raise InputError(
-                f"cannot connect to {self.endpoint!r}: {zmq.strerror(error.errno or 0)}; "
-                "expected an endpoint such as tcp://localhost:28000"
-            ) from None
+            raise
         return self
 
     def __exit__(

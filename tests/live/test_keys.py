@@ -338,6 +338,7 @@ def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path)
             "expected an endpoint of this machine only",
         ),
         (["--endpoint", "tcp://127.0.0.1:*", "--to", "nowhere"], 2, "cannot connect to 'nowhere'"),
+        (["--endpoint", "tcp://127.0.0.1:*", "--to", "tcp://127.0.0.1:99999"], 2, "there is no port '99999'"),
         (
             ["--endpoint", "tcp://127.0.0.1:*", "--to", "tcp://127.0.0.1:1", "--first-timeout", "0.1"],
             4,

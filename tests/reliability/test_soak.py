@@ -320,6 +320,14 @@ def test_what_fails_once_and_not_again_is_printed_as_it_was() -> None:
     assert text.count(" Job(") == len(drawn("fcfs", 7).jobs)
 
 
+@pytest.mark.parametrize("n", ["0", "-1", "x", "1.5"])
+def test_no_runs_are_not_a_success(n: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        soak.main(["--runs", n])
+    assert ended.value.code == 2
+    assert f"argument --runs: expected a whole number from 1, got '{n}'" in capsys.readouterr().err
+
+
 def test_one_scene_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert soak.main(["--policy", "fcfs", "--one", "0"]) == 0
     shown = capsys.readouterr().out

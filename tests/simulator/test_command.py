@@ -343,6 +343,10 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
             ["--external", "-s", "nonsense"],
             "cannot connect to 'nonsense': Invalid argument; expected an endpoint such as",
         ),
+        (
+            ["--external", "-s", "tcp://localhost:70000"],
+            "cannot connect to 'tcp://localhost:70000': there is no port '70000'",
+        ),
         (["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"], "not both"),
         (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
         (["--policy", "easy", "--memory-unit", "TB"], "--memory-unit: invalid choice: 'TB'"),
