@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.grid_crowds import VARIANTS, crowds, grids
+from support.grid_crowds import VARIANTS, crowd, crowds, grids
 from support.grid_twin import by_all, by_halves
 from support.gridded import Fate, Grid, fates, rejections
 from support.located import DYNAMIC, facts
@@ -226,6 +226,17 @@ def test_nobody_is_lost_whatever_the_machines_do(data: st.DataObject, grid: Grid
     sizes_fit(workload, found, grid)
     if not for_good:
         assert rejected == rejections(grid.run(workload, **options))
+
+
+def test_who_asks_while_a_job_is_past_its_estimate_is_told_what_it_gets() -> None:
+    """The plan was repaired, and compressed, when it was asked, and again at the same instant when the job came."""
+    grid = Grid({"c0": (4, None), "c1": (4, None)})
+    workload = crowd(grid, 67108865, 14, honest=False)
+    outage = [(5.0, e.MACHINES_UNAVAILABLE, "4"), (8.0, e.MACHINES_AVAILABLE, "4")]
+    options = {"algorithm": "none", "sizing": "exhaustive", "local": "conservative", "period": 10}
+    run, policy = watched(grid, workload, options, outage)
+    assert policy.told["13"] == 83.000001
+    assert fates(run, grid).keys() | rejections(run) == {job["id"] for job in workload.jobs}
 
 
 class Drawn:
