@@ -125,15 +125,19 @@ def test_every_command_is_tried() -> None:
     assert {*SPEAKING} == {*COMMANDS}
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("command", COMMANDS)
+#: One way for a command's help, and the other for what it has to say.
+IN_TURN = [(name, *((0, 1) if nth % 2 else (1, 0))) for nth, name in enumerate(COMMANDS)]
+
+
+@pytest.mark.parametrize(("command", "way"), [(name, [*WAYS][way]) for name, way, _ in IN_TURN])
 def test_the_help_of_every_command_is_lost_with_one_line(command: str, way: str, place: Path) -> None:
     code, said = run_into(way, (*called(command), "--help"), place)
     assert (code, said) == (2, [f"pybatsched: standard output cannot be written: {WAYS[way][1]}"])
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("command", [name for name, args in SPEAKING.items() if args is not None])
+@pytest.mark.parametrize(
+    ("command", "way"), [(name, [*WAYS][way]) for name, _, way in IN_TURN if SPEAKING[name] is not None]
+)
 def test_what_every_command_has_to_say_is_lost_with_one_line(command: str, way: str, place: Path) -> None:
     group, *name = command.split()[:2]  # what `inject` does is told behind its file
     shutil.rmtree(place / "keys", ignore_errors=True)  # which no command writes twice
