@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
+from audit import NOT_AUDITED, VULNERABLE
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 from support.packages import pins_in
 
-VULNERABLE: Final = 1
-NOT_AUDITED: Final = 2
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is
 
 

@@ -284,7 +284,7 @@ class UjfbScheduler(SuspendingScheduler):
         at = instant(now, pd_s)
         procs = self._chosen(urgent.n_procs, freed)
         for victim in stopped:
-            refusal = self.refusal(victim.job)
+            refusal = None if self._could_go_on(victim.job) else self.refusal(victim.job)
             if refusal is not None:  # machines were said to have left for good while it was being stopped
                 yield RejectJob(victim.job.id, reason=refusal)
             elif self._rules.mode == "kill_restart":

@@ -56,7 +56,7 @@ def audit() -> Any:
 
 
 @pytest.fixture(scope="module")
-def advisories() -> Any:
+def advisories(build: Any) -> Any:  # which has put the others of the directory at hand
     return module_of("advisories", PLACE / "advisories.py")
 
 

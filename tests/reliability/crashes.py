@@ -25,9 +25,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Final, Protocol
 
+from pybatsched.cli.arguments import positive
 from pybatsched.policies import registry
 from reliability import campaigning, children, full_disks, serving, simulating
-from reliability.counts import some
 from reliability.moments import STAGES
 from reliability.tries import Found
 
@@ -77,10 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="reliability.crashes", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--times", type=some, default=200, metavar="N", help="tries of each kind (default %(default)s)")
+    parser.add_argument("--times", type=positive, default=200, metavar="N", help="of each kind (default %(default)s)")
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="repeatable (default: all)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of all that is drawn (default %(default)s)")
-    parser.add_argument("--jobs", type=some, default=4, metavar="N", help="tries at once (default %(default)s)")
+    parser.add_argument("--jobs", type=positive, default=4, metavar="N", help="tries at once (default %(default)s)")
     parser.add_argument("--minutes", type=float, default=0, metavar="M", help="begin no try later (default: all)")
     parser.add_argument("--only", action="append", metavar="KIND:I", help="this try alone; repeatable")
     return parser.parse_args(argv)

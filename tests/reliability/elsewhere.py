@@ -24,7 +24,7 @@ from typing import Final
 
 from support.patience import PATIENCE_S
 
-from reliability.counts import or_none, some
+from pybatsched.cli.arguments import natural, positive
 
 #: Where i is not the small I, bytes are not UTF-8, and a number's point is a comma; where the zone is not whole hours.
 LOCALES: Final = ("tr_TR.ISO-8859-9", "de_DE.ISO-8859-1", "C")
@@ -40,8 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--python", default=sys.executable, metavar="FILE", help="of an environment with the tests' needs"
     )
-    parser.add_argument("--cores", type=some, metavar="N", help="how many of this machine's cores there are (all)")
-    parser.add_argument("--load", type=or_none, default=0, metavar="N", help="processes that only run beside it")
+    parser.add_argument("--cores", type=positive, metavar="N", help="how many of this machine's cores there are (all)")
+    parser.add_argument("--load", type=natural, default=0, metavar="N", help="processes that only run beside it")
     parser.add_argument("told", nargs="*", metavar="WORD", help="for pytest: options and files, after --")
     args = parser.parse_args(words)
     missing = [program for program in ("unshare", "ip", "mount") if shutil.which(program) is None]

@@ -30,7 +30,7 @@ from typing import NamedTuple
 from support.patience import PATIENCE_S
 from support.process import Peer
 
-from reliability.counts import or_none
+from pybatsched.cli.arguments import natural
 from reliability.long_talk import LongTalk
 
 MAX_GROWTH = 0.05
@@ -208,9 +208,9 @@ def _write_jobs(path: Path, n_jobs: int) -> None:
 def main() -> int:
     """Run what is asked for. Gives the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--exchanges", type=or_none, default=200_000, help="0 leaves that out (default %(default)s)")
-    parser.add_argument("--journal", type=or_none, help="exchanges with a journal (default: a twentieth of the others)")
-    parser.add_argument("--jobs", type=or_none, default=50_000, help="of the embedded run (default %(default)s)")
+    parser.add_argument("--exchanges", type=natural, default=200_000, help="0 leaves that out (default %(default)s)")
+    parser.add_argument("--journal", type=natural, help="exchanges with a journal (default: a twentieth of the others)")
+    parser.add_argument("--jobs", type=natural, default=50_000, help="of the embedded run (default %(default)s)")
     parser.add_argument("--policy", default="fcfs")
     args = parser.parse_args()
     wrong: list[str] = []

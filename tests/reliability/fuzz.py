@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pybatsched.cli.arguments import natural
 from reliability import fuzz_files, fuzz_messages, fuzz_server
-from reliability.counts import or_none
 from reliability.fuzzing import HEAD, Tally, Target, little_memory, outcome, run
 
 GROUPS: Final = {"messages": fuzz_messages.targets, "files": fuzz_files.targets, "server": fuzz_server.targets}
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Fuzz, print the table and what was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in GROUPS:
-        parser.add_argument(f"--{name}", type=or_none, default=0, metavar="N", help=f"so many mutations of {name}")
+        parser.add_argument(f"--{name}", type=natural, default=0, metavar="N", help=f"so many mutations of {name}")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="where the dice begin (default 1)")
     parser.add_argument("--only", default="", metavar="NAME", help="the targets whose names begin so")
     args = parser.parse_args(arguments)

@@ -19,8 +19,8 @@ from typing import Final
 
 from support.patience import PATIENCE_S, no_longer_than
 
+from pybatsched.cli.arguments import positive
 from pybatsched.core import engine
-from reliability.counts import some
 from reliability.drawing import POLICIES, drawn
 from reliability.scenes import Scene
 from reliability.shrinking import as_test, shrunk
@@ -142,13 +142,13 @@ def show(policy: str, seed: int) -> int:
 def main(args: list[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="soak", description="simulated faults from a seed")
-    parser.add_argument("--runs", type=some, default=200, metavar="N", help="how many of each policy (200)")
+    parser.add_argument("--runs", type=positive, default=200, metavar="N", help="how many of each policy (200)")
     parser.add_argument(
         "--policy", nargs="+", choices=POLICIES, default=POLICIES, metavar="NAME", help="which policies"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (0)")
     parser.add_argument("--one", type=int, metavar="SEED", help="show the scene of one seed, and judge it")
-    parser.add_argument("--processes", type=some, default=os.cpu_count() or 1, metavar="N", help="how many at a time")
+    parser.add_argument("--processes", type=positive, default=os.cpu_count() or 1, metavar="N", help="at a time")
     parser.add_argument("--markdown", action="store_true", help="print the table for docs/reliability.md")
     given = parser.parse_args(args)
     if given.one is not None:

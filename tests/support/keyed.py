@@ -1,0 +1,36 @@
+"""Conversations with keys: what is said first in one, and a simulation that has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pybatsched.live import keys
+from support.places import ROOT
+from support.process import run_cli
+from support.recordings import recording
+
+FIRST = recording("plain").requests[0]
+WORKLOAD = ("-w", str(ROOT / "examples" / "workload.json"), "--procs", "32")
+
+
+def simulate(endpoint: str, *words: str, cwd: Path, export: str = "out") -> tuple[int, str]:
+    """Simulate with the scheduler at an endpoint. Gives the exit code, and what was said on standard error."""
+    done = run_cli("simulate", *WORKLOAD, "--external", "-s", endpoint, "-e", export, "-q", *words, cwd=cwd)
+    return done.returncode, done.stderr
+
+
+def schedule(folder: Path, name: str) -> str:
+    """Give what a simulation wrote of its jobs."""
+    return (folder / f"{name}_jobs.csv").read_text()
+
+
+def made_in(folder: Path) -> Path:
+    """Make keys in a directory of a directory, and give that one."""
+    keys.make(folder / "keys")
+    return folder / "keys"
+
+
+def plain_in(folder: Path) -> str:
+    """Give the schedule of a simulation that has a policy of its own, and no keys."""
+    assert run_cli("simulate", *WORKLOAD, "--policy", "easy", "-e", "out", "-q", cwd=folder).returncode == 0
+    return schedule(folder, "out")
