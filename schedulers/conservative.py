@@ -345,6 +345,9 @@ class ConservativeScheduler(LocalScheduler):
 
     # --- questions ---
 
+    # While a kill is under way the plan must not change: jobs get their places when the kill is done. Questions are
+    # then answered without the plan, by placing the whole queue on the expected ends.
+
     def _bring_up_to(self, now: float) -> None:
         """Settle the plan before a question. O(1) if nothing has happened since the last one."""
         if self._settled_as != (now, self._n_changes + self.partition.n_changes) or not self._is_steady:
@@ -353,17 +356,26 @@ class ConservativeScheduler(LocalScheduler):
 
     def plan_version(self, now: float) -> int:
         """Give a number that is another one whenever answers may be: whenever a place has moved, or room was gained."""
-        self._bring_up_to(now)
-        self._n_changes += not self._is_steady
+        if not self.partition.n_kills_pending:
+            self._bring_up_to(now)
+            self._n_changes += not self._is_steady
         return super().plan_version(now)
 
     def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
         """Find the place that such a job would get if it came now. O(profile), and no farther than `latest`."""
+        if self.partition.n_kills_pending:
+            return super()._estimated(n, duration_s, now, latest)
         self._bring_up_to(now)
         return self._profile.earliest(n, duration_s, now, latest)
 
+    def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
+        """Place one job for a question: jobs overtake others where that delays none."""
+        return super()._expect(profile, n, span_s, now, now)
+
     def planned_start(self, job: Job, now: float) -> float | None:
         """Give a waiting job's place in the plan. O(1) if the plan is up to date."""
+        if self.partition.n_kills_pending:
+            return super().planned_start(job, now)
         self._bring_up_to(now)
         entry = self._entries.get(job.id)
         place = None if entry is None else self._rows.place_of(entry)

@@ -261,7 +261,7 @@ class DbfScheduler(ConservativeScheduler):
     def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
         """Find the place that a regular job of this size would get if it came now. As costly as its arrival."""
         start = super()._estimated(n, duration_s, now, latest)
-        if start == math.inf or not self._accepted:
+        if start == math.inf or not self._accepted or self.partition.n_kills_pending:
             return start
         draft = self._drafted(Newcomer(n, duration_s), now, self._accepted.lost())
         return self._with_provisional().earliest(n, duration_s, now) if draft is None else draft.newcomer_at

@@ -56,6 +56,10 @@ class Booking(NamedTuple):
         """Give what is left of it: a booking that goes on is no other one because time goes by."""
         return self if self.start_at >= now else self._replace(start_at=now)
 
+    def overlaps(self, other: Booking) -> bool:
+        """Tell whether both hold processors at some instant."""
+        return self.start_at < other.end_at and other.start_at < self.end_at
+
 
 #: By what victims are ordered, from a job and the number of its start: the least comes first.
 VICTIM_ORDERS: Final[dict[VictimOrder, Callable[[Job, int], tuple[float, int]]]] = {

@@ -24,14 +24,14 @@ from pybatsched.core.decisions import (
     StartAt,
     fact_text,
 )
-from pybatsched.core.instants import HALF_TICK
+from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.core.policy import Need
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies import registry
 from pybatsched.policies.local import LocalScheduler, QueuePolicy
 from pybatsched_schedulers.grid import GridJob, Site, read_home, read_moldable, read_sites
 from pybatsched_schedulers.reallocation_options import GridFields, ReallocationOptions
-from pybatsched_schedulers.sizing import MinMin, Place, best_place
+from pybatsched_schedulers.sizing import MinMin, Place, Search
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
@@ -64,6 +64,7 @@ class Reallocation(QueuePolicy):
         algorithm = self.options.algorithm
         self._has_events = algorithm == "all_cancellation" or (algorithm == "regular" and len(self.sites) > 1)
         self._event_at = math.inf  # the next event, if one was asked for
+        self._quiet_version: int | None = None  # of the plans that the last event left as they were
         self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
         self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "moves_max", "resubmitted_max"), 0)
 
@@ -151,7 +152,6 @@ class Reallocation(QueuePolicy):
         if now >= self._event_at - HALF_TICK:
             self._event_at = math.inf
             if self._waiting:
-                self._figures["n_events"] += 1
                 yield from self._reallocate(now)
         for decision in super().decide(now):
             if isinstance(decision, ExecuteJob | StartAt | Replace):  # whatever takes a job out of its queue
@@ -172,7 +172,7 @@ class Reallocation(QueuePolicy):
 
     def _submit_first(self, one: GridJob, now: float) -> Iterator[Decision]:
         """Submit a job that has come or lost its cluster, or refuse it if no cluster can hold it."""
-        place = self._best(one, now)
+        place = self._search(now).best_place(one)
         if place is None:
             self._refuse(one.job, self._why_nowhere(one))
             return
@@ -218,63 +218,92 @@ class Reallocation(QueuePolicy):
         self._figures["n_moved_jobs"] += one.n_moves == 1
         self._figures["moves_max"] = max(self._figures["moves_max"], one.n_moves)
 
-    def _best(self, one: GridJob, now: float, *, beat: float | None = None, but: Site | None = None) -> Place | None:
-        sites = self.sites if but is None else [site for site in self.sites if site is not but]
-        return best_place(one, sites, now, self.options.sizing, math.inf if beat is None else beat)
+    def _search(self, now: float) -> Search:
+        return Search(self.sites, now, self.options.sizing)
 
     # --- events -----------------------------------------------------------------------------------------------
 
     def _ask_for_event(self, now: float) -> Iterator[Decision]:
-        """Ask for a call at the next event, if a grid job is to wait until then. O(waiting) until one does."""
-        options: ReallocationOptions = self.options
-        if not self._has_events or self._event_at < math.inf or not self._waiting:
+        """Ask for a call at the next event that may move a job, if a grid job waits until then. O(waiting) if so.
+
+        After an event that changed no plan the next one changes none either, unless something has happened: all
+        searches have the same results. Without news only the clock can change a plan, by passing the estimate of a
+        running job.
+        """
+        if not self._has_events or not self._waiting:
             return
-        event_at = _next_multiple(options.period, now)
+        event_at = _next_multiple(self.options.period, now)
+        if event_at >= self._event_at:
+            return  # it was asked for already
         if self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values()):
-            return  # everybody will have started by then, however long the others take
+            return  # all of them will have started by then, however long the others take
+        if self._quiet_version is not None and self._quiet_version == self._version(now):
+            if self._are_bounds:
+                return
+            ends = (site.partition.running[0][0] for site in self.sites if site.partition.running)
+            first_end_at = min(ends, default=math.inf)
+            if first_end_at == math.inf:
+                return
+            event_at = max(event_at, _next_multiple(self.options.period, first_end_at - TICK))
+            if event_at >= self._event_at:
+                return
         self._event_at = event_at
         yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
 
-    def _reallocate(self, now: float) -> Iterator[Decision]:
-        options: ReallocationOptions = self.options
-        jobs = sorted(self._waiting.values(), key=lambda one: one.job.seq)  # some may have lost their cluster
-        if options.algorithm == "regular":
-            yield from self._regular(jobs, now)
-        else:
-            yield from self._all_cancellation(jobs, now)
+    def _version(self, now: float) -> int:
+        """Return a counter that changes whenever a plan changes."""
+        return sum(site.local.plan_version(now) for site in self.sites)
 
-    def _regular(self, jobs: list[GridJob], now: float) -> Iterator[Decision]:
+    def _plans(self, now: float) -> list[tuple[Site, str, int, float | None]]:
+        """Return the queues of all clusters with sizes and planned starts. O(waiting)."""
+        return [
+            (site, job.id, job.n_procs, site.local.planned_start(job, now))
+            for site in self.sites
+            for job in site.local.waiting()
+        ]
+
+    def _reallocate(self, now: float) -> Iterator[Decision]:
+        """Move waiting grid jobs, and note whether that has changed anything."""
+        self._figures["n_events"] += 1
+        plans, search = self._plans(now), self._search(now)
+        jobs = sorted(self._waiting.values(), key=lambda one: one.job.seq)  # some may have lost their cluster
+        if self.options.algorithm == "regular":
+            yield from self._regular(jobs, search)
+        else:
+            yield from self._all_cancellation(jobs, search)
+        is_quiet = plans == self._plans(now) and not search.depends_on_clock
+        self._quiet_version = self._version(now) if is_quiet else None
+
+    def _regular(self, jobs: list[GridJob], search: Search) -> Iterator[Decision]:
         """Move jobs one by one, if that gains enough."""
-        threshold = self.options.threshold
+        now, threshold = search.now, self.options.threshold
         if self.options.heuristic == "minmin":
-            for one, place in self._min_min(jobs, now).others():
+            for one, place in MinMin(jobs[: self.options.window], search).others():
                 if place is not None and place.end_at < one.planned_end(now) - threshold + HALF_TICK:
                     yield from self._move(one, place, now)
             return
         for one in jobs:
-            place = self._best(one, now, beat=one.planned_end(now) - threshold + HALF_TICK, but=one.site)
+            place = search.best_place(one, but=one.site, beat=one.planned_end(now) - threshold + HALF_TICK)
             if place is not None and place.end_at < math.inf:
                 yield from self._move(one, place, now)
-
-    def _min_min(self, jobs: list[GridJob], now: float) -> MinMin:
-        return MinMin(jobs[: self.options.window], self.sites, now, self.options.sizing)
 
     def _move(self, one: GridJob, place: Place, now: float) -> Iterator[Decision]:
         planned_at = one.planned_end(now)
         self._withdraw(one, now)
         yield from self._submit_again(one, place, planned_at, now)
 
-    def _all_cancellation(self, jobs: list[GridJob], now: float) -> Iterator[Decision]:
+    def _all_cancellation(self, jobs: list[GridJob], search: Search) -> Iterator[Decision]:
         """Withdraw all jobs and submit them again, one after the other."""
+        now = search.now
         planned_at = {one.job.id: one.planned_end(now) for one in jobs}
         for one in jobs:
             self._withdraw(one, now)
         if self.options.heuristic == "minmin":
-            for one, place in self._min_min(jobs, now).anywhere():
+            for one, place in MinMin(jobs[: self.options.window], search).anywhere():
                 yield from self._submit_again(one, place, planned_at[one.job.id], now)
             jobs = jobs[self.options.window :]
         for one in jobs:
-            yield from self._submit_again(one, self._best(one, now), planned_at[one.job.id], now)
+            yield from self._submit_again(one, search.best_place(one), planned_at[one.job.id], now)
 
     def _submit_again(self, one: GridJob, place: Place | None, planned_at: float, now: float) -> Iterator[Decision]:
         """Submit a job that was withdrawn, and say what it gains by that."""

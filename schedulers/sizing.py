@@ -8,7 +8,7 @@ off: a size that ends later than one that is known already has lost, and nobody 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pybatsched.core.instants import instant
@@ -80,52 +80,66 @@ def exhaustive(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
 SEARCHES: Final = {"binary": binary, "exhaustive": exhaustive}
 
 
-class _SizesOnSite:
-    """The sizes of a moldable job on a site, at an instant."""
+class Search:
+    """Finds the best places of jobs at one instant.
 
-    def __init__(self, one: GridJob, site: Site, n_most: int, now: float) -> None:
-        self._one, self._site, self._now = one, site, now
+    `depends_on_clock` tells whether the same search may have another result later, though no plan has changed. Ends of
+    jobs that would start now become later with the clock. That is of no help to a job that has a better place already,
+    but a search by halves may then look at other sizes.
+    """
+
+    def __init__(self, sites: Sequence[Site], now: float, sizing: Sizing) -> None:
+        self.sites, self.now, self.sizing = sites, now, sizing
+        self.depends_on_clock = False
+
+    def end_on(self, one: GridJob, site: Site, n: int, not_after: float = math.inf) -> float:
+        """Return the expected end of n processors on a site; infinity if it has none, or one after `not_after`."""
+        span_s = one.span_s(site, n)
+        start_at = site.local.estimate(n, span_s, self.now, not_after=not_after)
+        if start_at is None:
+            return math.inf
+        if start_at <= self.now and one.moldable is not None and self.sizing == "binary":
+            self.depends_on_clock = True
+        return instant(start_at, span_s)
+
+    def place_on(self, one: GridJob, site: Site, beat: float = math.inf) -> Place | None:
+        """Find the best size of a job on a site; None if it can never have one there.
+
+        With `beat` None as well if no place ends before that instant. O(log sizes) walks along the plan for `binary`.
+        """
+        sizes = one.sizes_on(site)
+        if not sizes:
+            return None
+        n = sizes[-1]
+        if one.moldable is not None:
+            end_at, n = SEARCHES[self.sizing](_SizesOnSite(self, one, site, n), beat)
+        else:
+            end_at = self.end_on(one, site, n, beat)
+        return Place(end_at, site.index, n) if end_at < beat or beat == math.inf else None
+
+    def best_place(self, one: GridJob, *, but: Site | None = None, beat: float = math.inf) -> Place | None:
+        """Find the site and the size with the least expected end; the first site of equals. None as for one site."""
+        best = None
+        for site in self.sites:
+            found = None if site is but else self.place_on(one, site, beat)
+            if found is not None and (best is None or found < best):
+                best = found
+                beat = min(beat, found.end_at)
+        return best
+
+
+class _SizesOnSite:
+    """The sizes of a moldable job on a site."""
+
+    def __init__(self, search: Search, one: GridJob, site: Site, n_most: int) -> None:
+        self._search, self._one, self._site = search, one, site
         self.n_most = n_most
 
     def soonest(self, n: int) -> float:
-        return instant(self._now, self._one.span_s(self._site, n))
+        return instant(self._search.now, self._one.span_s(self._site, n))
 
     def end_at(self, n: int, not_after: float) -> float:
-        return end_on(self._one, self._site, n, self._now, not_after)
-
-
-def end_on(one: GridJob, site: Site, n: int, now: float, not_after: float = math.inf) -> float:
-    """Give the end to expect of n processors on a site; infinity if there is none, and if it is after an instant."""
-    span_s = one.span_s(site, n)
-    start_at = site.local.estimate(n, span_s, now, not_after=not_after)
-    return math.inf if start_at is None else instant(start_at, span_s)
-
-
-def place_on(one: GridJob, site: Site, now: float, sizing: Sizing, beat: float = math.inf) -> Place | None:
-    """Find the best size of a job on a site; None if it can never have one there.
-
-    With `beat` None as well if no place ends before that instant. O(log sizes) walks along the plan for `binary`.
-    """
-    sizes = one.sizes_on(site)
-    if not sizes:
-        return None
-    n = sizes[-1]
-    if one.moldable is not None:
-        end_at, n = SEARCHES[sizing](_SizesOnSite(one, site, n, now), beat)
-    else:
-        end_at = end_on(one, site, n, now, beat)
-    return Place(end_at, site.index, n) if end_at < beat or beat == math.inf else None
-
-
-def best_place(one: GridJob, sites: Iterable[Site], now: float, sizing: Sizing, beat: float = math.inf) -> Place | None:
-    """Find the site and the size with the least expected end; the first site of equals. None as for one site."""
-    best = None
-    for site in sites:
-        found = place_on(one, site, now, sizing, beat)
-        if found is not None and (best is None or found < best):
-            best = found
-            beat = min(beat, found.end_at)
-    return best
+        return self._search.end_on(self._one, self._site, n, not_after)
 
 
 class MinMin:
@@ -135,16 +149,16 @@ class MinMin:
     each site that has changed.
     """
 
-    def __init__(self, jobs: Sequence[GridJob], sites: Sequence[Site], now: float, sizing: Sizing) -> None:
+    def __init__(self, jobs: Sequence[GridJob], search: Search) -> None:
         self._jobs = list(jobs)
-        self._sites, self._now, self._sizing = sites, now, sizing
+        self._search = search
         self._known: dict[tuple[str, int], tuple[int, Place | None]] = {}
 
     def others(self) -> Iterator[tuple[GridJob, Place | None]]:
         """Give the jobs by their least ends, where they wait or on another site; and their best place on another."""
         while self._jobs:
             found = [(one, self._best(one, but=one.site)) for one in self._jobs]
-            yield self._take(min(found, key=lambda pair: min(pair[0].planned_end(self._now), _end_at(pair[1]))))
+            yield self._take(min(found, key=lambda pair: min(pair[0].planned_end(self._search.now), _end_at(pair[1]))))
 
     def anywhere(self) -> Iterator[tuple[GridJob, Place | None]]:
         """Give the jobs by their least ends on any site, and that place."""
@@ -156,14 +170,14 @@ class MinMin:
         return found
 
     def _best(self, one: GridJob, but: Site | None = None) -> Place | None:
-        found = [self._place(one, site) for site in self._sites if site is not but]
+        found = [self._place(one, site) for site in self._search.sites if site is not but]
         return min((place for place in found if place is not None), default=None)
 
     def _place(self, one: GridJob, site: Site) -> Place | None:
-        version = site.local.plan_version(self._now)
+        version = site.local.plan_version(self._search.now)
         known = self._known.get((one.job.id, site.index))
         if known is None or known[0] != version:
-            known = (version, place_on(one, site, self._now, self._sizing))
+            known = (version, self._search.place_on(one, site))
             self._known[one.job.id, site.index] = known
         return known[1]
 

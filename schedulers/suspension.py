@@ -102,14 +102,12 @@ class SuspendingScheduler(ConservativeScheduler):
         if self._suspended:
             free = super().expected_profile(now)
             free.take_all(bookings.values())
-            claimed: list[tuple[float, IntervalSet]] = []
+            claims: list[tuple[Booking, IntervalSet]] = []  # of bound jobs
             for one in self._suspended:
-                job, span_s = one.job, one.swap_in_s + self.span_s(one.job)
-                not_before = self._own_procs_at(one, claimed, now) if self._is_bound(one) else now
-                start_at = free.earliest(job.n_procs, span_s, not_before)
-                booking = bookings[job.id] = Booking(job.n_procs, start_at, instant(start_at, span_s))
+                booking = bookings[one.job.id] = self._booking_of(one, free, claims, now)
                 free.take(*booking)
-                claimed.append((booking.end_at, one.procs))
+                if self._is_bound(one):
+                    claims.append((booking, one.procs))
         for name in [name for name, booking in self._ahead.items() if bookings.get(name) != booking.left_at(now)]:
             self._unbook(name, now)
         for name, booking in bookings.items():
@@ -117,12 +115,30 @@ class SuspendingScheduler(ConservativeScheduler):
                 self._ahead[name] = booking
                 self._take_ahead(booking)
 
-    def _own_procs_at(self, one: Suspended, claimed: list[tuple[float, IntervalSet]], now: float) -> float:
-        """Say when a suspended job may have all its processors; absent ones may be back soon. O(running)."""
+    def _booking_of(
+        self, one: Suspended, free: Profile, claims: list[tuple[Booking, IntervalSet]], now: float
+    ) -> Booking:
+        """Return the first booking of a suspended job that disturbs no claim before it.
+
+        O(running + profile), and O(profile) again for each claim in its way.
+        """
+        n, span_s = one.job.n_procs, one.swap_in_s + self.span_s(one.job)
+        is_bound = self._is_bound(one)
+        not_before = self._own_procs_at(one, now) if is_bound else now
+        while True:
+            start_at = free.earliest(n, span_s, not_before)
+            booking = Booking(n, start_at, instant(start_at, span_s))
+            ends = [
+                claim.end_at for claim, procs in claims if claim.overlaps(booking) and not procs.isdisjoint(one.procs)
+            ]
+            if not is_bound or not ends:
+                return booking
+            not_before = max(ends)
+
+    def _own_procs_at(self, one: Suspended, now: float) -> float:
+        """Say when a suspended job's processors are free of running jobs; absent ones may be back soon. O(running)."""
         running = ((max(end, now + TICK), job.procs or EMPTY) for end, _, job in self.partition.running)
-        ends = [
-            end for part in (running, claimed, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)
-        ]
+        ends = [end for part in (running, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)]
         return round(max(ends, default=now), 6)
 
     def _unbook(self, name: str, now: float) -> None:

@@ -66,8 +66,12 @@ class Engine:
     `policy_name` is for messages. With `checked` the invariants of the state are asserted after each step (tests).
     """
 
-    #: So many messages in a row may be nothing but calls that the policy asked for and answers with nothing but calls.
-    MAX_CALLS_IN_A_ROW: ClassVar[int] = 1_000
+    #: A run is stopped after this many idle calls in a row: calls that the policy requested and answers with nothing
+    #: but calls. An hourly call for a century is allowed.
+    MAX_IDLE_CALLS: ClassVar[int] = 1_000_000
+    #: The same for calls that follow each other within `AT_ONCE_S`, so that simulated time hardly passes.
+    MAX_IDLE_CALLS_AT_ONCE: ClassVar[int] = 1_000
+    AT_ONCE_S: ClassVar[float] = 1e-3
 
     def __init__(
         self, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str, *, checked: bool = False
@@ -91,8 +95,9 @@ class Engine:
         self._services: Services
         self._holds: Holds
         self._static_jobs_done = False
-        self._n_calls_in_a_row = 0
-        self._called_since = 0.0
+        self._n_idle_calls = 0
+        self._n_idle_calls_at_once = 0
+        self._idle_since = self._last_idle_call_at = 0.0
         self._apply: dict[type[e.Event], Callable[[Any], None]] = {
             e.SimulationBegins: self._on_begins,
             e.SimulationEnds: self._on_ends,
@@ -141,14 +146,14 @@ class Engine:
         if events and type(events[0]) is e.RequestedCall:
             self._count_call(events)
         else:
-            self._n_calls_in_a_row = 0
+            self._n_idle_calls = 0
         if self._holds.jobs:
             self._holds.start_due(self.now)
             if self._actions.out:
-                self._n_calls_in_a_row = 0
+                self._n_idle_calls = 0
         self._ask()
-        if self._n_calls_in_a_row > self.MAX_CALLS_IN_A_ROW:
-            raise self._calls_itself()
+        if self._n_idle_calls:
+            self._check_idle_calls()
         if self._referee.dynamic_jobs:
             self._finish_registration()
         reply_now = self.now
@@ -334,24 +339,35 @@ class Engine:
                 self._hook = ""
                 check(decision)
                 carry_out(decision)
-                if self._n_calls_in_a_row and type(decision) not in _IDLE:
-                    self._n_calls_in_a_row = 0
+                if self._n_idle_calls and type(decision) not in _IDLE:
+                    self._n_idle_calls = 0
                 self._hook = "decide"
         self._hook = ""
 
     def _count_call(self, events: Sequence[e.Event]) -> None:
         """Count a message that begins with a call; whatever else happens lets the count begin again."""
         if any(type(event) is not e.RequestedCall for event in events):
-            self._n_calls_in_a_row = 0
+            self._n_idle_calls = 0
             return
-        if not self._n_calls_in_a_row:
-            self._called_since = self.now
-        self._n_calls_in_a_row += 1
+        if not self._n_idle_calls:
+            self._idle_since = self.now
+            self._n_idle_calls_at_once = 0
+        elif self.now > self._last_idle_call_at + self.AT_ONCE_S:
+            self._n_idle_calls_at_once = 0
+        self._n_idle_calls += 1
+        self._n_idle_calls_at_once += 1
+        self._last_idle_call_at = self.now
 
-    def _calls_itself(self) -> Violation:
-        n, since = self._n_calls_in_a_row, self._called_since
-        text = f"asked to be called {n:,} times in a row, from {since} to {self.now}, and nothing else happened"
-        return Violation("calls itself", text)
+    def _check_idle_calls(self) -> None:
+        """Stop a policy that only keeps requesting calls: it would never finish."""
+        n, n_at_once = self._n_idle_calls, self._n_idle_calls_at_once
+        if n_at_once > self.MAX_IDLE_CALLS_AT_ONCE:
+            text = f"requested {n_at_once:,} calls in a row within a millisecond of each other, the last at {self.now}"
+        elif n > self.MAX_IDLE_CALLS:
+            text = f"requested {n:,} calls in a row, from {self._idle_since} to {self.now}"
+        else:
+            return
+        raise Violation("endless calls", f"{text}, and nothing else happened")
 
     def _finish_registration(self) -> None:
         """Say when nothing can be registered any more, else Batsim would wait for ever."""

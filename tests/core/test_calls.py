@@ -1,4 +1,4 @@
-"""A policy that calls itself for ever is stopped; one that does something when it is called is not."""
+"""A policy that only keeps requesting calls is stopped; one that does something when it is called is not."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from support.stage import Stage, start
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
+from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import PolicyError
@@ -24,33 +25,66 @@ from pybatsched.testing import FakeBatsim, Workload
 MANY = 3_000
 
 
-def called(stage: Stage, *decisions: d.Decision, events: Iterable[e.Event] = ()) -> None:
-    """Call the policy a second later; it asks for the next call, and does what the test says."""
-    at = stage.now + 1.0
-    stage.do(*decisions, d.CallMeLater(at + 1.0), events=[e.RequestedCall(timestamp=at), *events], at=at)
+def called(stage: Stage, *decisions: d.Decision, events: Iterable[e.Event] = (), after_s: float = TICK) -> None:
+    """Call the policy a tick later, or after some seconds; it asks for the next call, and does what the test says."""
+    at = round(stage.now + after_s, 6)
+    stage.do(*decisions, d.CallMeLater(at + after_s), events=[e.RequestedCall(timestamp=at), *events], at=at)
 
 
-def test_a_thousand_calls_in_a_row_are_enough() -> None:
+def test_a_thousand_calls_within_a_millisecond_of_each_other_are_enough() -> None:
     stage = Stage()
-    assert Engine.MAX_CALLS_IN_A_ROW == 1_000
+    assert Engine.MAX_IDLE_CALLS_AT_ONCE == 1_000
     for _ in range(1_000):
         called(stage)
     with pytest.raises(PolicyError) as caught:
         called(stage)
-    assert (caught.value.exit_code, caught.value.rule) == (6, "calls itself")
+    assert (caught.value.exit_code, caught.value.rule) == (6, "endless calls")
     assert str(caught.value) == (
-        "policy puppet broke the rule 'calls itself': "
-        "asked to be called 1,001 times in a row, from 1.0 to 1001.0, and nothing else happened"
+        "policy puppet broke the rule 'endless calls': requested 1,001 calls in a row within a millisecond "
+        "of each other, the last at 0.001001, and nothing else happened"
+    )
+
+
+def test_an_hourly_call_for_a_year_is_fine() -> None:
+    stage = Stage()
+    for _ in range(365 * 24):
+        called(stage, after_s=3600.0)
+    assert stage.now == 365 * 86_400
+
+
+def test_calls_in_pairs_are_fine() -> None:
+    """Simulated time passes between the pairs."""
+    stage = Stage()
+    for _ in range(MANY):
+        called(stage)
+        called(stage, after_s=0.0011)
+
+
+def test_no_policy_can_request_calls_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Engine.MAX_IDLE_CALLS == 1_000_000  # hourly calls of a century
+    monkeypatch.setattr(Engine, "MAX_IDLE_CALLS", 1_500)
+    stage = Stage()
+    for _ in range(1_500):
+        called(stage, after_s=1.0)
+    with pytest.raises(PolicyError) as caught:
+        called(stage, after_s=1.0)
+    assert (caught.value.exit_code, caught.value.rule) == (6, "endless calls")
+    assert str(caught.value) == (
+        "policy puppet broke the rule 'endless calls': "
+        "requested 1,501 calls in a row, from 1.0 to 1501.0, and nothing else happened"
     )
 
 
 def test_calls_that_are_answered_with_nothing_count_too() -> None:
     stage = Stage()
-    stage.do(*(d.CallMeLater(at) for at in range(1, 1_002)))
-    for at in map(float, range(1, 1_001)):
+    ticks = [round(nth * TICK, 6) for nth in range(1, 1_002)]
+    stage.do(*(d.CallMeLater(at) for at in ticks))
+    for at in ticks[:-1]:
         stage.step(e.RequestedCall(timestamp=at), at=at)
-    with pytest.raises(PolicyError, match=r"1,001 times in a row, from 1.0 to 1001.0, and"):
-        stage.step(e.RequestedCall(timestamp=1_001.0), at=1_001.0)
+    with pytest.raises(
+        PolicyError, match=r"1,001 calls in a row within a millisecond of each other, the last at 0.001001, and"
+    ):
+        stage.step(e.RequestedCall(timestamp=ticks[-1]), at=ticks[-1])
 
 
 def test_calls_of_one_message_are_one() -> None:
@@ -86,10 +120,10 @@ def test_calls_that_hold_or_release_a_job_are_fine() -> None:
 def test_calls_at_which_a_held_job_starts_are_fine() -> None:
     stage = Stage()
     job = stage.submit("a")
-    stage.do(d.StartAt(job.id, IntervalSet([0]), 1_001.0))
+    stage.do(d.StartAt(job.id, IntervalSet([0]), 0.001))
     for _ in range(2_000):
         called(stage)
-    assert job.started_at == 1_001.0
+    assert job.started_at == 0.001
 
 
 def test_calls_that_decide_anything_are_fine() -> None:
@@ -112,14 +146,14 @@ def test_calls_between_other_events_are_fine() -> None:
 
 
 def test_it_is_told_in_a_replay_as_it_was_told_in_the_run(tmp_path: Path) -> None:
-    policy = f"{PUSHY}:Restless"
+    policy = f"{PUSHY}:Ticking"
     plan = registry.PolicyPlan(registry.find(policy, trusted=True))
     session = Session(plan, journal=JournalWriter(tmp_path / "run.pbj"))
-    with pytest.raises(PolicyError, match="'calls itself'"), session.to_its_end():
+    with pytest.raises(PolicyError, match="'endless calls'"), session.to_its_end():
         FakeBatsim(Workload().job("a", n=1, s=9_000), 4).run(session.handle)
     result = replay(JournalReader(tmp_path / "run.pbj"), policy)
     assert (result.n_same, result.difference) == (session.n_messages, None)
     last = list(JournalReader(tmp_path / "run.pbj").exchanges())[-1]
     assert last.error is not None
     assert last.error[0] == "PolicyError"
-    assert "from 1.0 to 1001.0" in last.error[1]
+    assert "1,001 calls in a row" in last.error[1]

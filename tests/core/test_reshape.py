@@ -9,6 +9,7 @@ from support.stage import DynamicPuppet, Stage, kinds, registered, start, times
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
+from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import PolicyError
@@ -189,11 +190,12 @@ def test_a_state_cannot_be_forced_on_what_batsim_knows_otherwise(stage: Stage) -
 
 def test_reshaping_is_nothing_that_happens(stage: Stage) -> None:
     job = stage.submit("a", n=2, walltime=15)
-    with pytest.raises(PolicyError, match="times in a row"):
-        for k in range(1, stage.engine.MAX_CALLS_IN_A_ROW + 3):
+    with pytest.raises(PolicyError, match="calls in a row"):
+        for k in range(1, stage.engine.MAX_IDLE_CALLS_AT_ONCE + 3):
+            at = round(k * TICK, 6)
             stage.do(
                 d.Reshape(job.id, 1 + k % 4, 1.0),
-                d.CallMeLater(k + 1.0),
-                events=[e.RequestedCall(timestamp=float(k))],
-                at=float(k),
+                d.CallMeLater(at + TICK),
+                events=[e.RequestedCall(timestamp=at)],
+                at=at,
             )

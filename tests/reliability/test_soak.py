@@ -111,7 +111,7 @@ def found(policy: str, cls: type[Policy], n_seeds: int = 200) -> tuple[Scene, li
         ("easy", broken.StartsTwice, "processors free", 2),
         ("fcfs", broken.LosesJobs, "has not come to its end; left over are", 3),
         ("easy", broken.RejectsJobs, "is rejected without need", 2),
-        ("easy", broken.CallsForEver, r"calls itself|\d+ messages for \d+ events", 2),
+        ("easy", broken.CallsForEver, r"endless calls|\d+ messages for \d+ events", 2),
         ("easy", broken.Starves, "first in the queue, was to start by", 3),
         ("conservative", broken.BreaksStarts, "was to start at", 3),
         ("easy", broken.KillsJobs, "was killed by its own scheduler, and never went on", 2),

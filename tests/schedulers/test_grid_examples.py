@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from support.gridded import Fate, Grid, fates
+from support.located import DYNAMIC
 
 from pybatsched.policies.profile import Profile
-from pybatsched.testing import Workload
+from pybatsched.session.session import Session
+from pybatsched.testing import FakeBatsim, Workload, plan_for
 from pybatsched_schedulers.grid import amdahl
 from pybatsched_schedulers.sizing import binary, exhaustive
 
@@ -142,3 +144,40 @@ def test_an_external_job_keeps_its_place() -> None:
         found = fates(TWO.run(workload, algorithm=algorithm), TWO)
         assert found["3"] == Fate(3600, 4200, "c2", 4, 1, 1)
         assert found["5"] == Fate(4000, 4100, "c1", 4)
+
+
+QUIET_S = 5000 * 3600
+
+
+def quiet(**fields: Any) -> Workload:
+    """A job that waits for 5,000 periods, while nothing else happens."""
+    jobs = Workload()
+    jobs.job("1", n=4, s=QUIET_S, walltime=QUIET_S, external=True, cluster="c1")
+    jobs.job("2", n=3, s=QUIET_S, walltime=QUIET_S + 1, external=True, cluster="c2")
+    jobs.job("3", n=4, s=600, walltime=QUIET_S, at=10, **fields)
+    return jobs
+
+
+@pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
+@pytest.mark.parametrize("heuristic", ["mct", "minmin"])
+@pytest.mark.parametrize("fields", [{}, {"moldable": {"fraction": 0.5, "limit": 4}}], ids=["rigid", "moldable"])
+def test_quiet_time_costs_no_message(algorithm: str, heuristic: str, fields: dict[str, Any]) -> None:
+    session = Session(plan_for("reallocation", algorithm=algorithm, heuristic=heuristic), checked=True)
+    run = FakeBatsim(quiet(**fields), 8, config=DYNAMIC, hosts=TWO.hosts).run(session.handle)
+    assert fates(run, TWO)["3"].started_at == (QUIET_S if not fields else 10)
+    assert session.n_messages < 20
+    assert session.engine.policy.figures()["n_events"] <= 1
+
+
+@pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
+def test_a_job_past_its_estimate_is_looked_at_in_every_period(algorithm: str) -> None:
+    """The first job outlives its estimate: the third one waits for it until the other cluster is the better one."""
+    jobs = Workload()
+    jobs.job("1", n=4, s=50 * 3600, walltime=99 * 3600, estimate=5 * 3600, external=True, cluster="c1")
+    jobs.job("2", n=4, s=8.5 * 3600, walltime=8.5 * 3600, external=True, cluster="c2")
+    jobs.job("3", n=4, s=60, walltime=3600, at=10)
+    session = Session(plan_for("reallocation", algorithm=algorithm, threshold=0), checked=True)
+    run = FakeBatsim(jobs, 8, config=DYNAMIC, hosts=TWO.hosts).run(session.handle)
+    assert fates(run, TWO)["3"][:3] == (9 * 3600, 9 * 3600 + 60, "c2")
+    # The event at 1 h changes nothing, and so no call is needed before 5 h, when the estimate is over.
+    assert session.engine.policy.figures()["n_events"] == 6  # at 1, 5, 6, 7, 8 and 9 h

@@ -27,7 +27,9 @@ from pybatsched.policies.registry import local_scheduler
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers import fcfs
 from pybatsched_schedulers.conservative import ConservativeScheduler
+from pybatsched_schedulers.dbf import DbfScheduler
 from pybatsched_schedulers.fcfs import FcfsScheduler
+from pybatsched_schedulers.plan_options import ConservativeOptions, DbfFields, DbfOptions
 from pybatsched_schedulers.queue_plan import QueuePlan
 
 DYNAMIC = {"dynamic-jobs-enabled": True}
@@ -170,6 +172,73 @@ def test_answers_are_those_of_a_plan_made_anew(
 def test_questions_change_no_schedule(jobs: Workload, order: str, away: list[Any]) -> None:
     asked = run_policy(CuriousFcfs, jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order, unruly=False)
     plain = run_policy("fcfs", jobs, N_PROCS, config=DYNAMIC, machine_events=away, order=order)
+    assert asked.jobs == plain.jobs
+
+
+class Impatient(LocalPolicy):
+    """Requeues the running job that ends last whenever a job comes; if curious, it asks while kills are under way."""
+
+    needs = frozenset({Need.DYNAMIC_JOBS})
+    is_curious: ClassVar[bool] = False
+
+    def on_begin(self, cluster: Cluster) -> None:
+        super().on_begin(cluster)
+        self.has_news = False
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        super().on_job_submitted(job, now)
+        self.has_news = True
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        super().on_job_killed(job, now)
+        self.local.submit(job, now)
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        running = [job for _, _, job in self.local.partition.running if job.n_restarts < 2]
+        if running and self.has_news and not self.local.partition.n_kills_pending:
+            yield d.Requeue(running[-1].id, work="all")
+        self.has_news = False
+        if self.local.partition.n_kills_pending and self.is_curious:
+            version = self.local.plan_version(now)
+            for n in range(1, N_PROCS + 1):
+                self.local.estimate(n, 4.0, now)
+            starts = [self.local.planned_start(job, now) for job in self.local.waiting()]
+            assert all(start is None or start >= now for start in starts)
+            assert self.local.plan_version(now) == version
+        yield from super().decide(now)
+
+
+class ImpatientConservative(Impatient):
+    Options = ConservativeOptions
+    scheduler = ConservativeScheduler
+
+
+class ImpatientDbf(Impatient):
+    Options = DbfOptions
+    JobFields: ClassVar[type[Any]] = DbfFields
+    scheduler = DbfScheduler
+
+
+@pytest.mark.parametrize("policy", [ImpatientConservative, ImpatientDbf])
+@pytest.mark.parametrize("is_curious", [False, True])
+def test_a_question_while_a_kill_is_under_way_changes_nothing(policy: type[Impatient], is_curious: bool) -> None:
+    """B comes at 10, and A is killed for it: B starts at once. A place given before the kill would make it wait."""
+    jobs = Workload().job("a", n=N_PROCS, s=100, walltime=101).job("b", n=N_PROCS, s=5, at=10, walltime=6)
+    curious = type("Policy", (policy,), {"is_curious": is_curious})
+    run = run_policy(curious, jobs, N_PROCS, config=DYNAMIC, compression=False)
+    assert {job.id: job.started_at for job in run.jobs.values()} == {"w0!a": 0, "w0!b": 10, "dyn!w0.a.1": 16}
+
+
+@pytest.mark.parametrize("policy", [ImpatientConservative, ImpatientDbf])
+@examples(60)
+@given(jobs=workloads(), away=outages(N_PROCS, 3), compression=st.booleans())
+def test_questions_while_kills_are_under_way_change_no_schedule(
+    policy: type[Impatient], jobs: Workload, away: list[Any], compression: bool
+) -> None:
+    plain, asked = (
+        run_policy(kind, jobs, N_PROCS, config=DYNAMIC, machine_events=away, compression=compression)
+        for kind in (policy, type("Curious", (policy,), {"is_curious": True}))
+    )
     assert asked.jobs == plain.jobs
 
 

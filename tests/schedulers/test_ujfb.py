@@ -272,3 +272,25 @@ def test_the_figures_of_a_run() -> None:
         "swap_in_s": 1,
         "pd_max_s": 1,
     }
+
+
+def test_a_suspended_job_may_end_before_a_claim_of_another_begins() -> None:
+    """2A was on 1-3, which are free from 31 on. Its work is done before 4B, with a claim on 2-3, goes on."""
+    jobs = Workload()
+    for name, at, n, s, fields in (
+        ("1C", 0, 1, 5, {}),
+        ("2A", 0, 3, 60, {}),
+        ("3D", 5, 1, 7, {}),
+        ("U1", 10, 1, 20, {"urgent": True}),
+        ("4B", 12, 3, 15, {}),
+        ("U2", 15, 1, 100, {"urgent": True}),
+    ):
+        exact(jobs, name, at, n, s, **fields)
+    assert segments(ran(jobs, 4)) == {
+        "1C": [(0, 5, "0")],
+        "2A": [(0, 10, "1-3"), (32, 82, "1-3")],
+        "3D": [(5, 12, "0")],
+        "U1": [(11, 31, "1")],
+        "4B": [(12, 15, "0 2-3"), (117, 129, "0 2-3")],
+        "U2": [(16, 116, "0")],
+    }

@@ -121,13 +121,19 @@ def test_jobs_left_waiting_are_named_with_the_reason(inputs: Path) -> None:
     assert rows(inputs / "stuck_schedule.csv")[0]["nb_jobs_finished"] == "0"
 
 
-def test_a_policy_that_calls_itself_for_ever_is_stopped(inputs: Path) -> None:
+def test_a_policy_that_only_requests_calls_is_stopped(inputs: Path) -> None:
     write_workload(inputs, jobs((2, 9000.0), walltime=9999))
-    done = simulate(inputs, "--policy", f"{PUSHY}:Restless")
+    done = simulate(inputs, "--policy", f"{PUSHY}:Ticking")
     assert done.returncode == 6
-    assert (
-        "Restless broke the rule 'calls itself': asked to be called 1,001 times in a row, from 1.0 to " in done.stderr
-    )
+    assert "Ticking broke the rule 'endless calls': requested 1,001 calls in a row within a" in done.stderr
+
+
+def test_a_call_each_second_of_a_long_job_is_fine(inputs: Path) -> None:
+    """It ends with exit code 5 only because it goes on after the last job."""
+    write_workload(inputs, jobs((2, 9000.0), walltime=9999))
+    done = simulate(inputs, "--policy", f"{PUSHY}:Restless", "-e", "restless")
+    assert (done.returncode, "0 jobs unfinished" in done.stderr) == (5, True)
+    assert rows(inputs / "restless_jobs.csv")[0]["finish_time"] == "9000.000000"
 
 
 def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
+from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import Need, Options, Policy
@@ -217,6 +218,16 @@ class Restless(LocalPolicy):
     def decide(self, now: float) -> Iterable[d.Decision]:
         yield from super().decide(now)
         yield d.CallMeLater(now + 1.0)
+
+
+class Ticking(LocalPolicy):
+    """EASY that wants to be called at the next tick, whatever happens."""
+
+    scheduler = EasyScheduler
+
+    def decide(self, now: float) -> Iterable[d.Decision]:
+        yield from super().decide(now)
+        yield d.CallMeLater(now + TICK)
 
 
 class Greedy(Policy):

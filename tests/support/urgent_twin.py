@@ -378,10 +378,7 @@ class SlowUjfb(Policy):
     def resume(self, now: float) -> Iterator[Decision]:
         self.resumes = []
         for suspended in self.suspended:
-            not_before = max([now, *self.ends_on(self.waited_for(suspended), now)])
-            seconds = after(suspended.in_s, span(suspended.job))
-            place = earliest(suspended.job.n_procs, seconds, not_before, self.here, self.bookings_ahead(now))
-            self.resumes.append((suspended, place))
+            self.resumes.append((suspended, self.place_of(suspended, now)))
         for suspended, place in list(self.resumes):
             mine = self.waited_for(suspended)
             if place > now or not mine.issubset(self.usable()):
@@ -397,17 +394,34 @@ class SlowUjfb(Policy):
             self.begin(suspended.job)
             yield StartAt(suspended.job.id, mine, after(now, suspended.in_s))
 
+    def place_of(self, suspended: Suspended, now: float) -> float:
+        """Try all instants at which something ends: the first at which its processors are free for all its time."""
+        procs, n = self.waited_for(suspended), suspended.job.n_procs
+        seconds = after(suspended.in_s, span(suspended.job))
+        not_before = max([now, *self.ends_on(procs, now)])
+        bookings = self.bookings_ahead(now)
+        claims = [claim for claim, claimed in self.claims() if not claimed.isdisjoint(procs)]
+        for start in sorted({not_before, *(booking.end for booking in bookings if booking.end > not_before)}):
+            end = after(start, seconds)
+            is_claimed = any(claim.start < end and start < claim.end for claim in claims)
+            if start < math.inf and not is_claimed and fits(n, start, end, self.here, bookings):
+                return start
+        return math.inf
+
+    def claims(self) -> Iterator[tuple[Booking, IntervalSet]]:
+        """The processors of those who resume before others, and for how long."""
+        for other, place in self.resumes:
+            end = after(place, after(other.in_s, span(other.job)))
+            yield Booking(other.job.n_procs, place, end), self.waited_for(other)
+
     def ends_on(self, procs: IntervalSet, now: float) -> Iterable[float]:
-        """When those who are on these processors, or before somebody in his resume, are expected to leave them."""
+        """When those who are on these processors are expected to leave them."""
         for job in self.running():
             if job.procs is not None and not job.procs.isdisjoint(procs):
                 yield self.booking_of(job, now).end
         for swapped, until in self.swap_outs:
             if not swapped.isdisjoint(procs):
                 yield until
-        for other, place in self.resumes:
-            if not self.waited_for(other).isdisjoint(procs):
-                yield after(place, after(other.in_s, span(other.job)))
 
     def bookings_ahead(self, now: float) -> list[Booking]:
         """All that goes before regular jobs: who runs or is held, swaps, urgent and suspended jobs."""
