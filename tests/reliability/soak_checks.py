@@ -17,7 +17,7 @@ from pybatsched.session.transcript import is_same
 from pybatsched.testing import plan_for
 from reliability.playing import Played, embedded, jobs_of, over_a_socket, over_bytes
 from reliability.promises import Promises
-from reliability.scenes import Scene
+from reliability.scenes import Job, Scene
 from reliability.schedules import schedule_problems
 
 MESSAGES_PER_EVENT: Final = 10
@@ -99,9 +99,15 @@ def _sound(scene: Scene, played: Played) -> Iterator[str]:
     yield from _messages(scene, played)
 
 
+def _can_outlive_its_estimate(job: Job) -> bool:
+    walltime = job.fields.get("walltime")
+    return walltime is None or walltime > job.fields.get("estimate", walltime)
+
+
 def _messages(scene: Scene, played: Played) -> Iterator[str]:
     n, allowed = played.ledger.n_messages, MESSAGES_PER_EVENT * played.ledger.n_events
-    if scene.policy == "reallocation":  # it wakes up once a period while somebody waits
+    if scene.policy == "reallocation" and any(_can_outlive_its_estimate(job) for job in scene.jobs):
+        # Plans then change with the clock, so that there is an event in each period while a job waits.
         first = min(job.at for job in scene.jobs)
         last = max([fate.end for fate in played.fates.values()] + [first])
         allowed += int((last - first) / scene.options.get("period", 3600)) + 1
