@@ -56,7 +56,7 @@ docker-images: $(VENV)/ready
 	PYTHON=$(BIN)/python docker/images.sh
 
 docker-checks: docker-images
-	$(BIN)/python -m pytest -m docker tests/test_docker.py
+	$(BIN)/python -m pytest -m docker tests/test_docker.py tests/test_compose.py
 
 # Whole logs and the like, a minute each, that make test leaves out, and all examples of the properties.
 PROPERTIES := tests/properties tests/policies tests/schedulers/test_kept_plans.py tests/session/test_both_batsims.py

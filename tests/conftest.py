@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,10 +31,29 @@ def pytest_sessionfinish() -> None:
     nursery.close()
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Hide programs that only marked tests use from test modules, tests and their child processes.
+
+    With xdist, this happens in each worker: the process that starts the workers collects nothing.
+    """
+    place = tempfile.TemporaryDirectory(prefix="pybatsched-path-")
+    session.config.add_cleanup(place.cleanup)
+    os.environ["PATH"] = programs.without_hidden(programs.FULL_PATH, Path(place.name))
+
+
+@pytest.hookimpl(wrapper=True)  # around the fixtures of all scopes
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    if not any(map(item.get_closest_marker, programs.MARKERS)):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", programs.FULL_PATH)
+        return (yield)
+
+
 @pytest.hookimpl(trylast=True)  # when those that nobody has asked for are out: for them nobody need look
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for marker in ("batsim", "batsim5"):
+    for marker in ("batsim", "batsim5", "browser"):
         marked = [item for item in items if item.get_closest_marker(marker)]
-        if marked and programs.program(marker) is None:
+        if marked and (missing := programs.missing(marker)):
             for item in marked:
-                item.add_marker(pytest.mark.skip(reason=f"no {marker} on the PATH"))
+                item.add_marker(pytest.mark.skip(reason=f"no {missing} on the PATH"))

@@ -142,6 +142,7 @@ def test_the_image_runs_as_nobody_special_and_is_built_of_what_is_there() -> Non
     assert all((ROOT / path).exists() for path in kept - {"build/wheels"})
 
 
+@pytest.mark.docker
 def test_compose_accepts_the_file() -> None:
     if not has_compose():
         pytest.skip("no docker with its compose plug-in on the PATH")

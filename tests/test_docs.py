@@ -176,6 +176,12 @@ def test_the_demo_runs_on_what_make_demo_installs(tmp_path: Path) -> None:
     assert waits["fcfs"] > waits["easy"] > 0
     assert waits["fcfs"] > waits["conservative"] > 0
     assert "the job that waited longest" in done.stdout
+    page = (tmp_path / "out" / "demo.html").read_text()
+    (what_was_run,) = re.findall(r'<table class="what".*?</table>', page, flags=re.DOTALL)
+    for policy in ("fcfs", "easy", "conservative"):
+        assert f"<td>{policy}\n(pybatsched_schedulers.{policy}:" in what_was_run
+        assert f"<span>--policy</span> {policy}</td>" in what_was_run
+    assert what_was_run.count("<td>out/demo_week.json\n") == 3
 
 
 MODULES = [*sorted((ROOT / "pybatsched").rglob("*.py")), *sorted((ROOT / "schedulers").glob("*.py"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -161,11 +161,11 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
 
 
 def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job, Results]:
-    """Read and check all inputs, keep others from our files, and make what Batsim shall read of the inputs."""
-    launcher = None if args.image else batsim.find(args.batsim)
-    version = (launcher or batsim.in_docker(args.image, (), ".")).version()
-    is_five = batsim5.is_five(version)
-    options = _options(args, is_five=is_five)
+    """Read and check all inputs, find Batsim, keep others from our files, and write the files that Batsim reads.
+
+    Errors of the input are reported before a missing Batsim. With arguments for Batsim, its version is needed before
+    the platform and the workloads are read, because Batsim 4 and Batsim 5 have different options.
+    """
     plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
     plan.check_early()
     given = [args.platform, *args.workload]
@@ -174,6 +174,8 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
         arguments.refuse_journal_among(args.journal, args.export, own_suffixes)
+    version = _version(args) if args.for_batsim else None
+    options = _options(args.for_batsim, version) if version else {}
     energy = _has_energy(options)
     source = names.find(args.platform, energy=energy)
     masters = options.get("--master-host", [DEFAULT_MASTER])
@@ -197,14 +199,15 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
         **_command(args),
     }
     about |= {"clusters": clusters} if clusters else {}
+    version = version or _version(args)
+    is_five = batsim5.is_five(version)
     results = stack.enter_context(closing.kept(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     own_files = [
         _as_file(args, path, f"{args.export}_{name}.json", workload, five_as=name if is_five else None)
         for path, (name, workload) in zip(args.workload, workloads.items(), strict=True)
     ]
-    if launcher is None:
-        launcher = batsim.in_docker(args.image, [platform_file, *own_files], _place(args.export).parent)
+    launcher = _launcher(args, [platform_file, *own_files], _place(args.export).parent)
     reads = ["-p", platform_file, *(word for path in own_files for word in ("-w", path))]
     wanted = [] if is_five else plan.source.batsim_args
     flags = [flag for flag in wanted if flag not in options]
@@ -215,11 +218,21 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     return _Job(plan, workloads, digests, launcher, told, is_five, reads, flags, options), results
 
 
-def _options(args: argparse.Namespace, *, is_five: bool) -> dict[str, list[str]]:
-    """Read what the user says to Batsim himself."""
-    if not is_five:
-        return batsim.read_arguments(args.for_batsim)
-    options = batsim.read_arguments(args.for_batsim, batsim5.OPTIONS, batsim5.OURS)
+def _launcher(args: argparse.Namespace, readable: Sequence[str], writable: str | Path) -> batsim.Launcher:
+    """Find the Batsim to start. Raises InputError if it is missing."""
+    return batsim.in_docker(args.image, readable, writable) if args.image else batsim.find(args.batsim)
+
+
+def _version(args: argparse.Namespace) -> str:
+    """Ask Batsim for its version. Raises InputError if it is missing."""
+    return _launcher(args, (), ".").version()
+
+
+def _options(words: Sequence[str], version: str) -> dict[str, list[str]]:
+    """Read the user's arguments for a Batsim of this version."""
+    if not batsim5.is_five(version):
+        return batsim.read_arguments(words)
+    options = batsim.read_arguments(words, batsim5.OPTIONS, batsim5.OURS)
     batsim5.check_gone(options)
     return options
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from support import campaigns
-from support.browsing import EVIL, NEEDS_BROWSER, browser_of_module, load
+from support.browsing import EVIL, browser_of_module, load
 from support.process import run_cli
 
 from pybatsched.campaign import table
 
-pytestmark = NEEDS_BROWSER
+pytestmark = pytest.mark.browser
 
 browser = browser_of_module
 

@@ -14,12 +14,12 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from support import preempted
-from support.browsing import EVIL, NEEDS_BROWSER, browser_of_module, gantt, load, wheel
+from support.browsing import EVIL, browser_of_module, gantt, load, wheel
 from support.patience import wait_until
 from support.places import ROOT
 from support.process import run_cli
 
-pytestmark = NEEDS_BROWSER
+pytestmark = pytest.mark.browser
 
 browser = browser_of_module
 

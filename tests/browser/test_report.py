@@ -11,11 +11,11 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from support import loaded, moved, preempted
-from support.browsing import EVIL, NEEDS_BROWSER, browser_of_module, gantt, load, wheel
+from support.browsing import EVIL, browser_of_module, gantt, load, wheel
 from support.places import ROOT
 from support.process import run_cli
 
-pytestmark = NEEDS_BROWSER
+pytestmark = pytest.mark.browser
 
 browser = browser_of_module
 

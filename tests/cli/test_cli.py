@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -154,17 +155,18 @@ def test_replay_with_another_policy_gives_code_7(tmp_path: Path) -> None:
     "words",
     [
         "simulate --procs 4 --policy fcfs -w {}",
-        "simulate --procs 4 --policy {}.py:Mine -w examples/workload.json",
-        "simulate --procs 32 --policy rl -o agent={}.py:mine -w examples/workload.json",
+        "simulate --procs 4 --policy {}.py:Mine -w workload.json",
+        "simulate --procs 32 --policy rl -o agent={}.py:mine -w workload.json",
         "metrics {}",
         "report {}",
         "workload lint {}",
         "batsim --link {}",
     ],
 )
-def test_a_path_that_leads_nowhere_is_told_as_such(words: str) -> None:
+def test_a_path_that_leads_nowhere_is_told_as_such(words: str, tmp_path: Path) -> None:
     """A name that is too long stands for all that keep one from a file: directories that may not be entered, loops."""
-    done = run_cli(*words.format("a" * 300).split(), cwd=ROOT)
+    shutil.copy(ROOT / "examples" / "workload.json", tmp_path)
+    done = run_cli(*words.format("a" * 300).split(), cwd=tmp_path)
     assert done.returncode == 2
     assert "File name too long" in done.stderr
     assert "Traceback" not in done.stderr

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.places import GOLDEN
+from support.programs import find
 
 from foreign.inputs import write_input
 from foreign.programs import free_port, our_simulator, rows, run_pair
@@ -19,9 +20,9 @@ from foreign.programs import free_port, our_simulator, rows, run_pair
 
 def find_batsched() -> str | None:
     """Give batsched on the PATH, or beside the real file of a batsim that is there."""
-    batsim = shutil.which("batsim")
+    batsim = find("batsim")
     beside = None if batsim is None else str(Path(batsim).resolve().parent)
-    return shutil.which("batsched") or shutil.which("batsched", path=beside)
+    return find("batsched") or shutil.which("batsched", path=beside)
 
 
 BATSCHED = find_batsched()

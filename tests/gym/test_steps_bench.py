@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -38,13 +39,13 @@ class SimulatorHandler:
 """
 
 
-def lines_of(*arguments: str, path: str = "/usr/bin:/bin") -> list[str]:
+def lines_of(*arguments: str, before: str = "") -> list[str]:
     done = subprocess.run(
         [sys.executable, str(STEPS), "--quick", *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": path},
+        env={"PATH": before + os.environ["PATH"]},
         timeout=PATIENCE_OF_WORK_S,
     )
     assert done.returncode == 0, done.stderr
@@ -73,7 +74,7 @@ def test_with_one_that_finds_no_batsim(tmp_path: Path) -> None:
     batsim.parent.mkdir()
     batsim.write_text("#!/bin/sh\n")
     batsim.chmod(0o755)
-    row = lines_of("--python", str(python), path=f"{batsim.parent}:/usr/bin:/bin")[3]
+    row = lines_of("--python", str(python), before=f"{batsim.parent}{os.pathsep}")[3]
     assert row.split()[:4] == ["batsim-py,", "batsim", "300", "301"]
     assert row.endswith("5.00 s")
 

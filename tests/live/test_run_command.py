@@ -459,6 +459,27 @@ def test_no_batsim_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "--image oarteam/batsim:4.0.0: there is no docker on the PATH" in done.stderr
 
 
+@pytest.mark.parametrize("program", [(), ("--batsim", "/nowhere/batsim"), ("--image", "oarteam/batsim:4.0.0")])
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("--policy", "no-such"), "no-such"),
+        (("-p", "no-such.xml"), "no-such.xml"),
+        (("-w", "no-such.json"), "no-such.json"),
+        (("--journal", str(WORKLOAD)), "is to be read; expected another file to write"),
+    ],
+)
+def test_wrong_input_is_reported_before_a_missing_program(
+    wrong: tuple[str, ...], said: str, program: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = run(tmp_path, *program, *wrong)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "batsim:4.0.0" not in done.stderr
+    assert "/nowhere/batsim" not in done.stderr
+
+
 def test_the_image_is_started_with_the_files_under_their_own_names(place: Path) -> None:
     """A stand-in for docker drops its own arguments and runs what the image would run."""
     docker = place / "bin" / "docker"

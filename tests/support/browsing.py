@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +17,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 from support.patience import PATIENCE_S
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-NEEDS_BROWSER = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on the PATH")
-
+from support.programs import find
 
 #: A name that would do harm if it were taken for HTML or for a part of a script.
 EVIL = "</script><img src=x onerror=document.title='broken'>"
@@ -31,7 +27,7 @@ EVIL = "</script><img src=x onerror=document.title='broken'>"
 def opened(profile: Path) -> Iterator[webdriver.Chrome]:
     """Open a browser that has nothing but its own profile, and asks nobody for anything."""
     options = Options()
-    options.binary_location = CHROMIUM or ""
+    options.binary_location = find("chromium") or ""
     for flag in ("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"):
         options.add_argument(f"--{flag}")
     options.add_argument("--disable-background-networking")
@@ -39,7 +35,7 @@ def opened(profile: Path) -> Iterator[webdriver.Chrome]:
     options.add_argument("--window-size=1200,1000")
     options.add_argument(f"--user-data-dir={profile}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    driver = webdriver.Chrome(options=options, service=Service(find("chromedriver")))
     driver.set_page_load_timeout(PATIENCE_S)
     driver.set_script_timeout(PATIENCE_S)
     try:
