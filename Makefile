@@ -12,7 +12,7 @@ AUDIT := build/audit
 PINS := build/pins
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
-.PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms bench bench-peers instructions \
+.PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms api bench bench-peers instructions \
   fast compiled test-compiled tests-of-compiled elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
 
 demo: $(VENV)/demo
@@ -153,6 +153,10 @@ tests-of-compiled: $(VENV)/ready
 # The platform files of all machines, written anew from pybatsched/machines.
 platforms: $(VENV)/ready
 	$(BIN)/python -m pybatsched platform generate all --output platforms
+
+# The tables of docs/api.md, written anew from the code.
+api: $(VENV)/ready
+	PYTHONPATH=tests $(BIN)/python -m support.api_tables
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/exchanges.py

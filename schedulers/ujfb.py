@@ -265,7 +265,7 @@ class UjfbScheduler(SuspendingScheduler):
                 victim.is_stopped = True
             else:
                 work: Any = "rest" if suspends else "all"
-                yield Requeue(job.id, work=work, on=victim.procs if suspends else None, by=urgent.id, reason=reason)
+                yield Requeue(job.id, work=work, procs=victim.procs if suspends else None, by=urgent.id, reason=reason)
         if not self.partition.n_kills_pending:
             yield from self._take_over(now)
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from support.api_tables import names_of, tables, with_tables
 from support.places import ROOT
 
 import pybatsched
@@ -69,6 +70,23 @@ def test_so_is_every_member_that_is_for_authors(cls: str) -> None:
     assert others <= names
     assert sorted(name for name in names - others if not is_shown(name, text)) == []
     assert not any(is_shown(name, tables_of(cls)) for name in others if cls != "Cluster")
+
+
+def test_the_tables_of_hooks_and_decisions_are_those_of_the_code() -> None:
+    assert names_of(PAGE) == list(tables())
+    assert with_tables(PAGE) == PAGE, "docs/api.md is not what the code says: run make api"
+
+
+SET_BY_THE_ENGINE = {"can_restart", "can_suspend", "can_load", "can_reshape"}  # functions of one job
+
+
+@pytest.mark.parametrize("cls", [name for name in OTHERS if name != "Policy"])
+def test_the_other_tables_name_parameters_as_the_code_does(cls: str) -> None:
+    shown = [re.fullmatch(r"(\w+)\((.*)\)", span) for span in spans(tables_of(cls))]
+    for name, given in [found.groups() for found in shown if found is not None and found[1] not in SET_BY_THE_ENGINE]:
+        function = getattr(pybatsched, cls) if name == cls else getattr(getattr(pybatsched, cls), name)
+        names = [one.partition("=")[0] for one in given.split(", ") if one]
+        assert names == [one for one in inspect.signature(function).parameters if one != "self"], f"{cls}.{name}"
 
 
 def test_prose_and_examples_show_nothing() -> None:

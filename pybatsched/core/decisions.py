@@ -49,7 +49,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecuteJob(Decision, frozen=True):
-    """Start a waiting job on these processors. At most one of the three options may be given."""
+    """Start a waiting job on these processors. At most one of Batsim's three options may be given."""
 
     job_id: str
     procs: IntervalSet
@@ -65,13 +65,13 @@ class RejectJob(Decision, frozen=True):
 
 
 class KillJob(Decision, frozen=True):
-    """Stop running jobs. The answer comes as JOB_KILLED."""
+    """Stop running jobs; `on_job_killed` follows."""
 
     job_ids: tuple[str, ...]
 
 
 class CallMeLater(Decision, frozen=True):
-    """Ask to be woken at an instant strictly in the future."""
+    """Ask to be called (`on_call`) at an instant strictly in the future."""
 
     at: float
 
@@ -115,14 +115,14 @@ class ChangeJobState(Decision, frozen=True):
 
 
 class RegisterJob(Decision, frozen=True):
-    """Make a new job (needs ``--enable-dynamic-jobs``)."""
+    """Make a new job (needs `DYNAMIC_JOBS`)."""
 
     job_id: str
     job: Mapping[str, Any]
 
 
 class RegisterProfile(Decision, frozen=True):
-    """Make a new profile, and its workload if that does not exist yet."""
+    """Make a new profile, and its workload if that does not exist yet (needs `DYNAMIC_JOBS`)."""
 
     workload_name: str
     profile_name: str
@@ -130,13 +130,13 @@ class RegisterProfile(Decision, frozen=True):
 
 
 class Notify(Decision, frozen=True):
-    """Tell Batsim that registration is finished, or goes on after all."""
+    """Send `REGISTRATION_FINISHED`, or `CONTINUE_REGISTRATION`, to Batsim (with `manages_registration`)."""
 
     kind: str
 
 
 class Query(Decision, frozen=True):
-    """Ask Batsim something; it knows ``{"consumed_energy": {}}``."""
+    """Ask Batsim something; it knows ``{"consumed_energy": {}}``. `on_answer` follows."""
 
     requests: Mapping[str, Any]
 
@@ -148,7 +148,7 @@ class Answer(Decision, frozen=True):
 
 
 class ToJobMsg(Decision, frozen=True):
-    """Say something to a running job."""
+    """Send a message to a running job."""
 
     job_id: str
     msg: Any
@@ -166,7 +166,7 @@ class Requeue(Decision, frozen=True):
 
     ``work="all"`` starts it from scratch, ``"rest"`` keeps what is done; `extra_s` seconds are added to the work
     (the price of a swap, say). When the kill has taken effect the policy hears `on_job_killed` with the job waiting
-    again; if it had ended by itself meanwhile, the policy hears `on_job_ended` and nothing is requeued. `on` are the
+    again; if it had ended by itself meanwhile, the policy hears `on_job_ended` and nothing is requeued. `procs` are the
     processors the policy means to resume it on; the engine notes them in ``job.resume_on``. `by` is the job that it
     makes room for, if there is one, for those who look at the run later.
     """
@@ -174,7 +174,7 @@ class Requeue(Decision, frozen=True):
     job_id: str
     work: Literal["all", "rest"] = "all"
     extra_s: float = 0.0
-    on: IntervalSet | None = None
+    procs: IntervalSet | None = None
     by: str = ""
 
 
@@ -187,7 +187,7 @@ class StartAt(Decision, frozen=True):
     """
 
     job_id: str
-    on: IntervalSet
+    procs: IntervalSet
     at: float
 
 
@@ -207,7 +207,7 @@ class Replace(Decision, frozen=True):
     """
 
     job_id: str
-    on: IntervalSet
+    procs: IntervalSet
     n: int | None = None
     duration_s: float | None = None
     extra_s: float = 0.0

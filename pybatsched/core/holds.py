@@ -31,15 +31,15 @@ class Holds:
         at = round(decision.at, 6)
         if at <= now:
             reason = decision.reason
-            self._desk.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=reason))
+            self._desk.carry_out(d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=reason))
             return
-        job.held(now, at, decision.on, self._cluster.partition_at(decision.on), decision.reason)
+        job.held(now, at, decision.procs, self._cluster.partition_at(decision.procs), decision.reason)
         self._cluster.occupy(job)
         self.jobs[job.id] = job
         self._called_at = {due_at for due_at in self._called_at if due_at > now}
         if at not in self._called_at:
             self._called_at.add(at)
-            self._desk.carry_out(d.CallMeLater(at, reason=("{} is held on {} and starts then", job.id, decision.on)))
+            self._desk.carry_out(d.CallMeLater(at, reason=("{} is held on {} and starts then", job.id, decision.procs)))
 
     def release(self, job: Job) -> None:
         """Let the job wait again and give its processors back. O(k)."""

@@ -104,7 +104,7 @@ class Policy:
         """A job of a user arrived and waits."""
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """A job is over by itself (success, failure or walltime); its processors are free already."""
+        """A job is over by itself; `job.final_state` says how. Its processors are free already."""
 
     def on_job_killed(self, job: Job, now: float) -> None:
         """A kill took effect. After a `Requeue` the job is waiting again, else it is over."""
@@ -116,32 +116,35 @@ class Policy:
         """Processors went away or came back; the free sets say which."""
 
     def on_call(self, now: float) -> None:
-        """A wake-up that was asked for with `CallMeLater` is due."""
+        """A call that was requested with `CallMeLater` is due."""
 
     def on_notify(self, event: Notify, now: float) -> None:
-        """Batsim passed on news: no more static jobs, or a user's own kind of event."""
+        """Batsim sent a notice, as `events.NO_MORE_STATIC_JOBS`, or a user's own kind of event."""
 
     def on_answer(self, event: Answer, now: float) -> None:
-        """A `Query` is answered."""
+        """Batsim answered a `Query`."""
 
     def on_query(self, event: Query, now: float) -> None:
         """The peer asks something; answer with an `Answer` decision."""
 
     def on_job_message(self, event: FromJobMsg, now: float) -> None:
-        """A running job said something."""
+        """A running job sent a message."""
 
     def on_unknown(self, event: Event, now: float) -> None:
-        """An event came that this version does not know."""
+        """An event came that this version does not know (Batsim forwards it only with `UNKNOWN_EVENTS`)."""
 
     def on_end(self, now: float) -> None:
         """The simulation is over; nothing can be decided any more."""
 
     def decide(self, now: float) -> Iterable[Decision]:
-        """Say what to do now. Asked once per message, after all hooks."""
+        """Give decisions, as a list or a generator; each is applied before the next one is asked for.
+
+        Asked once per message, after all hooks.
+        """
         raise NotImplementedError
 
     def remarks(self) -> Iterable[str]:
-        """Say what people should know when the run is over: an option that had no effect, say."""
+        """Give lines for the user when the run is over: an option that had no effect, say."""
         return ()
 
     def figures(self) -> Mapping[str, float]:
@@ -152,13 +155,13 @@ class Policy:
         return {}
 
     def broken_promises(self) -> Iterable[str]:
-        """Say which promises did not hold, a line each; the run is then reported as failed, with exit code 7."""
+        """Give a line for each promise that did not hold; any of them ends the run with exit code 7."""
         return ()
 
     def busy_until(self, now: float) -> float:
-        """Model the time that deciding takes: the instant at which the scheduler is ready again."""
+        """Give the instant at which the scheduler is ready again: models the time that deciding takes."""
         return now
 
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
-        """Say why a waiting job was not started just now, for `pybatsched explain`."""
+        """Give the reason why a waiting job was not started just now, for `pybatsched explain`."""
         return "the policy gives no reason"

@@ -199,11 +199,11 @@ class Referee:
             raise Violation(
                 "start in the future", f"job {job.id} cannot start at {decision.at}; it is {self.now}", job=job
             )
-        if len(decision.on) != job.n_procs and not self.any_size(job):
+        if len(decision.procs) != job.n_procs and not self.any_size(job):
             raise Violation(
-                "right number", f"job {job.id} asks for {job.n_procs} processors, got {len(decision.on)}", job=job
+                "right number", f"job {job.id} asks for {job.n_procs} processors, got {len(decision.procs)}", job=job
             )
-        self._usable(decision.on, job)
+        self._usable(decision.procs, job)
 
     def _release(self, decision: d.Release) -> None:
         job = self.job(decision.job_id)
@@ -218,9 +218,9 @@ class Referee:
             raise Violation("finite numbers", f"duration_s must be more than 0 seconds, not {duration_s}", job=job)
         if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
             raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
-        if len(decision.on) != n:
-            raise Violation("right number", f"{n} processors are wanted, {len(decision.on)} given", job=job)
-        self._usable(decision.on, job)
+        if len(decision.procs) != n:
+            raise Violation("right number", f"{n} processors are wanted, {len(decision.procs)} given", job=job)
+        self._usable(decision.procs, job)
 
     def _reshape(self, decision: d.Reshape) -> None:
         job = self._waiting(decision.job_id, "reshape")
@@ -363,12 +363,12 @@ _FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
     d.Query: (("requests", Mapping),),
     d.Answer: (("estimate_waiting_time", (_NONE, Mapping)),),
     d.ToJobMsg: (("job_id", str),),
-    d.Requeue: (("job_id", str), ("extra_s", (int, float)), ("on", (IntervalSet, _NONE)), ("by", str)),
-    d.StartAt: (("job_id", str), ("on", IntervalSet), ("at", (int, float))),
+    d.Requeue: (("job_id", str), ("extra_s", (int, float)), ("procs", (IntervalSet, _NONE)), ("by", str)),
+    d.StartAt: (("job_id", str), ("procs", IntervalSet), ("at", (int, float))),
     d.Release: (("job_id", str),),
     d.Replace: (
         ("job_id", str),
-        ("on", IntervalSet),
+        ("procs", IntervalSet),
         ("n", (int, _NONE)),
         ("duration_s", (int, float, _NONE)),
         ("extra_s", (int, float)),

@@ -196,7 +196,7 @@ class Services:
         terms = Terms(profile_name, profile, walltime, estimate)
         job.wait_again(terms)
         job.rest = Work(terms, job.scale) if requeue.work == "rest" or requeue.extra_s else None
-        job.resume_on = requeue.on
+        job.resume_on = requeue.procs
 
     # --- replace ----------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Services:
         duration_s = None if decision.duration_s == old_s else decision.duration_s
         if n != job.n_procs or duration_s is not None or decision.extra_s or job.is_reshaped:
             self._become(job, n, duration_s, old_s, decision)
-        self._desk.carry_out(d.ExecuteJob(job.id, decision.on, timestamp=decision.timestamp, reason=decision.reason))
+        self._desk.carry_out(d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=decision.reason))
 
     def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, decision: d.Replace) -> None:
         """Register what runs in the place of a waiting job, which the job is from now on."""

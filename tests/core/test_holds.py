@@ -130,7 +130,7 @@ def test_facts_words_and_lineage_share_the_metadata() -> None:
         (hold("w0!a", "7-8", 4.0), "inside the partition", "no compute processors"),
         (d.Release("w0!a"), "job held", "cannot release job w0!a: it is waiting"),
         (d.Release("w0!b"), "job held", "it is running"),
-        (d.StartAt("w0!a", "0-1", 4.0), "well-formed", "StartAt.on is a str"),  # type: ignore[arg-type]
+        (d.StartAt("w0!a", "0-1", 4.0), "well-formed", "StartAt.procs is a str"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_refused(decision: d.Decision, rule: str, text: str) -> None:

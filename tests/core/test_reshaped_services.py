@@ -41,7 +41,7 @@ def test_a_requeued_job_goes_on_in_its_shape_and_can_have_another(
 ) -> None:
     job = stage.submit("a", n=2, walltime=15, estimate=12)
     stage.do(d.Reshape(job.id, 3, 0.5), start(job, "0-2"))
-    stage.do(d.Requeue(job.id, on=IntervalSet.parse("0-2"), **requeue), at=2.0)
+    stage.do(d.Requeue(job.id, procs=IntervalSet.parse("0-2"), **requeue), at=2.0)
     reply = stage.step(*stage.killed(job))
     profile, fields, said = registered(reply)
     assert said == "parent=w0!a;segment=2;kind=requeue" + note.format("1")

@@ -1,0 +1,79 @@
+"""Write the tables of docs/api.md that follow from the code: hooks, decisions and services, as `make api` does.
+
+    PYTHONPATH=tests python -m support.api_tables
+
+A row is a signature (names, types and defaults of the parameters) and the first line of a docstring. Both are read from
+the source, because a compiled build keeps neither.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from support.places import ROOT
+
+PAGE = ROOT / "docs" / "api.md"
+SERVICES = ("Requeue", "StartAt", "Release", "Replace", "Reshape")
+NOT_FOR_POLICIES = ("Decision", "UnknownDecision")
+_TABLE = re.compile(r"(<!-- make api: (\w+) -->\n\n).*?(\n<!-- end -->)", re.DOTALL)
+
+
+def tables() -> dict[str, str]:
+    """Give the rows of each table, with its head, by the name in its marker."""
+    decisions = {
+        cls.name: _row(f"{cls.name}({_fields(cls)})", cls)
+        for cls in _classes("decisions")
+        if any(isinstance(base, ast.Name) and base.id == "Decision" for base in cls.bases)
+    }
+    (policy,) = (cls for cls in _classes("policy") if cls.name == "Policy")
+    methods = [node for node in policy.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
+    hooks = [_row(_signature(method), method) for method in methods if method.name.startswith("on_")]
+    asked = [_row(_signature(method), method) for method in methods if not method.name.startswith("on_")]
+    others = [row for name, row in decisions.items() if name not in (*SERVICES, *NOT_FOR_POLICIES)]
+    return {
+        "hooks": _table("hook", "when", hooks),
+        "asked": _table("method", "what it returns", asked),
+        "decisions": _table("decision", "what it does", others),
+        "services": _table("service", "what it does", [decisions[name] for name in SERVICES]),
+    }
+
+
+def with_tables(page: str) -> str:
+    """Give the page with these tables between its markers."""
+    made = tables()
+    return _TABLE.sub(lambda found: f"{found[1]}{made[found[2]]}{found[3]}", page)
+
+
+def names_of(page: str) -> list[str]:
+    """Give the names of the tables that a page has markers for."""
+    return [found[2] for found in _TABLE.finditer(page)]
+
+
+def _classes(module: str) -> list[ast.ClassDef]:
+    text = (ROOT / "pybatsched" / "core" / f"{module}.py").read_text(encoding="utf-8")
+    return [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+
+
+def _fields(cls: ast.ClassDef) -> str:
+    return ", ".join(ast.unparse(node) for node in cls.body if isinstance(node, ast.AnnAssign))
+
+
+def _signature(method: ast.FunctionDef) -> str:
+    method.args.args = method.args.args[1:]  # without self
+    returned = "" if method.name.startswith("on_") else f" -> {ast.unparse(method.returns)}" if method.returns else ""
+    return f"{method.name}({ast.unparse(method.args)}){returned}"
+
+
+def _row(signature: str, node: ast.ClassDef | ast.FunctionDef) -> str:
+    told = (ast.get_docstring(node) or "").splitlines()[0].replace("``", "`")
+    cells = (text.replace("|", r"\|") for text in (f"`{signature}`", told))
+    return f"| {' | '.join(cells)} |"
+
+
+def _table(name: str, told: str, rows: list[str]) -> str:
+    return "\n".join((f"| {name} | {told} |", "|---|---|", *rows, ""))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
