@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         default="",
         metavar="POLICY",
-        help="of a campaign: what others are compared with (default: its first)",
+        help="of a campaign: compare with this policy (default: the baseline in its file, else its first policy)",
     )
     arguments.add_own_tau(parser)
     wholeness.add_partial(parser)
