@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             options = convert.log_options(args, path, n_procs.get(name))
             workload, report = reading.read(path, options, selection, lenient=args.lenient)
+            written.refuse_empty(workload, report)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         print("\n".join([f"{name}:", *report.lines()]))

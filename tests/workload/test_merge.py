@@ -148,6 +148,7 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
         (["w0=log.swf"], 'name "w0": expected one without w0, as Batsim calls workloads'),
         (["raw12=log.swf"], 'name "raw12": expected one without w1'),
         (["a=none.swf"], "a: none.swf: cannot be read: No such file"),
+        (["a=bad.swf", "--lenient"], "a: bad.swf: no job is left (1 job: bad line, field 4 (run time): "),
         (["a=bad.swf"], "a: bad.swf: line 2: field 4 (run time): expected a number, found x"),
         (["a=log.swf", "--to", "soon"], "--to: expected seconds, or a number with m, h, d or w"),
         (["a=log.swf", "--from", "3d", "--to", "2d"], "--until, --to 2d: expected a time after --from 3d"),
