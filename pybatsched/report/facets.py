@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.report import durations, figures, samples
 from pybatsched.report.boxes import Box, Chart, dodge
 from pybatsched.report.layout import charts_of
@@ -90,7 +90,7 @@ def draw(
             _chart(part, chart, axis, as_means=is_mean)
     n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
     on_axis = ", on a logarithmic axis" if axis.is_log else ""
-    return f"{kind} of {charts[0].measure_title}, {n_values:,} values{on_axis}"
+    return f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{on_axis}"
 
 
 def _figures(point: samples.Point, each: str) -> set[str]:

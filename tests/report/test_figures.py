@@ -341,7 +341,7 @@ def test_stories_of_all_jobs_are_those_of_each(place: Path) -> None:
 def test_more_journals_than_runs(place: Path) -> None:
     done = run_cli("report", "easy", "--journal", "easy.pbj", "--journal", "pushy.pbj", cwd=place)
     assert done.returncode == 2
-    assert "--journal: 2 journals for 1 runs" in done.stderr
+    assert "--journal: 2 journals for 1 run" in done.stderr
 
 
 def test_a_journal_of_another_run_is_refused(place: Path) -> None:
