@@ -39,6 +39,15 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def quantity(n: int, noun: str) -> str:
+    """Write a number of things in words.
+
+    >>> quantity(1, "job"), quantity(0, "job"), quantity(1234, "bad line")
+    ('1 job', '0 jobs', '1,234 bad lines')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def told(error: BaseException) -> str:
     """Say what was raised, and the file and line of the plugin's own code that led to it.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.core.events import FINAL_STATES
-from pybatsched.errors import PybatschedError, UnfinishedError
+from pybatsched.errors import PybatschedError, UnfinishedError, quantity
 from pybatsched.machines import names
 from pybatsched.metrics import jobs_csv, joined
 from pybatsched.metrics.classes import by_class, facts_told, measured, plain_measures_of, values_of
@@ -51,7 +51,9 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
         outputs = Outputs(f"{place}/run", machine_states=cell["keep"] == "files")
         result = runs.run_policy(scenario, plan, outputs)
         if not result.finished:
-            raise UnfinishedError(f"{len(result.stuck)} jobs unfinished; {result.stuck[0].why}" if result.stuck else "")
+            raise UnfinishedError(
+                f"{quantity(len(result.stuck), 'job')} unfinished; {result.stuck[0].why}" if result.stuck else ""
+            )
         records = joined(jobs_csv.read(f"{place}/run_jobs.csv"), fields)
     row = figures_of(records, platform.n_procs, cell["tau_s"])
     row |= {"n_messages": result.n_messages, "n_broken_promises": len(result.broken_promises)}

@@ -8,6 +8,7 @@ from typing import Final
 
 from pybatsched.cli import arguments
 from pybatsched.cli.inputs import PLATFORM_HELP
+from pybatsched.errors import quantity
 from pybatsched.machines import names
 from pybatsched.platform.nodes import nodes_by_memory
 from pybatsched.workload import load
@@ -37,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
     if areas.left_out:
         more = ", ..." if len(areas.left_out) > 1 else ""
         arguments.say(
-            f"{args.file}: {len(areas.left_out):,} jobs are left out: they need more than the {max(n_nodes):g} GB of "
-            f"the largest node (job {areas.left_out[0]}{more})"
+            f"{args.file}: {quantity(len(areas.left_out), 'job')} left out for needing more than the "
+            f"{max(n_nodes):g} GB of the largest node (job {areas.left_out[0]}{more})"
         )
     print(json.dumps({str(plain(memory_gb)): area for memory_gb, area in areas.by_class.items()}))
     return 0

@@ -14,7 +14,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments, crew, signals
 from pybatsched.cli.arguments import Command
 from pybatsched.cli.traces import TRACES
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 
 EPILOG: Final = """\
 examples:
@@ -95,7 +95,7 @@ def _status(args: argparse.Namespace) -> int:
     results = store.results(points)
     failed = {address: result["error"] for address, result in results.items() if "error" in result}
     n_done = len(results) - len(failed)
-    print(f"{manifest['name']}: {len(manifest['points']):,} points, {len(points):,} cells")
+    print(f"{manifest['name']}: {quantity(len(manifest['points']), 'point')}, {quantity(len(points), 'cell')}")
     print(f"{n_done:,} done, {len(failed):,} failed, {len(points) - len(results):,} left")
     for address, error in failed.items():
         point = points[address]
@@ -133,5 +133,5 @@ def _table(args: argparse.Namespace) -> int:
     print(table.written(table.grouped(everything, by, figures), args.format), end="")
     n_missing = len(store.manifest()["points"]) - everything.height
     if n_missing:
-        arguments.say(f"{n_missing:,} points are not in it: pybatsched campaign status {args.folder} tells why")
+        arguments.say(f"not in it: {quantity(n_missing, 'point')}; pybatsched campaign status {args.folder} tells why")
     return 0

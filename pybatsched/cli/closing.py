@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pybatsched.cli import arguments, signals
 from pybatsched.core.instants import seconds_text
-from pybatsched.errors import BrokenPromiseError, UnfinishedError
+from pybatsched.errors import BrokenPromiseError, UnfinishedError, quantity
 from pybatsched.metrics import summary
 from pybatsched.results import marks
 from pybatsched.results.writing import Results
@@ -62,14 +62,15 @@ def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
     if result.finished:
         return BrokenPromiseError.exit_code if result.broken_promises else 0
     n = len(result.stuck)
-    stopped = f"the simulation stopped at {seconds_text(result.ended_at)} with {n} jobs unfinished"
+    stopped = f"the simulation stopped at {seconds_text(result.ended_at)} with {quantity(n, 'job')} unfinished"
     lines = [f"{stopped}: nothing can happen any more"]
     if result.cut_at is not None:
         lines = [f"{stopped} and {result.n_to_come} still to come: {result.stopped} (--until-time)"]
     elif result.stopped:
         lines = [f"{stopped}: {result.stopped}"]
     lines += [
-        f"  {job.job_id} ({job.n_procs} processors, submitted at {seconds_text(job.submitted_at)}): {job.why}"
+        f"  {job.job_id} ({quantity(job.n_procs, 'processor')}, submitted at {seconds_text(job.submitted_at)}): "
+        f"{job.why}"
         for job in result.stuck[:N_SHOWN]
     ]
     if n > N_SHOWN:

@@ -265,6 +265,7 @@ def _week_path(path: str, number: int) -> str:
 
 
 def _write(workload: Workload, report: Report, path: str, changes: Sequence[Change]) -> None:
+    written.refuse_empty(workload, report)
     for change in changes:
         workload, report = change(workload, report)
     batsim_json.write(workload, path)

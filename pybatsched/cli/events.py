@@ -7,6 +7,7 @@ import json
 from typing import Final
 
 from pybatsched.cli import arguments
+from pybatsched.errors import quantity
 from pybatsched.simulator import external_events
 from pybatsched.workload.files import write_text
 
@@ -37,5 +38,5 @@ def run(args: argparse.Namespace) -> int:
     if args.batsim == "batsim5":
         told = [external_events.to_batsim5(event) for event in told]
     write_text(args.output, (f"{json.dumps(event, allow_nan=False)}\n" for event in told))
-    print(f"wrote {args.output}: {len(events):,} event{'' if len(events) == 1 else 's'} for {args.batsim}")
+    print(f"wrote {args.output}: {quantity(len(events), 'event')} for {args.batsim}")
     return 0

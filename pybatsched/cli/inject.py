@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pybatsched.cli import arguments, written
 from pybatsched.cli.arguments import Command
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload import batsim_json, load
 from pybatsched.workload.injections import Deadlines, Files, Moldable, Step, Urgent, step_of
 from pybatsched.workload.model import Workload
@@ -85,9 +85,9 @@ def _told(workload: Workload) -> str:
         (n_late, "with deadlines"),
         (n_urgent, "urgent"),
         (n_moldable, "moldable"),
-        (n_loading, f"with {n_files:,} input files"),
+        (n_loading, f"with {quantity(n_files, 'input file')}"),
     )
-    return ", ".join(f"{n:,} jobs {what}" for n, what in counts if n) or "no job was chosen"
+    return ", ".join(f"{quantity(n, 'job')} {what}" for n, what in counts if n) or "no job was chosen"
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

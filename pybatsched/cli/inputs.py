@@ -13,7 +13,7 @@ from typing import Any, Final
 from pybatsched.cli import arguments, units
 from pybatsched.cli.progress import loading
 from pybatsched.core.fields import JobFields
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.metrics import summary
 from pybatsched.metrics.fields import check_fields
@@ -143,7 +143,7 @@ def _workload(path: str, args: argparse.Namespace, selection: Selection | None, 
     if not args.quiet and (selection is not None or files.format_of(path) != "Batsim JSON"):
         for rule, what in workload.about["report"]["rules"].items():
             is_of_jobs = any(name.startswith("first_") for name in what)  # else it is about the whole log
-            n = f"{what['count']:,} job{'' if what['count'] == 1 else 's'}: " if is_of_jobs else ""
+            n = f"{quantity(what['count'], 'job')}: " if is_of_jobs else ""
             arguments.say(f"{path}: {n}{rule}")
     return workload
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pybatsched.cli import arguments, convert, written
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload import batsim_json, reading
 from pybatsched.workload.merge import Part, check_name, merged
 from pybatsched.workload.selection import Selection
@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             options = convert.log_options(args, path, n_procs.get(name))
             workload, report = reading.read(path, options, selection, lenient=args.lenient)
+            written.refuse_empty(workload, report)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
         print("\n".join([f"{name}:", *report.lines()]))
@@ -61,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     whole = merged(parts, args.external, args.seed)
     batsim_json.write(whole, args.output)
     for part in whole.about["merged"]:
-        counts = f"{part['jobs']:,} jobs, {part['external']:,} of them external, for {part['nb_res']:,} processors"
-        print(f"{part['name']}: {counts}")
+        counts = f"{quantity(part['jobs'], 'job')}, {part['external']:,} of them external"
+        print(f"{part['name']}: {counts}, for {quantity(part['nb_res'], 'processor')}")
     written.say_written(whole, args.output)
     return 0
 

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         default="",
         metavar="POLICY",
-        help="of a campaign: what others are compared with (default: its first)",
+        help="of a campaign: compare with this policy (default: the baseline in its file, else its first policy)",
     )
     add("--policy", default="", metavar="LABEL", help="of a campaign: draw just this policy")
     add("--each", default="", metavar="FIELD", help="of a campaign that keeps these figures: a dot for each user, say")
@@ -79,8 +79,10 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"{args.figure}: expected runs; of a campaign there are {', '.join(facets.KINDS)}")
         if args.workload:
             raise InputError("-w: expected with runs")
-        points = samples.points_of(Store(args.runs[0]))
-        about = {"figure": args.measure, "baseline": args.baseline, "policy": args.policy, "each": args.each}
+        store = Store(args.runs[0])
+        points = samples.points_of(store)
+        baseline = args.baseline or store.manifest()["spec"].get("baseline", "")
+        about = {"figure": args.measure, "baseline": baseline, "policy": args.policy, "each": args.each}
         _tell(args.output, facets.draw(args.figure, points, args.output, scale=args.scale, **about))
         return 0
     if args.figure not in KINDS:

@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from pybatsched.cli import arguments, signals
+from pybatsched.errors import quantity
 from pybatsched.live import keys
 from pybatsched.live.relay import Relay
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
@@ -48,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
     relay = Relay(args.endpoint, args.to, keys.read_client(args.curve), args.timeout, args.first_timeout)
     signals.raise_interrupted()
     relay.run(lambda endpoint: arguments.say(f"relay to {args.to}, waiting for Batsim at {endpoint}"))
-    arguments.say(f"Batsim has left after {relay.n_messages} messages")
+    arguments.say(f"Batsim has left after {quantity(relay.n_messages, 'message')}")
     return 0

@@ -7,7 +7,7 @@ from typing import Final
 
 from pybatsched.cli import arguments
 from pybatsched.cli.progress import Bar
-from pybatsched.errors import BrokenPromiseError
+from pybatsched.errors import BrokenPromiseError, quantity
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
 
@@ -39,6 +39,6 @@ def run(args: argparse.Namespace) -> int:
     if result.note:
         print(f"({result.note})")
     if result.difference is not None:
-        raise BrokenPromiseError(f"{result.n_same} messages answered as recorded; {result.difference}")
-    print(f"identical: {result.n_same} messages answered as recorded")
+        raise BrokenPromiseError(f"{quantity(result.n_same, 'message')} answered as recorded; {result.difference}")
+    print(f"identical: {quantity(result.n_same, 'message')} answered as recorded")
     return 0

@@ -11,7 +11,7 @@ from typing import Final
 
 from pybatsched.cli import arguments, wholeness
 from pybatsched.cli.progress import doing
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
 from pybatsched.report.labels import labels_of
 from pybatsched.results.marks import Standing
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline",
         default="",
         metavar="POLICY",
-        help="of a campaign: what others are compared with (default: its first)",
+        help="of a campaign: compare with this policy (default: the baseline in its file, else its first policy)",
     )
     arguments.add_own_tau(parser)
     wholeness.add_partial(parser)
@@ -80,7 +80,7 @@ def _read(args: argparse.Namespace) -> list[Run]:
     if args.baseline:
         raise InputError("--baseline: expected with a campaign; runs are compared with the first one")
     if len(args.journal) > len(args.runs):
-        raise InputError(f"--journal: {len(args.journal)} journals for {len(args.runs)} runs")
+        raise InputError(f"--journal: {quantity(len(args.journal), 'journal')} for {quantity(len(args.runs), 'run')}")
     labels = labels_of(args.runs, args.label)
     with doing(f"reading {', '.join(args.runs)}"):
         # Several are compared job by job, by their records.

@@ -13,7 +13,7 @@ from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
 from pybatsched.cli import arguments, crew, signals
 from pybatsched.cli.traces import TRACES
-from pybatsched.errors import BrokenPromiseError, InputError
+from pybatsched.errors import BrokenPromiseError, InputError, quantity
 from pybatsched.metrics.columns import aligned
 from pybatsched.workload import archive
 from pybatsched.workload.files import write_text
@@ -105,8 +105,8 @@ def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> 
     if missing:
         names = " ".join(missing)
         raise InputError(
-            f"study {study.name}: {len(missing)} logs are missing: {names}. Give --traces DIR or set {TRACES}; with a "
-            f"network, pybatsched traces get {names} --output DIR. Without logs: --quick"
+            f"study {study.name}: {quantity(len(missing), 'log')} missing: {names}. Give --traces DIR or set {TRACES}; "
+            f"with a network, pybatsched traces get {names} --output DIR. Without logs: --quick"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from pybatsched.cli import arguments, closing, signals
 from pybatsched.cli.narration import narrate
 from pybatsched.core import decisions as d
-from pybatsched.errors import BrokenPromiseError, InputError, Interrupted
+from pybatsched.errors import BrokenPromiseError, InputError, Interrupted, quantity
 from pybatsched.live import keys
 from pybatsched.live.doors import is_wide
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
@@ -112,7 +112,8 @@ def _summary(session: Session) -> str:
     jobs = session.engine.jobs
     n_jobs = sum(jobs.n_over.values())
     counts = ", ".join(f"{n} {state.removeprefix('COMPLETED_').lower()}" for state, n in sorted(jobs.n_final.items()))
-    told = f"simulation ended at {session.engine.now}: {n_jobs} jobs ({counts}) in {session.n_messages} messages"
+    told = f"simulation ended at {session.engine.now}: {quantity(n_jobs, 'job')} ({counts})"
+    told += f" in {quantity(session.n_messages, 'message')}"
     for n, reason in session.engine.rejections.values():
         why = d.reason_text(reason) or "no reason was given"
         told += f"\n  {n} rejected: {why}" + (" (the first of them)" if n > 1 else "")

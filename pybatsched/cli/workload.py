@@ -10,7 +10,7 @@ from pybatsched.cli import areas, arguments, convert, events, inject, merge, wri
 from pybatsched.cli.arguments import Command
 from pybatsched.cli.progress import loading
 from pybatsched.core.fields import FieldModel
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.fields import MetricFields
 from pybatsched.policies import registry
 from pybatsched.workload import batsim_json, describe, plot, stats
@@ -105,7 +105,7 @@ def _readers() -> dict[str, type[FieldModel]]:
 
 
 def _lint_lines(found: Linted) -> list[str]:
-    lines = [f"{found.source}: {found.format}, {found.n_jobs:,} jobs, {found.n_procs:,} processors"]
+    lines = [f"{found.source}: {found.format}, {quantity(found.n_jobs, 'job')}, {quantity(found.n_procs, 'processor')}"]
     for level, title in (("odd", "odd:"), ("note", "notes:")):
         chosen = [finding for finding in found.findings.values() if finding.level == level]
         lines += [title] * bool(chosen)

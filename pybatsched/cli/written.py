@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload.model import Workload
+from pybatsched.workload.report import Report
 
 
 def check_name(path: str) -> None:
@@ -12,8 +13,14 @@ def check_name(path: str) -> None:
         raise InputError(f"{path}: expected a file name that ends in .json or .json.gz")
 
 
+def refuse_empty(workload: Workload, report: Report) -> None:
+    """Raise InputError if all jobs that were read have been dropped."""
+    if report.n_dropped and not workload.jobs:
+        raise InputError(f"{workload.source}: no job is left ({workload.why_empty}); expected at least one")
+
+
 def say_written(workload: Workload, path: str) -> None:
     """Say what is in a file."""
     times = [job["subtime"] for job in workload.jobs]
     span = f", submitted from {times[0]:,} s to {times[-1]:,} s" if times else ""
-    print(f"wrote {path}: {len(times):,} jobs for {workload.n_procs:,} processors{span}")
+    print(f"wrote {path}: {quantity(len(times), 'job')} for {quantity(workload.n_procs, 'processor')}{span}")

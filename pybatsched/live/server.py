@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import zmq
 
-from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError
+from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError, quantity
 from pybatsched.live import doors
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port
 from pybatsched.live.keys import ServerKeys
@@ -126,7 +126,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
     if unfinished:
         names = ", ".join(f"{job.id} ({job.state.value})" for job in unfinished[:10])
         more = f" and {len(unfinished) - 10} more" if len(unfinished) > 10 else ""
-        raise UnfinishedError(f"the simulation ended with {len(unfinished)} jobs unfinished: {names}{more}")
+        raise UnfinishedError(f"the simulation ended with {quantity(len(unfinished), 'job')} unfinished: {names}{more}")
 
 
 def _reply(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:

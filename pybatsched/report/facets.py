@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.report import durations, figures, samples
 from pybatsched.report.boxes import Box, Chart, dodge
 from pybatsched.report.layout import charts_of
@@ -77,16 +77,20 @@ def draw(
         pair = f" beside one of {chosen} on the same workload, platform and seed" if is_ratio else ""
         raise InputError(f"{kind}: no points to show, of {policy or 'any policy'}{pair}")
     charts = [replace(chart, scale=scale) for chart in charts]
-    axis = scale_of(charts, with_intervals=KINDS[kind].is_mean)
+    is_mean = KINDS[kind].is_mean
+    axis = scale_of(charts, with_dots=not is_mean, with_intervals=is_mean)
+    if scale == "log" and not axis.is_log:
+        what = f"{kind} of {charts[0].measure_title}"
+        raise InputError(f"--scale log: {what} are not all above 0; give --scale linear, or leave it out")
     sizes = [_size(chart) for chart in charts]
     size = max(width for width, _ in sizes), sum(height for _, height in sizes)
     with figures.canvas(path, size) as whole:
         parts = whole.subfigures(len(charts), 1, squeeze=False, height_ratios=[height for _, height in sizes])
         for part, chart in zip(parts[:, 0], charts, strict=True):
-            _chart(part, chart, axis, as_means=KINDS[kind].is_mean)
+            _chart(part, chart, axis, as_means=is_mean)
     n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
     on_axis = ", on a logarithmic axis" if axis.is_log else ""
-    return f"{kind} of {charts[0].measure_title}, {n_values:,} values{on_axis}"
+    return f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{on_axis}"
 
 
 def _figures(point: samples.Point, each: str) -> set[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.errors import InputError, printable
+from pybatsched.errors import InputError, printable, quantity
 from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
@@ -66,7 +66,7 @@ def draw(kind: str, runs: Sequence[Run], path: str | Path, asked: Asked) -> str:
             figure.suptitle("\n".join(notices), color="#b00020", fontsize=9)
     of_runs = runs[0].label if len(runs) == 1 else f"{len(runs)} runs"
     n_jobs = sum(len(run.records) for run in runs)
-    return f"{told.what} of {of_runs}, {n_jobs:,} jobs{', on a logarithmic axis' if told.is_log else ''}"
+    return f"{told.what} of {of_runs}, {quantity(n_jobs, 'job')}{', on a logarithmic axis' if told.is_log else ''}"
 
 
 @contextlib.contextmanager

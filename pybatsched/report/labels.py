@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 
 
 def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
@@ -22,7 +22,8 @@ def labels_of(prefixes: Sequence[str], given: Sequence[str] = ()) -> list[str]:
     """
     if given:
         if len(given) != len(prefixes):
-            raise InputError(f"--label: {len(given)} labels for {len(prefixes)} runs; expected one for each, or none")
+            found = f"{quantity(len(given), 'label')} for {quantity(len(prefixes), 'run')}"
+            raise InputError(f"--label: {found}; expected one for each, or none")
         for k, label in enumerate(given):
             if not label.strip():
                 raise InputError(f"--label: found an empty one for {prefixes[k]}; expected a name")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pybatsched.errors import quantity
 from pybatsched.metrics.confidence import Estimate, estimate
 from pybatsched.report.axes import setting_axis
 from pybatsched.report.samples import Origin, Point
@@ -29,7 +30,7 @@ class Mean(Estimate):
         >>> Mean(3, 1.0, 0.5, "seed").told_n, Mean(1, 1.0, None, "run").told_n
         ('3 seeds', '1 run')
         """
-        return f"{self.n:,} {self.unit}{'' if self.n == 1 else 's'}"
+        return quantity(self.n, self.unit)
 
 
 def mean_over(values: Iterable[tuple[Origin, float]]) -> Mean | None:

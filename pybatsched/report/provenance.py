@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from pybatsched.errors import quantity
 from pybatsched.metrics.runs import HOW_READ, Run, how_read_of
 
 _NOT_TOLD: Final = "-"
@@ -31,9 +32,9 @@ def _of_run(run: Run, tau_s: float) -> dict[str, str]:
     summary = run.summary
     inputs, policy, versions = (_mapping(summary.get(name)) for name in ("inputs", "policy", "versions"))
     platform = "\n".join(_files(inputs.get("platform")))
-    equal = " equal" if inputs and not platform else ""
-    size = f"{run.n_procs:,}{equal} processors" if run.n_procs else ""
-    clusters = f"{len(run.clusters)} clusters" if run.clusters else ""
+    equal = "equal " if inputs and not platform else ""
+    size = quantity(run.n_procs, f"{equal}processor") if run.n_procs else ""
+    clusters = quantity(len(run.clusters), "cluster") if run.clusters else ""
     seed = summary.get("seed")
     return {
         "policy": _policy(policy) if policy else "an external scheduler" if inputs else _NOT_TOLD,

@@ -72,25 +72,28 @@ def _measure(chart: Chart) -> tuple[str, ...]:
     return chart.figure, chart.baseline, chart.each
 
 
-def scale_of(charts: Sequence[Chart], *, with_intervals: bool = True) -> Scale:
-    """Give one axis for some charts: for all dots, for 1 where they are ratios, and for intervals of means if drawn.
+def scale_of(charts: Sequence[Chart], *, with_dots: bool = True, with_intervals: bool = True) -> Scale:
+    """Give one axis for what is drawn of some charts: dots, means with their intervals, and 1 where they are ratios.
 
     Intervals make it no more than three times as long as dots alone, and do not take it below 0 where no dot is; what
     is beyond is cut. It goes by powers of ten where that is asked for, or the largest value is more than 20 times the
     smallest, and never where a value is not above 0. Otherwise it begins at 0 where that takes less than a quarter of
     it. O(dots).
     """
-    values = [dot.value for chart in charts for box in chart.boxes for dot in box.dots]
-    values += [1.0 for chart in charts if chart.is_ratio]
+    lines = [1.0 for chart in charts if chart.is_ratio]
+    dots = lines + [dot.value for chart in charts for box in chart.boxes for dot in box.dots]
     means = [box.mean for chart in charts for box in chart.boxes] if with_intervals else []
+    values = dots if with_dots else lines + [mean.mean for mean in means]
     low, high = min(values), max(values)
     wish: Wish = next((chart.scale for chart in charts if chart.scale != "auto"), "auto")
     if is_log(low, high, wish):
-        ends = [math.log(mean.low) for mean in means if mean.low > 0], [math.log(mean.high) for mean in means]
-        bottom, top = _widened(math.log(low), math.log(high), *ends)
+        logs = [math.log(dot) for dot in dots if dot > 0]
+        lows = [math.log(mean.low) if mean.low > 0 else min(logs) for mean in means]
+        highs = [math.log(mean.high) for mean in means]
+        bottom, top = _widened(math.log(low), math.log(high), lows, highs, logs)
         span = max(top - bottom, 0.1)
         return Scale(math.exp(bottom - _BELOW * span), math.exp(top + _ABOVE * span), is_log=True)
-    bottom, top = _widened(low, high, [mean.low for mean in means], [mean.high for mean in means])
+    bottom, top = _widened(low, high, [mean.low for mean in means], [mean.high for mean in means], dots)
     span = top - bottom or 0.1 * abs(top) or 0.1
     if low < 0:
         return Scale(bottom - _BELOW * span, top + _ABOVE * span, is_log=False)
@@ -120,10 +123,14 @@ def axis_for(low: float, high: float, wish: Wish = "auto") -> Literal["linear", 
     return "symlog" if low == 0 and (wish == "log" or (wish == "auto" and high > LOG_FROM)) else "linear"
 
 
-def _widened(low: float, high: float, lows: Sequence[float], highs: Sequence[float]) -> tuple[float, float]:
-    """Give the ends of an axis for values and for intervals around means of them, these up to as far again."""
-    reach = high - low
-    return min(low, max(min(lows, default=low), low - reach)), max(high, min(max(highs, default=high), high + reach))
+def _widened(
+    low: float, high: float, lows: Sequence[float], highs: Sequence[float], dots: Sequence[float]
+) -> tuple[float, float]:
+    """Give the ends of an axis for values and for intervals, these up to as far beyond all dots as dots are apart."""
+    least, most = min(dots), max(dots)
+    reach = most - least
+    bottom, top = max(min(lows, default=low), least - reach), min(max(highs, default=high), most + reach)
+    return min(low, bottom), max(high, top)
 
 
 def log_ticks(low: float, high: float) -> list[float]:

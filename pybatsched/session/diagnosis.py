@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pybatsched.core import decisions as d
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.errors import NOT_THE_PLUGINS
+from pybatsched.errors import NOT_THE_PLUGINS, quantity
 
 if TYPE_CHECKING:
     from pybatsched.core.engine import Engine
@@ -24,7 +24,7 @@ def diagnose(engine: Engine) -> str:
     waiting = [job for job in engine.jobs.alive.values() if job.state is JobState.WAITING]
     n_over = sum(engine.jobs.n_over.values())
     counts = f"{n_over} over, {len(running)} running, {len(waiting)} waiting, {engine.n_calls_pending} calls pending"
-    lines = [f"simulated time {engine.now}; {engine.jobs.n_submitted} jobs submitted, {counts}"]
+    lines = [f"simulated time {engine.now}; {quantity(engine.jobs.n_submitted, 'job')} submitted, {counts}"]
     lines += _listed("running", running, _about_running)
     lines += _listed("held", held, _about_held)
     lines += _listed("waiting", waiting, _about_waiting)
@@ -81,4 +81,4 @@ def _about_held(job: Job) -> str:
 
 
 def _about_waiting(job: Job) -> str:
-    return f"{job.id} since {job.submitted_at}, wants {job.n_procs} processors"
+    return f"{job.id} since {job.submitted_at}, wants {quantity(job.n_procs, 'processor')}"

@@ -11,6 +11,7 @@ from pybatsched.core.derive import parent_in_note
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.terms import Shape
+from pybatsched.errors import quantity
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class Story:
         match event:
             case e.JobSubmitted(job=job) if wire_id == self.job_id:
                 fields = job or {}
-                wish = f"{fields.get('res')} processors, walltime {fields.get('walltime', 'none')}"
+                wish = f"{_processors(fields.get('res'))}, walltime {fields.get('walltime', 'none')}"
                 self.tell(event.timestamp, f"submitted: {wish}")
             case e.JobSubmitted():
                 self.tell(event.timestamp, f"registration of {wire_id} acknowledged")
@@ -84,7 +85,7 @@ class Story:
     def _said(self, wire_id: str, decision: d.Decision) -> str:
         match decision:
             case d.RegisterJob(job=job) if wire_id == self.job_id:
-                return f"registered by the policy: {job.get('res')} processors"
+                return f"registered by the policy: {_processors(job.get('res'))}"
             case d.SetJobMetadata(metadata=text) if wire_id not in self.wire_ids:  # later notes only say more of it
                 self.wire_ids.add(wire_id)
                 kind = "requeued" if "kind=requeue" in text else "replaced"
@@ -131,8 +132,13 @@ class Story:
         job = engine.jobs.alive.get(self.job_id)
         if job is not None and job.shape is not None and job.shape is not self.shape:
             self.shape = job.shape
-            text = f"reshaped to {job.shape.n} processors, times x {job.shape.scale:.12g}"
+            text = f"reshaped to {quantity(job.shape.n, 'processor')}, times x {job.shape.scale:.12g}"
             self.tell(now, with_reason(text, d.reason_text(job.shape.reason)))
+
+
+def _processors(n: object) -> str:
+    """Write a number of processors, or whatever a message has in its place."""
+    return quantity(n, "processor") if isinstance(n, int) else f"{n} processors"
 
 
 def with_reason(text: str, why: str) -> str:

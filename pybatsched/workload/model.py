@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pybatsched.errors import quantity
+
 
 @dataclass(slots=True)
 class Workload:
@@ -33,7 +35,7 @@ class Workload:
         report = self.about.get("report")
         rules = report.get("rules") if isinstance(report, dict) else None
         dropped = [
-            f"{what['count']:,} jobs: {rule}"
+            f"{quantity(what['count'], 'job')}: {rule}"
             for rule, what in (rules.items() if isinstance(rules, dict) else ())
             if isinstance(what, dict) and what.get("fate") == "dropped" and isinstance(what.get("count"), int)
         ]

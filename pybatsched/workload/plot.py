@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.results.whole import whole
 from pybatsched.workload import stats
 from pybatsched.workload.stats import DAY_S, Sample
@@ -54,8 +54,9 @@ def draw(of: Sample, path: str | Path) -> None:
         figure = figures.Figure(figsize=(11, 7), layout="constrained")
         figure.get_layout_engine().set(h_pad=0.09, hspace=0.04, wspace=0.03)
         name = Path(of.source).name
+        sizes = f"{quantity(len(of.size), 'job')}, {quantity(of.n_procs, 'processor')}"
         figure.suptitle(
-            f"{name}: {len(of.size):,} jobs, {of.n_procs:,} processors, {of.span_s / DAY_S:,.1f} days",
+            f"{name}: {sizes}, {of.span_s / DAY_S:,.1f} days",
             fontsize=12.5,
             parse_math=False,  # a name is a name, whatever dollars are in it
         )

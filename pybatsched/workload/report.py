@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from pybatsched.errors import quantity
+
 #: So many places are kept of each rule; the count has no limit.
 PLACES_KEPT: Final = 5
 
@@ -83,7 +85,7 @@ class Report:
 
     def lines(self) -> list[str]:
         """Give the report as text, line by line."""
-        text = [f"{self.n_read:,} jobs read, {self.n_kept:,} kept, {self.n_dropped:,} dropped"]
+        text = [f"{quantity(self.n_read, 'job')} read, {self.n_kept:,} kept, {self.n_dropped:,} dropped"]
         for fate in ("dropped", "changed", "noted"):
             tallies = list(self.of(fate))
             if tallies:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pybatsched.core.instants import seconds_text
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload.walltimes import tidy
 
 OUTSIDE: Final = "submitted outside of the window: dropped"
@@ -127,7 +127,7 @@ class Selection:
         """Make the error to raise when jobs submitted at these times were all left out."""
         chosen = ", ".join(f"{name.replace('_', ' ')} {_told(value)}" for name, value in self.as_json().items())
         return NothingLeftError(
-            f"{source}: no job is left: {len(times):,} jobs were submitted from {seconds_text(min(times))} s to "
+            f"{source}: no job is left: {quantity(len(times), 'job')} submitted from {seconds_text(min(times))} s to "
             f"{seconds_text(max(times))} s, and the selection is: {chosen}"
         )
 

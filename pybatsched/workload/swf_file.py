@@ -18,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.workload.bulk import uncollected
 from pybatsched.workload.files import opened
 from pybatsched.workload.report import Tally
@@ -164,7 +164,7 @@ class SwfTrace:
         there = self.partitions
         for name in wanted:
             if name not in there:
-                known = ", ".join(f"{one} ({n:,} jobs)" for one, n in sorted(there.items())) or "none"
+                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(there.items())) or "none"
                 raise InputError(f"{self.source}: partition {name!r:.40}: expected one of the log, which has {known}")
         chosen = set(wanted)
         if chosen >= {str(label) for label in self.labels[_PARTITION]}:

@@ -362,13 +362,13 @@ def test_logs_that_a_study_merges_are_looked_for_too(tmp_path: Path, monkeypatch
     (tmp_path / "a.swf").touch()
     done = run_cli("reproduce", "backfilling", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert "1 logs are missing: b.swf. Give --traces DIR" in done.stderr
+    assert "1 log missing: b.swf. Give --traces DIR" in done.stderr
 
 
 def test_missing_logs_are_named_with_what_to_do(tmp_path: Path) -> None:
     done = run_cli("reproduce", "backfilling", "--traces", str(tmp_path), "--output", str(tmp_path / "out"))
     assert done.returncode == 2
-    assert "3 logs are missing: SDSC-DS-2004-2.1-cln.swf.gz" in done.stderr
+    assert "3 logs missing: SDSC-DS-2004-2.1-cln.swf.gz" in done.stderr
     assert "pybatsched traces get" in done.stderr
     unknown = run_cli("reproduce", "atlantis")
     assert (unknown.returncode, "expected one of backfilling" in unknown.stderr) == (2, True)

@@ -322,7 +322,7 @@ def test_jobs_left_over_at_the_end_give_code_5() -> None:
         )
         peer.ask(b'{"now":1,"events":[{"timestamp":1,"type":"SIMULATION_ENDS","data":{}}]}')
         assert server.finish() == 5
-    assert "1 jobs unfinished: w0!a (running)" in server.errors
+    assert "1 job unfinished: w0!a (running)" in server.errors
 
 
 def test_a_second_batsim_on_the_same_endpoint_is_refused_and_the_first_goes_on() -> None:

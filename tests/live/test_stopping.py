@@ -133,7 +133,7 @@ def test_a_signal_after_the_end_changes_nothing(
     monkeypatch.setattr(serve_command, "serve", serve_then_stop)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     assert cli.main(["--policy", "fcfs"]) == 0
-    assert "simulation ended at 5.0: 1 jobs" in capsys.readouterr().err
+    assert "simulation ended at 5.0: 1 job" in capsys.readouterr().err
 
 
 def test_a_signal_before_the_end_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,7 +279,7 @@ def test_over_a_real_socket(option: str, file: File, tmp_path: Path) -> None:
     assert expected in server.errors
     assert farewell == {"error": f"UntrustedFileError: {expected}"}
     assert "Traceback" not in server.errors
-    assert run_cli("replay", journal).stdout.endswith("identical: 1 messages answered as recorded\n")
+    assert run_cli("replay", journal).stdout.endswith("identical: 1 message answered as recorded\n")
     assert not file.was_run()
     arguments = ("--policy", "redirection", "-o", f"{option}={file.name}", "-o", "alpha=0.5")
     with Server(*arguments) as server, Peer(server.wait_ready()) as peer:

@@ -111,6 +111,55 @@ def test_a_figure_of_a_campaign_says_what_it_shows(study: Path, tmp_path: Path) 
     assert "theta" in texts
 
 
+@pytest.mark.parametrize("kind", ["ratios", "mean-ratios"])
+@pytest.mark.parametrize(
+    ("baseline", "args", "chosen"),
+    [("fcfs", (), "fcfs"), ("fcfs", ("--baseline", "conservative"), "conservative"), ("", (), "easy")],
+)
+def test_ratios_are_to_the_baseline_of_the_campaign(
+    kind: str, baseline: str, args: tuple[str, ...], chosen: str, tmp_path: Path
+) -> None:
+    rows = [campaigns.Row("w", name, {"wait_s_mean": 2.0}) for name in ("easy", "fcfs", "conservative")]
+    campaigns.keep(tmp_path / "study", rows, ["w"], baseline=baseline)
+    done = run_cli("plot", kind, "study", "--measure", "wait_s", *args, "--output", "x.svg", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    texts = re.findall(r"<!-- (.*?) -->", (tmp_path / "x.svg").read_text())
+    assert f"mean wait, over that of {chosen}" in texts
+
+
+def _waits(folder: Path, *waits: tuple[float, float]) -> Path:
+    """Write a campaign of policies a, b, … with the mean waits of two seeds each."""
+    rows = [
+        campaigns.Row("w", "abc"[number], {"wait_s_mean": wait}, seed=seed)
+        for number, own in enumerate(waits)
+        for seed, wait in enumerate(own)
+    ]
+    return campaigns.keep(folder, rows, ["w"])
+
+
+def test_means_are_on_a_logarithmic_axis_where_it_is_asked_for(tmp_path: Path) -> None:
+    """A single value of 0 is not drawn, and does not matter."""
+    _waits(tmp_path / "study", (0.0, 20.0), (40.0, 60.0))
+    args = ("--measure", "wait_s", "--scale", "log", "--output", "x.svg")
+    done = run_cli("plot", "means", "study", *args, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("x.svg: means of mean wait (s), 4 values, on a logarithmic axis; ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "waits"), [("boxes", ((0.0, 20.0), (40.0, 60.0))), ("means", ((0.0, 0.0), (40.0, 60.0)))]
+)
+def test_no_logarithmic_axis_can_show_a_zero(kind: str, waits: tuple[tuple[float, float], ...], tmp_path: Path) -> None:
+    _waits(tmp_path / "study", *waits)
+    args = ("--measure", "wait_s", "--scale", "log", "--output", "x.svg")
+    done = run_cli("plot", kind, "study", *args, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"pybatsched: --scale log: {kind} of mean wait (s) are not all above 0; give --scale linear, or leave it out\n"
+    )
+    assert not (tmp_path / "x.svg").exists()
+
+
 def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> None:
     rows = [
         campaigns.Row("w", "$\\frac$", {"wait_s_mean": 1.0}),
@@ -292,7 +341,7 @@ def test_stories_of_all_jobs_are_those_of_each(place: Path) -> None:
 def test_more_journals_than_runs(place: Path) -> None:
     done = run_cli("report", "easy", "--journal", "easy.pbj", "--journal", "pushy.pbj", cwd=place)
     assert done.returncode == 2
-    assert "--journal: 2 journals for 1 runs" in done.stderr
+    assert "--journal: 2 journals for 1 run" in done.stderr
 
 
 def test_a_journal_of_another_run_is_refused(place: Path) -> None:

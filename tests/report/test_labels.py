@@ -46,7 +46,7 @@ def test_all_differ_and_none_is_empty(prefixes: list[str]) -> None:
 
 def test_those_given_must_be_one_for_each() -> None:
     assert labels_of(["a", "b"], ["the first", "other"]) == ["the first", "other"]
-    with pytest.raises(InputError, match="--label: 1 labels for 2 runs; expected one for each, or none"):
+    with pytest.raises(InputError, match="--label: 1 label for 2 runs; expected one for each, or none"):
         labels_of(["a", "b"], ["the first"])
 
 
@@ -77,6 +77,6 @@ def test_the_page_calls_runs_so(tmp_path: Path) -> None:
         first, second = heads.split(", ")
         assert text.count(f"<h3>{first}</h3>") == text.count(f"<h3>{second}</h3>") == 3  # a Gantt chart and two panels
     wrong = run_cli("report", "one/easy", "two/easy", "--label", "x", cwd=tmp_path)
-    assert (wrong.returncode, "--label: 1 labels for 2 runs" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "--label: 1 label for 2 runs" in wrong.stderr) == (2, True)
     empty = run_cli("report", "one/easy", "--label", "", cwd=tmp_path)
     assert (empty.returncode, "--label: found an empty one for one/easy" in empty.stderr) == (2, True)

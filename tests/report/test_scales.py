@@ -78,6 +78,20 @@ def test_intervals_are_on_the_axis_but_do_not_rule_it() -> None:
     assert scale_of([chart([10.0, 12.0])], with_intervals=False).low == about(9.9)
 
 
+def test_an_axis_of_means_alone_is_for_means_and_intervals() -> None:
+    """Values of single runs are not drawn there: neither their range counts, nor that one is 0."""
+    spread = chart([10.0, 90.0] * 32, [40.0, 60.0] * 32)  # means of 50, intervals of 10.1 and 2.5 on each side
+    low, high = spread.boxes[0].mean.low, spread.boxes[0].mean.high
+    assert scale_of([spread]).low == 0
+    span = high - low
+    found = scale_of([spread], with_dots=False)
+    assert found == Scale(about(low - 0.05 * span), about(high + 0.13 * (high - low + 0.05 * span)), is_log=False)
+    zeros = chart([0.0, 2.0], [40.0, 60.0])
+    assert not scale_of([zeros]).is_log
+    assert scale_of([zeros], with_dots=False).is_log
+    assert not scale_of([chart([0.0, 0.0], [1.0])], with_dots=False).is_log
+
+
 def test_an_interval_takes_no_axis_below_zero_where_no_value_is() -> None:
     linear = scale_of([chart([1.0, 2.0, 9.0])])
     assert linear.low == 0
@@ -88,13 +102,16 @@ def test_an_interval_takes_no_axis_below_zero_where_no_value_is() -> None:
     assert log.whisker(Mean(3, 31.0, 127.0)).is_cut_below
 
 
-@given(st.lists(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=5), min_size=1, max_size=4))
-def test_all_values_are_on_their_axis_and_all_that_is_drawn_of_intervals(samples: list[list[float]]) -> None:
+@given(st.lists(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=5), min_size=1, max_size=4), st.booleans())
+def test_all_values_are_on_their_axis_and_all_that_is_drawn_of_intervals(
+    samples: list[list[float]], with_dots: bool
+) -> None:
     one = chart(*samples)
-    scale = scale_of([one])
-    assert all(scale.low <= value < scale.high for values in samples for value in values)
+    scale = scale_of([one], with_dots=with_dots)
+    assert not with_dots or all(scale.low <= value < scale.high for values in samples for value in values)
     for box in one.boxes:
         whisker = scale.whisker(box.mean)
+        assert scale.low <= box.mean.mean < scale.high
         assert scale.low <= whisker.low <= whisker.high < scale.high
 
 

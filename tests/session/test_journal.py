@@ -302,7 +302,7 @@ def test_the_story_of_a_job_with_a_load(tmp_path: Path) -> None:
     FakeBatsim(Workload().job("a", n=1, s=10), 2, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
     assert told(tmp_path / "run.pbj", "w0!a")[1:-1] == [
-        "0 submitted: 1 processors, walltime none",
+        "0 submitted: 1 processor, walltime none",
         "0 rejected: goes on as dyn!w0.a.1",
         ("0 replaced, goes on as dyn!w0.a.1 with 4 s that are no work: so that its parts can be put together again"),
         "0 started on 0",
@@ -320,7 +320,7 @@ def test_the_story_of_a_reshaped_job(tmp_path: Path) -> None:
     journal.close()
     assert [f"{at:g} {text}" for at, text in explain(JournalReader(tmp_path / "run.pbj"), "w0!b", policy)][:-1] == [
         "1 submitted: 4 processors, walltime 30",
-        "1 reshaped to 1 processors, times x 4: one is enough",
+        "1 reshaped to 1 processor, times x 4: one is enough",
         "1 rejected: goes on as dyn!w0.b.1",
         "1 replaced, goes on as dyn!w0.b.1: so that its parts can be put together again",
         "1 started on 1: head of the queue",

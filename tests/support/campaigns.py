@@ -24,8 +24,14 @@ class Row(NamedTuple):
     each: Mapping[str, Any] = {}
 
 
-def keep(folder: Path, rows: Sequence[Row], families: Sequence[str], charts: Sequence[Mapping[str, Any]] = ()) -> Path:
-    """Write a campaign's directory; one whose file names charts, if some are given."""
+def keep(
+    folder: Path,
+    rows: Sequence[Row],
+    families: Sequence[str],
+    charts: Sequence[Mapping[str, Any]] = (),
+    baseline: str = "",
+) -> Path:
+    """Write a campaign's directory; one whose file names charts or a baseline, if these are given."""
     points = []
     with Store(folder) as store:
         for number, row in enumerate(rows):
@@ -40,6 +46,8 @@ def keep(folder: Path, rows: Sequence[Row], families: Sequence[str], charts: Seq
         spec: dict[str, Any] = {"workload": [{"name": name} for name in families]}
         if charts:
             spec["chart"] = list(charts)
+        if baseline:
+            spec["baseline"] = baseline
         store.write_manifest({"name": "made-up", "spec": spec, "points": points})
     return folder
 

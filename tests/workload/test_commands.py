@@ -212,6 +212,34 @@ def test_what_convert_refuses(run: Run, tmp_path: Path, options: list[object], t
     assert not list(tmp_path.glob("w*"))
 
 
+@pytest.mark.parametrize("window", [(), ("--from", "1h")])
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (("x y", "z"), "1 job: bad line, expected 18 fields, found 2: dropped, 1 job: bad line, expected 18 fields, "),
+        (("x y", "a b"), "2 jobs: bad line, expected 18 fields, found 2: dropped"),
+        ((line(run=0),), "1 job: run time of 0 or unknown: dropped"),
+    ],
+)
+def test_convert_writes_nothing_when_every_line_is_dropped(
+    run: Run, tmp_path: Path, lines: tuple[str, ...], why: str, window: tuple[object, ...]
+) -> None:
+    file = log(tmp_path, *lines)
+    with pytest.raises(InputError) as error:
+        run("convert", file, tmp_path / "w.json", "--lenient", *window)
+    assert str(error.value).startswith(f"{file}: no job is left ({why}")
+    assert str(error.value).endswith("); expected at least one")
+    assert not list(tmp_path.glob("w*"))
+
+
+def test_a_file_without_jobs_can_be_converted(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text('{"nb_res": 4, "jobs": [], "profiles": {}}')
+    assert run("convert", tmp_path / "none.json", tmp_path / "w.json") == (
+        0,
+        f"0 jobs read, 0 kept, 0 dropped\nwrote {tmp_path / 'w.json'}: 0 jobs for 4 processors\n",
+    )
+
+
 def test_convert_refuses_other_names_and_options_of_logs_for_batsim_files(run: Run, tmp_path: Path) -> None:
     file = log(tmp_path, line())
     with pytest.raises(InputError, match="expected a file name that ends in .json or .json.gz"):

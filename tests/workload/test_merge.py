@@ -76,8 +76,8 @@ def test_three_logs_by_hand(tmp_path: Path) -> None:
         "dropped:",
         "        1  submitted outside of the window: dropped (job x)",
         "a: 2 jobs, 0 of them external, for 8 processors",
-        "b: 1 jobs, 0 of them external, for 16 processors",
-        "c: 1 jobs, 0 of them external, for 32 processors",
+        "b: 1 job, 0 of them external, for 16 processors",
+        "c: 1 job, 0 of them external, for 32 processors",
         f"wrote {out}: 4 jobs for 56 processors, submitted from 0 s to 99.5 s",
     ]
     whole = batsim_json.read(out)
@@ -148,10 +148,11 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
         (["w0=log.swf"], 'name "w0": expected one without w0, as Batsim calls workloads'),
         (["raw12=log.swf"], 'name "raw12": expected one without w1'),
         (["a=none.swf"], "a: none.swf: cannot be read: No such file"),
+        (["a=bad.swf", "--lenient"], "a: bad.swf: no job is left (1 job: bad line, field 4 (run time): "),
         (["a=bad.swf"], "a: bad.swf: line 2: field 4 (run time): expected a number, found x"),
         (["a=log.swf", "--to", "soon"], "--to: expected seconds, or a number with m, h, d or w"),
         (["a=log.swf", "--from", "3d", "--to", "2d"], "--until, --to 2d: expected a time after --from 3d"),
-        (["a=log.swf", "--from", "3d"], "a: log.swf: no job is left: 1 jobs were submitted from 5 s to 5 s"),
+        (["a=log.swf", "--from", "3d"], "a: log.swf: no job is left: 1 job submitted from 5 s to 5 s"),
         (["a=log.swf", "--external", "1.5"], "external: expected a share from 0 to 1, found 1.5"),
         (["a=log.swf", "--external", "nan"], "external: expected a share from 0 to 1, found nan"),
         (["a=log.swf", "--procs", "b=3"], "--procs b: expected one of a"),

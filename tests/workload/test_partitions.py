@@ -71,7 +71,7 @@ def test_a_partition_that_is_not_there(tmp_path: Path) -> None:
     log(tmp_path, *LOG)
     done = run_cli("workload", "convert", "log.swf", "w.json", "--partition", "3", cwd=tmp_path)
     assert done.returncode == 2
-    said = "log.swf: partition '3': expected one of the log, which has 1 (2 jobs), 2 (1 jobs), gpu (1 jobs)"
+    said = "log.swf: partition '3': expected one of the log, which has 1 (2 jobs), 2 (1 job), gpu (1 job)"
     assert said in done.stderr
     run_cli("workload", "convert", "log.swf", "w.json", cwd=tmp_path)
     done = run_cli("workload", "convert", "w.json", "v.json", "--partition", "3", cwd=tmp_path)

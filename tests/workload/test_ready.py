@@ -100,7 +100,7 @@ def test_dependencies_on_jobs_cut_away() -> None:
 
 
 def test_nothing_left() -> None:
-    with pytest.raises(InputError, match=r"w\.json: no job is left: 1 jobs were submitted from 0 s to 0 s"):
+    with pytest.raises(InputError, match=r"w\.json: no job is left: 1 job submitted from 0 s to 0 s"):
         prepare.select(made({}), Selection(min_size=2))
     assert prepare.select(made(), Selection(min_size=2))[0].jobs == []
 

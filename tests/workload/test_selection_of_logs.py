@@ -48,7 +48,7 @@ def test_what_is_changed_is_counted_for_kept_jobs_only(tmp_path: Path) -> None:
 
 
 def test_a_selection_of_nothing_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no job is left: 1 jobs were submitted from 0 s to 0 s"):
+    with pytest.raises(InputError, match=r"no job is left: 1 job submitted from 0 s to 0 s"):
         to_workload(trace(tmp_path, line()), Options(), Selection(from_at=100))
 
 
