@@ -8,6 +8,7 @@ not from the start of the job. docs/policies.md tells all of it.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,10 @@ class PublishedDraft(Draft):
     def cores(self) -> list[list[float]]:
         """The available times of all cores, as a later plan may find them."""
         return self._cores
+
+    def is_available(self, index: int) -> bool:
+        """Tell whether no core of a node becomes available later than now. O(cores)."""
+        return not any(self.now < at < math.inf for at in self._cores[index])
 
     def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:  # noqa: ARG002
         """Find the node with the least score. From the first one on where it could start at once, LEO is EFT."""
@@ -223,7 +228,7 @@ class PublishedProgram:
     def _place_history(self, jobs: list[Waiter]) -> None:
         """Put jobs that ran before the simulation began on their nodes, the first started first."""
         draft = self._draft(0.0, self._cores)
-        for one in sorted(jobs, key=lambda one: one.history[1] if one.history else 0.0):
+        for one in _by_logged_start(jobs):
             assert one.history is not None
             offer = draft.offer(one.history[0] % len(self._nodes), one, self._rule.weights(some_idle=True))
             if offer is not None:
@@ -248,17 +253,37 @@ class PublishedProgram:
         self._new.clear()
 
     def _place(self, jobs: list[Waiter], draft: PublishedDraft) -> None:
-        """Place jobs one by one, until there are too few cores that are not taken; who is behind has no place."""
+        """Place jobs one by one, until there are too few cores that are not taken; who is behind has no place.
+
+        A node on which a job is placed now counts as one more running node for LEM, but only if no job runs there and
+        all its cores are available.
+        """
         self.n_passes += 1
-        busy = {node.index for node in self._nodes if node.runs}
+        n_running = sum(bool(node.runs) for node in self._nodes)
         for one in jobs:
             if not draft.n_idle or (not self._rule.is_fcfs and one.n_cores > draft.n_idle):
                 break
-            offer = draft.best(one, self._rule.weights(some_idle=len(busy) < len(self._nodes)))
+            offer = draft.best(one, self._rule.weights(some_idle=n_running < len(self._nodes)))
             if offer is None:
                 continue
+            if offer.at <= draft.now and not draft.nodes[offer.nth].runs and draft.is_available(offer.nth):
+                n_running += 1
             draft.place(one, offer)
             self.n_placements += 1
-            if offer.at <= draft.now:
-                busy.add(offer.nth)
         self._cores = draft.cores
+
+
+def _by_logged_start(jobs: list[Waiter]) -> list[Waiter]:
+    """Sort history jobs by logged start as the program does, which inserts them one by one into a list.
+
+    A job with the start of the first job of the list goes before it; any other job goes behind its equals.
+    """
+    starts: list[float] = []
+    listed: list[Waiter] = []
+    for one in jobs:
+        assert one.history is not None
+        start = one.history[1]
+        place = 0 if starts and start == starts[0] else bisect_right(starts, start)
+        starts.insert(place, start)
+        listed.insert(place, one)
+    return listed

@@ -1,4 +1,4 @@
-"""`faithful`: the quirks of the published program one by one, and a row of its own output on the real day."""
+"""`faithful`: the quirks of the published program one by one, and rows of its own output on the real day."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from support.located import DYNAMIC, Fate, Machine, Node, fates
-from support.places import TRACES
+from support.logs import rackham_file, rackham_line
+from support.places import SHARED_CASES, TRACES
 
 from pybatsched.cli import main
 from pybatsched.metrics.runs import read_run
@@ -56,6 +57,23 @@ def test_history_waits_for_the_cores_of_its_node() -> None:
     assert [found[name].node for name in "abc"] == [0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    ("logged", "order"),
+    [
+        ((-5, -5, -5), "cba"),
+        ((-9, -5, -5), "abc"),
+        ((-5, -5, -9, -5, -5), "cbade"),
+        ((-5, -9, -9, -5), "cbad"),
+    ],
+)
+def test_history_with_the_logged_start_of_the_head_goes_before_it(logged: tuple[int, ...], order: str) -> None:
+    """Jobs are inserted in the order of submission. A job with the start of the head becomes the head."""
+    jobs = Workload()
+    for name, start in zip("abcde", logged, strict=False):
+        jobs.job(name, n=4, s=5, walltime=5, history_node=0, history_start=start)
+    assert starts(played(jobs)) == {name: 5 * order.index(name) for name in sorted(order)}
+
+
 def test_leo_stays_eft_for_the_nodes_after_one_where_it_could_start() -> None:
     """Node 0 is free now, node 1 at 40 with the file. By its own multipliers node 1 would lose; it wins by EFT's."""
     machine = Machine((Node(4, 16, 0.0625), Node(4, 16, 0.0625), Node(4, 16, 0.0625)))
@@ -80,14 +98,29 @@ def test_what_is_left_of_a_load_is_counted_from_now() -> None:
     assert played(jobs, machine, score="eft")["j"] == Fate(30, 99, 0, 64, 0, False)
 
 
-def test_lem_counts_a_job_placed_on_an_idle_node_at_once() -> None:
-    """A ended early, so its node is idle. With x on it all nodes run, and y is to wait for its file until x ends."""
-    jobs = Workload().job("a", n=1, s=2, walltime=100, history_node=0)
-    jobs.job("b", n=4, s=90, walltime=50, history_node=1, input_file="f", input_size_gb=4)
+def lem_jobs() -> Workload:
+    """Node 1 runs b, which uses file f. At 5 node 0 is idle; x is placed on it, and then y, which uses f, is placed."""
+    jobs = Workload().job("b", n=4, s=90, walltime=50, history_node=1, input_file="f", input_size_gb=4)
     jobs.job("x", at=5, n=2, s=5, walltime=20)
-    jobs.job("y", at=5, n=1, s=5, walltime=20, input_file="f", input_size_gb=4)
-    assert starts(played(jobs, score="lem", interval_s=1)) == {"a": 0, "b": 0, "x": 5, "y": 10}
-    assert starts(played(jobs, score="eft", interval_s=1)) == {"a": 0, "b": 0, "x": 5, "y": 5}
+    return jobs.job("y", at=5, n=1, s=5, walltime=20, input_file="f", input_size_gb=4)
+
+
+def test_lem_counts_an_idle_node_as_running_once_a_job_starts_there() -> None:
+    """With x on node 0 all nodes run, so y waits for node 1, which has its file. The end of x starts a full pass."""
+    assert starts(played(lem_jobs(), score="lem", interval_s=1)) == {"b": 0, "x": 5, "y": 10}
+    assert starts(played(lem_jobs(), score="eft", interval_s=1)) == {"b": 0, "x": 5, "y": 5}
+
+
+def test_lem_does_not_count_an_idle_node_with_a_core_that_is_available_later() -> None:
+    """Job a ended early, but its core counts as available from 100 on: x on node 0 adds no running node."""
+    jobs = lem_jobs().job("a", n=1, s=2, walltime=100, history_node=0)
+    assert starts(played(jobs, score="lem", interval_s=1)) == {"a": 0, "b": 0, "x": 5, "y": 5}
+
+
+def test_lem_counts_a_node_once() -> None:
+    """Of three nodes, v and x start on node 0. Node 2 is still idle, so y starts at once."""
+    jobs = lem_jobs().job("v", at=5, n=2, s=5, walltime=20)
+    assert starts(played(jobs, Machine((Node(),) * 3), score="lem", interval_s=1)) == {"b": 0, "v": 5, "x": 5, "y": 5}
 
 
 @pytest.mark.parametrize(("score", "last"), [("fcfs", 60), ("eft", 90)])
@@ -102,24 +135,90 @@ def test_the_scored_ones_stop_at_the_first_job_with_too_many_cores(score: str, l
     assert found["x narrow"].started_at == last
 
 
-ROW = {
-    "mean queue": 21349.84,
-    "mean flow": 28932.08,
-    "mean stretch": 31.0728,
-    "mean bounded stretch": 28.9527,
-    "max queue": 599_459,
-    "transfer": 409_344,
-    "wait for loads": 90_634,
-    "reuses": 641,
+def lem_case() -> list[str]:
+    """All 486 nodes get a job. The job of node 0 ends early, at 51. Of two jobs at 60 the first goes to node 0."""
+
+    def filling(number: int, at: int) -> str:
+        return rackham_line(number, at, 5000, 6000, 20, user=f"u{number}", data=999 + number, size="6.400000")
+
+    return [
+        rackham_line(1, 0, 20, 10000, 10, user="u1", size="0.100000"),
+        *(filling(number, 0) for number in range(2, 486)),
+        filling(486, 30),
+        rackham_line(487, 60, 100, 8000, 5, user="u487", data=2, size="0.100000", kind=1),
+        rackham_line(488, 60, 100, 7000, 1, user="u488", data=1001, size="6.400000", kind=1),
+    ]
+
+
+def tie_case() -> list[str]:
+    """Two jobs of the history have the same node and the same logged start."""
+
+    return [
+        rackham_line(1, 0, 1000, 2000, 20, user="u1", data=1, size="0.100000", kind=-2, started=500, node=6),
+        rackham_line(2, 0, 3000, 4000, 20, user="u2", data=2, size="0.100000", kind=-2, started=500, node=6),
+        rackham_line(3, 600, 50, 100, 1, user="u3", data=3, size="0.100000"),
+        rackham_line(4, 6600, 50, 100, 1, user="u4", data=4, size="0.100000", kind=1),
+    ]
+
+
+RACKHAM_CASES = {
+    "lem": (lem_case(), {"001": 30, "002": 30, "486": 30, "487": 60, "488": 60}),
+    "tie": (tie_case(), {"1": 3900, "2": 0, "3": 6000, "4": 6000}),
+}
+
+
+@pytest.mark.parametrize("name", RACKHAM_CASES)
+def test_cases_on_the_whole_machine(name: str, tmp_path: Path) -> None:
+    """The expected starts are those of the program itself."""
+    lines, expected = RACKHAM_CASES[name]
+    prefix = str(tmp_path / "run")
+    options = ["--policy", "locality", "-o", "score=lem", "-o", "faithful=true", "-e", prefix, "--quiet"]
+    assert main(["simulate", "-p", "rackham-128gb", "-w", str(rackham_file(tmp_path, *lines)), *options]) == 0
+    found = {job.id.removeprefix("w0!"): job.started_at for job in read_run(prefix).records}
+    assert len(found) == len(lines)
+    assert {number: found[number] for number in expected} == expected
+
+
+@pytest.mark.parametrize("name", RACKHAM_CASES)
+def test_cases_equal_the_shared_files(name: str) -> None:
+    case = SHARED_CASES / f"locality-{name}.txt"
+    if not case.exists():
+        pytest.skip(f"the case {case.name} is not at hand")
+    assert case.read_text().splitlines() == RACKHAM_CASES[name][0]
+
+
+ROWS = {
+    "lea": {
+        "mean queue": 21349.84,
+        "mean flow": 28932.08,
+        "mean stretch": 31.0728,
+        "mean bounded stretch": 28.9527,
+        "max queue": 599_459,
+        "transfer": 409_344,
+        "wait for loads": 90_634,
+        "reuses": 641,
+    },
+    "lem": {
+        "mean queue": 21849.46,
+        "mean flow": 29449.51,
+        "mean stretch": 33.4393,
+        "mean bounded stretch": 30.8631,
+        "max queue": 86_088,
+        "transfer": 501_632,
+        "wait for loads": 27_584,
+        "reuses": 433,
+    },
 }
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not DAY.exists(), reason=f"the trace {DAY.name} is not at hand")
-def test_the_programs_own_row_on_the_real_day(tmp_path: Path) -> None:
-    """LEA on 2022-09-10: totals, maxima and reuses equal, means but for the program's single floats."""
+@pytest.mark.parametrize("score", ROWS)
+def test_the_programs_own_row_on_the_real_day(score: str, tmp_path: Path) -> None:
+    """On 2022-09-10 totals, maxima and reuses are equal, means but for the program's single floats."""
+    row = ROWS[score]
     prefix = str(tmp_path / "run")
-    options = ["--policy", "locality", "-o", "score=lea", "-o", "faithful=true", "-e", prefix, "--quiet"]
+    options = ["--policy", "locality", "-o", f"score={score}", "-o", "faithful=true", "-e", prefix, "--quiet"]
     assert main(["simulate", "-p", "rackham-128gb", "-w", str(DAY), *options]) == 0
     jobs = read_run(prefix).evaluated
     assert len(jobs) == 1511
@@ -135,8 +234,8 @@ def test_the_programs_own_row_on_the_real_day(tmp_path: Path) -> None:
         "wait for loads": sum(job.facts["load_wait_s"] for job in jobs),
         "reuses": sum(job.facts["reused"] for job in jobs),
     }
-    assert exact == {name: ROW[name] for name in exact}
-    assert means == {name: pytest.approx(ROW[name], rel=1e-5) for name in means}
+    assert exact == {name: row[name] for name in exact}
+    assert means == {name: pytest.approx(row[name], rel=1e-5) for name in means}
 
 
 def test_nodes_may_load_at_different_speeds() -> None:

@@ -14,6 +14,7 @@ PUSHY = ROOT / "tests" / "support" / "pushy.py"
 WAITING = ROOT / "tests" / "support" / "waiting.py"
 GOLDEN = Path(os.environ.get("PYBATSCHED_GOLDEN", ROOT.parent / "shared" / "golden"))
 TRACES = Path(os.environ.get("PYBATSCHED_TRACES", ROOT.parent / "shared" / "traces"))
+SHARED_CASES = ROOT.parent / "shared" / "cases"
 
 
 def module_of(name: str, file: Path) -> Any:

@@ -48,8 +48,7 @@ class PublishedTwin:
         arrived = [job for job in self.to_come if job.at == t]
         self.to_come = self.to_come[len(arrived) :]
         if t == 0:
-            history = [(job.history, job) for job in arrived if job.history is not None]
-            for (logged, _), job in sorted(history, key=lambda pair: pair[0][1]):
+            for logged, job in self.listed_history(arrived):
                 n = logged % len(self.nodes)
                 self.take(job, n, self.eat(n, job, t))
                 self.waiting.append(job)
@@ -72,6 +71,19 @@ class PublishedTwin:
         if self.is_stuck():
             self.full_pass_over_all(t)
             self.start_placed(t)
+
+    def listed_history(self, arrived: list[TwinJob]) -> list[tuple[int, TwinJob]]:
+        """Insert history jobs one by one: before the head if it did not start earlier, else behind equals."""
+        listed: list[tuple[float, int, TwinJob]] = []
+        for job in arrived:
+            if job.history is None:
+                continue
+            node, start = job.history
+            place = 0
+            if listed and start > listed[0][0]:
+                place = sum(other <= start for other, _, _ in listed)
+            listed.insert(place, (start, node, job))
+        return [(node, job) for _, node, job in listed]
 
     def is_stuck(self) -> bool:
         """Whether the program would wait for ever: nobody runs or comes, and who waits has no place."""
@@ -101,13 +113,13 @@ class PublishedTwin:
 
     def place(self, jobs: list[TwinJob], t: int) -> None:
         self.look_at_files(t)
-        running = {n for n, node in enumerate(self.nodes) if node.runs}
+        n_running = sum(1 for node in self.nodes if node.runs)
         for job in jobs:
             n_idle = sum(at <= t for cores in self.available for at in cores)
             if n_idle == 0 or (self.is_scored and job.cores > n_idle):
                 return
             x1, x2 = self.x
-            if self.score == "lem" and len(running) < len(self.nodes):
+            if self.score == "lem" and n_running < len(self.nodes):
                 x1, x2 = PRESETS["eft"][:2]
             scores = []
             for n, node in enumerate(self.nodes):
@@ -118,13 +130,13 @@ class PublishedTwin:
                     x1, x2 = PRESETS["eft"][:2]  # and it stays so for the nodes that follow
                 scores.append((int(at + x1 * self.load_s(n, job, at, t) + x2 * self.evict_s(n, job, at)), n, at))
             _, n, at = min(scores)
+            if at == t and not self.nodes[n].runs and max(self.available[n]) <= t:
+                n_running += 1
             stay = Stay(at, at + self.load_s(n, job, at, t), at + job.walltime)
             self.take(job, n, at)
             if job.file:
                 self.sizes[job.file] = job.size_gb
                 self.stays[n].setdefault(job.file, []).append(stay)
-            if at == t:
-                running.add(n)
 
     @property
     def is_scored(self) -> bool:
