@@ -65,7 +65,7 @@ examples:
 _EXIT_CODES: Final = """\
 exit codes:
   0 all well; 1 a bug of ours; 2 usage, input or plugin; 3 the peer broke the protocol; 4 the peer fell silent;
-  5 jobs left unfinished; 6 a policy broke a rule or raised; 7 a promise did not hold; 130/143 signals
+  5 jobs left unfinished; 6 a policy broke a rule or raised; 7 a promise did not hold; 130/141/143 signals
 """
 
 
@@ -117,9 +117,13 @@ def tell(text: str) -> None:
 
 
 def interrupted(stop: Interrupted | KeyboardInterrupt) -> int:
-    """Say in one line that a signal has ended a command, with what was noted on the way out. Gives the exit code."""
+    """Say in one line that a signal has ended a command, with what was noted on the way out. Gives the exit code.
+
+    SIGPIPE means that the reader of standard output has gone: nothing is said, as by other tools.
+    """
     signum = stop.signum if isinstance(stop, Interrupted) else signal.SIGINT
-    tell("; ".join([f"interrupted by {Interrupted(signum)}", *getattr(stop, "__notes__", ())]))
+    if signum != signal.SIGPIPE:
+        tell("; ".join([f"interrupted by {Interrupted(signum)}", *getattr(stop, "__notes__", ())]))
     return 128 + signum
 
 

@@ -23,13 +23,14 @@ _SIGNALLED: Final = 128
 
 
 class _StandardOutput(io.RawIOBase):
-    """File descriptor 1, or none if it was closed. The first failure is an InputError; what comes then is for nobody.
+    """File descriptor 1, or none if it was closed. Only the first failure raises; what is written later is dropped.
 
-    So neither a command nor the interpreter on its way out stumbles over it a second time.
+    So neither a command nor the interpreter on its way out stumbles over it a second time. A failure is an InputError.
+    If the reader of a pipe has gone, it is `Interrupted` by SIGPIPE, which ends a command without a message.
     """
 
     def __init__(self, fd: int | None) -> None:
-        self.failed = False
+        self.exit_code = 0  # another one after a failure
         self._fd = fd
 
     def writable(self) -> bool:
@@ -44,12 +45,15 @@ class _StandardOutput(io.RawIOBase):
         return self._fd is not None and os.isatty(self._fd)
 
     def write(self, data: ReadableBuffer, /) -> int:
-        if self.failed:
+        if self.exit_code:
             return memoryview(data).nbytes
         try:
             return os.write(self.fileno(), data)
+        except BrokenPipeError:
+            self.exit_code = _SIGNALLED + signal.SIGPIPE
+            raise Interrupted(signal.SIGPIPE) from None
         except OSError as error:
-            self.failed = True
+            self.exit_code = InputError.exit_code
             why = error.strerror or "it is closed"
             raise InputError(f"standard output cannot be written: {why}") from None
 
@@ -104,7 +108,7 @@ def _hear_all() -> None:
 def run(may_be_interrupted: bool = True) -> int:
     """Run the command line of this process and give its exit code. `pybatsched.__main__` has set a handler for SIGINT.
 
-    A command whose output was lost ends with 2, unless a signal has ended it.
+    A command whose output was lost ends with 2, or with 141 if the reader of a pipe has gone, unless a signal ended it.
     """
     _hear_all()
     given = sys.stdout
@@ -130,7 +134,9 @@ def run(may_be_interrupted: bool = True) -> int:
     except InputError as error:
         if code < _SIGNALLED:
             cli.tell(str(error))
-    return InputError.exit_code if raw.failed and code < _SIGNALLED else code
+    except Interrupted:
+        pass  # the reader has gone
+    return raw.exit_code if raw.exit_code and code < _SIGNALLED else code
 
 
 def _interruptible() -> None:
