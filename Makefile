@@ -27,15 +27,9 @@ lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-# The directory schedulers/ is installed as pybatsched_schedulers; mypy is shown it under that name.
-TYPING := build/typing/pybatsched_schedulers
-$(TYPING):
-	mkdir -p $(@D)
-	ln -sfn ../../schedulers $@
-
-types: $(VENV)/ready $(TYPING)
-	MYPYPATH=build/typing $(BIN)/mypy -p pybatsched -p pybatsched_schedulers
-	MYPYPATH=build/typing:tests $(BIN)/mypy tests benchmarks examples release
+types: $(VENV)/ready
+	$(BIN)/mypy -p pybatsched -p pybatsched_schedulers
+	$(BIN)/mypy tests benchmarks examples release
 
 # Of the examples that hypothesis tries, half: make long tries all of them.
 unit: $(VENV)/ready $(FOREIGN)/ready
@@ -133,10 +127,10 @@ fast: pyproject.toml
 	grep -q '(compiled)' build/fast.version
 
 # The same into build/compiled, by this environment's own tools: to be tested beside the plain modules.
-compiled: $(VENV)/ready $(TYPING)
+compiled: $(VENV)/ready
 	rm -rf build/compiled && mkdir -p build/compiled
 	cp -R pybatsched build/compiled/pybatsched
-	cp -R schedulers build/compiled/pybatsched_schedulers
+	cp -R schedulers/pybatsched_schedulers build/compiled/pybatsched_schedulers
 	PYBATSCHED_COMPILE=1 PYBATSCHED_OPTIMISE=0 $(BIN)/python -W ignore setup.py -q build_ext \
 	  --build-lib build/compiled --build-temp build/temp > build/compiled.log 2>&1 || { cat build/compiled.log; exit 1; }
 	cd build && PYTHONPATH=compiled ../$(BIN)/python -m pybatsched --version | tee compiled.version

@@ -1,8 +1,8 @@
-"""What pyproject.toml cannot say: with PYBATSCHED_COMPILE=1 the hot parts are compiled as well.
+"""What pyproject.toml cannot say: what is compiled, and which directories an editable install imports from.
 
-That is what is written in C, and with mypyc the modules below, from the same Python that runs uncompiled. ``c``
-instead of ``1`` leaves mypyc out. Where something fails, for want of a compiler say, everything works without it;
-`pybatsched --version` tells which it is.
+With PYBATSCHED_COMPILE=1 the hot parts are compiled: what is written in C, and the modules below by mypyc, from the same
+Python that runs uncompiled. ``c`` instead of ``1`` leaves mypyc out. Where something fails, for example for want of a
+compiler, everything works without it. `pybatsched --version` shows which build it is.
 """
 
 import importlib.util
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command import editable_wheel
 
 HERE = Path(__file__).parent
 WANTED = os.environ.get("PYBATSCHED_COMPILE", "0")
@@ -35,7 +36,7 @@ HOT = {
     "pybatsched/gym": "play",
     "pybatsched/policies": "choices local observations rows",
     "pybatsched/simulator": "execution jobs lives loop machines orders outputs simulation submitters work world",
-    "pybatsched_schedulers": (
+    "schedulers/pybatsched_schedulers": (
         "accepted agent_queue conservative dbf easy fcfs grid preemption queue_plan reallocation redirection sizing "
         "suspension swaps ujfb"
     ),
@@ -46,20 +47,10 @@ def from_python() -> list[Extension]:
     """Give the extensions that mypyc makes of the hot modules; none, and a word why, where it cannot."""
     from mypyc.build import mypycify  # noqa: PLC0415  only where somebody asked for it
 
-    place = HERE / "build" / "typing"  # the directory schedulers/ is installed as pybatsched_schedulers
-    place.mkdir(parents=True, exist_ok=True)
-    link = place / "pybatsched_schedulers"
-    if not link.exists():
-        link.symlink_to(HERE / "schedulers", target_is_directory=True)
     # What a traceback is to say is compiled in: no path of the machine that builds, and the same bytes everywhere.
     os.chdir(HERE)
-    place = place.relative_to(HERE)
-    os.environ["MYPYPATH"] = os.pathsep.join([".", str(place)])
-    files = [
-        str((place if folder == link.name else Path()) / folder / f"{name}.py")
-        for folder, names in HOT.items()
-        for name in names.split()
-    ]
+    os.environ["MYPYPATH"] = os.pathsep.join([".", "schedulers"])
+    files = [f"{folder}/{name}.py" for folder, names in HOT.items() for name in names.split()]
     options = ["--config-file=", "--ignore-missing-imports", "--explicit-package-bases", "--namespace-packages"]
     options += ["--disable-error-code=call-arg"]  # where an installer builds, msgspec's types are not at hand
     try:
@@ -74,11 +65,23 @@ def from_python() -> list[Extension]:
     return found
 
 
+class EditableWheel(editable_wheel.editable_wheel):
+    """An editable install that adds both source directories to the path.
+
+    Setuptools would add a finder that comes after the path. A script beside a clone called ``pybatsched`` would then
+    import the clone's directory, as a namespace package.
+    """
+
+    def _select_strategy(self, name: str, tag: str, build_lib: str) -> editable_wheel.EditableStrategy:  # noqa: ARG002
+        return editable_wheel._StaticPth(self.distribution, name, [HERE, HERE / "schedulers"])  # noqa: SLF001
+
+
 is_wanted = WANTED not in {"", "0"}
 with_mypyc = is_wanted and WANTED != "c"
 has_mypyc = importlib.util.find_spec("mypyc") is not None  # an installer reads this file first to see what it needs
 builds = not {"egg_info", "dist_info", "sdist"} & set(sys.argv)
 setup(
+    cmdclass={"editable_wheel": EditableWheel},
     ext_modules=[*IN_C, *(from_python() if with_mypyc and has_mypyc and builds else [])] if is_wanted else [],
     setup_requires=["mypy>=1.13"] if with_mypyc and not has_mypyc else [],
 )

@@ -151,7 +151,7 @@ def test_the_policies_use_only_what_others_may_use() -> None:
         "ordered",
         "policy",
     }
-    for path in (ROOT / "schedulers").glob("*.py"):
+    for path in (ROOT / "schedulers").rglob("*.py"):
         for used in own_imports(path):
             assert room_of(used) in {"policies", "errors", "pybatsched"} or used.split(".")[2] in public, used
 

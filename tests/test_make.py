@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -80,3 +81,14 @@ def test_all_that_is_installed_is_pinned(extra: str) -> None:
 
 def test_tests_have_all_that_the_demo_has() -> None:
     assert needed_for("dev") > needed_for("report")
+
+
+def test_a_script_beside_a_clone_imports_the_package(tmp_path: Path) -> None:
+    """A directory without __init__.py must not hide the package, though it has the same name and comes first."""
+    (tmp_path / "pybatsched" / "docs").mkdir(parents=True)
+    script = tmp_path / "script.py"
+    script.write_text("import pybatsched, pybatsched_schedulers.easy\nprint(pybatsched.Policy.__name__)\n")
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    assert (done.stdout, done.stderr) == ("Policy\n", "")

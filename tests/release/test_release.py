@@ -201,7 +201,13 @@ def test_a_release_is_the_same_bytes_twice(tmp_path: Path) -> None:
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
     with tarfile.open(tmp_path / f"pybatsched-{version}.tar.gz") as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"LICENSE", "pyproject.toml", "setup.py", "pybatsched/core/_six.h", "schedulers/easy.py"} <= names
+    assert {
+        "LICENSE",
+        "pyproject.toml",
+        "setup.py",
+        "pybatsched/core/_six.h",
+        "schedulers/pybatsched_schedulers/easy.py",
+    } <= names
 
 
 # --- what is known against pins ---
