@@ -1,7 +1,7 @@
 """What pyproject.toml cannot say: what is compiled, and which directories an editable install imports from.
 
 With PYBATSCHED_COMPILE=1 the hot parts are compiled: what is written in C, and by mypyc the modules below, from the
-same Python that runs uncompiled. ``c`` instead of ``1`` leaves mypyc out. Where something fails, for example for want of a
+same Python that runs uncompiled. ``c`` instead of ``1`` leaves mypyc out. Where something fails, for example without a
 compiler, everything works without it. `pybatsched --version` shows which build it is.
 """
 
