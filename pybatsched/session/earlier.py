@@ -17,7 +17,7 @@ from pybatsched.core.derive import parent_in_note
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError
-from pybatsched.session.explain import no_such_job
+from pybatsched.session.explain import check_named, no_such_job
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
@@ -317,6 +317,7 @@ def waits_of(
 
     `job_id` may be what Batsim calls a later part of it. `policy` and `given` are as in `replay`.
     """
+    check_named(reader.path, job_id)
     machine = _Machine(job_id)
     try:
         asked = _Asked(session_for(reader, policy, given))

@@ -6,8 +6,10 @@ beside it; should today's policy answer otherwise than the recorded one, the sto
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.core import decisions as d
@@ -15,6 +17,7 @@ from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
+from pybatsched.protocol.v5_handshake import is_greeting
 from pybatsched.session.journal import Exchange, JournalReader
 from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
@@ -171,6 +174,7 @@ def explain(
 
     The policy that is asked is the recorded one, where that is installed; `policy` and `given` are as in `replay`.
     """
+    check_named(reader.path, job_id)
     book = _Book({job_id: Story(job_id)})
     witness = _Witness(None)
     try:
@@ -186,9 +190,7 @@ def explain(
         said = _said(exchange, transcript)
         now = now if said.now is None else said.now
         book.read(exchange, said, witness, now)
-        submitted = [event.job_id for event in said.events or () if isinstance(event, e.JobSubmitted)]
-        submitted += [one.job_id for one, _, _ in said.decisions or () if isinstance(one, d.RegisterJob)]
-        namesakes |= dict.fromkeys(other for other in submitted if _name(other) == _name(job_id))
+        namesakes |= dict.fromkeys(_namesakes(said, job_id))
     if job_id in book.owners:  # a part of a job: it is in the job's story
         return explain(JournalReader(reader.path, is_trusted=reader.is_trusted), book.owners[job_id], policy, given)
     if not any(text for _, text in book.lines()[job_id] if not text.startswith("(")):
@@ -201,6 +203,47 @@ def explain(
 def _name(job_id: str) -> str:
     """Give what a job is called in its workload: whoever says 23 may mean w0!23."""
     return job_id.rpartition("!")[2]
+
+
+def _namesakes(said: _Said, job_id: str) -> Iterator[str]:
+    """Give the jobs that an exchange submits or registers under the same name, in whichever workload."""
+    submitted = [event.job_id for event in said.events or () if isinstance(event, e.JobSubmitted)]
+    submitted += [one.job_id for one, _, _ in said.decisions or () if isinstance(one, d.RegisterJob)]
+    return (other for other in submitted if _name(other) == _name(job_id))
+
+
+def check_named(path: str, job_id: str) -> None:
+    """Raise InputError for a job that no message of a journal names. No policy is run. O(journal).
+
+    Messages are searched as they are, up to the first that may name the job. Only those that may name a job of the same
+    name in another workload are decoded. A journal that can be read only once, as a pipe, is not searched.
+    """
+    if not Path(path).is_file():
+        return
+    reader = JournalReader(path)
+    transcript = Transcript()
+    quoted, name = _quoted(job_id), _quoted(_name(job_id))
+    namesakes: dict[str, None] = {}
+    for exchange in reader.exchanges():
+        texts = (exchange.request, exchange.reply or b"")
+        if any(_may_hold(text, quoted) for text in texts) or any(job == job_id for _, job, _ in exchange.notes):
+            return
+        is_hello = exchange.n == 1 and is_greeting(exchange.request)  # it tells the transcript which protocol is spoken
+        if is_hello or any(name in text or b"!" + name[1:] in text for text in texts):
+            namesakes |= dict.fromkeys(_namesakes(_said(exchange, transcript), job_id))
+    raise no_such_job(reader, job_id, namesakes)
+
+
+def _quoted(text: str) -> bytes:
+    """Write a text as JSON; what the command line has of a byte that is no UTF-8 is that byte again."""
+    return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+
+def _may_hold(message: bytes, quoted: bytes) -> bool:
+    """Whether a message in JSON may hold a text, which may be written with other escapes than `quoted` is."""
+    if quoted in message or b"\\" in quoted or b"\\u" in message:
+        return True
+    return b"/" in quoted and b"\\/" in message
 
 
 def no_such_job(reader: JournalReader, job_id: str, namesakes: Iterable[str]) -> InputError:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.patience import PATIENCE_S
 from support.process import run_cli
 from support.pushy import Gentle
 
@@ -108,6 +113,52 @@ def test_nothing_is_offered_where_nothing_is_alike(ask: object, journal: Path) -
     assert callable(ask)
     with pytest.raises(InputError, match=r"knows no job 'w0!bb' \(the run ended\)"):
         ask(JournalReader(journal), "w0!bb")
+
+
+@pytest.mark.parametrize("ask", [explain, waits_of])
+@pytest.mark.parametrize("job", ["w0!e", "e", "b", "w7!b", "dyn!w0.b.1", "w0!\udcff"])
+def test_no_policy_is_run_for_a_job_that_no_message_names(
+    ask: Callable[[JournalReader, str], object], job: str, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_asked = Counter[str]()
+    handle = Session.handle
+
+    def counting(session: Session, raw: bytes) -> bytes:
+        n_asked["messages"] += 1
+        return handle(session, raw)
+
+    monkeypatch.setattr(Session, "handle", counting)
+    with pytest.raises(InputError, match="knows no job"):
+        ask(JournalReader(journal), job)
+    assert n_asked["messages"] == 0
+    assert ask(JournalReader(journal), "w0!b")
+    assert n_asked["messages"] == len(list(JournalReader(journal).exchanges()))
+
+
+@pytest.mark.parametrize("ask", [explain, waits_of])
+@pytest.mark.parametrize(("name", "written"), [("é", rb"\u00e9"), ("a/b", rb"a\/b"), ("b", rb"\u0062")])
+def test_a_job_is_found_however_its_id_is_written(
+    ask: Callable[[JournalReader, str], object], name: str, written: bytes, tmp_path: Path
+) -> None:
+    """JSON has several ways to write a character."""
+    session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
+    plain = json.dumps(f"w0!{name}", ensure_ascii=False).encode()
+
+    def rewritten(raw: bytes) -> bytes:
+        return session.handle(raw.replace(plain, b'"w0!' + written + b'"'))
+
+    with session.to_its_end():
+        FakeBatsim(Workload().job(name, n=1, s=1), 4).run(rewritten)
+    assert ask(JournalReader(tmp_path / "run.pbj"), f"w0!{name}")
+
+
+def test_a_journal_in_a_pipe_is_read_once(journal: Path) -> None:
+    """It cannot be searched before: `explain <(zcat run.pbj.gz) w0!b`."""
+    command = ["/bin/bash", "-c", f'"{sys.executable}" -m pybatsched explain <(cat "{journal}") "$1"', "bash"]
+    whole = run_cli("explain", str(journal), "w0!b").stdout
+    for job, code, told_of in (("w0!b", 0, whole), ("w0!e", 2, "")):
+        done = subprocess.run([*command, job], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        assert (done.returncode, done.stdout) == (code, told_of)
 
 
 # --- who held the processors ---
