@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.located import DYNAMIC, HUGE, MACHINES, Fate, Machine, Node, crowd, crowds, fates
 from support.outages import outages
+from support.published_twin import by_logged_start
 
 from pybatsched.core import events as e
 from pybatsched.testing import FakeBatsim, Workload, run_policy
@@ -134,13 +136,14 @@ def test_persistent_nodes_load_no_more_than_once_a_file_where_memory_is_plenty(
 @examples(100)
 @given(st.data(), MACHINES, SCORES, st.booleans())
 def test_history_is_on_its_nodes(data: st.DataObject, machine: Machine, score: str, faithful: bool) -> None:
-    """Whoever finds cores there, in the order of the logged starts; others have to wait for them."""
+    """In the order of the logged starts, jobs that find cores on their node start there; others wait for cores."""
     machine = Machine(tuple(node._replace(memory_gb=1024) for node in machine.nodes))
     workload = data.draw(crowds(machine, whole=True))
     found = fates_of(workload, machine, score=score, **(FAITHFUL if faithful else {}))
     n_idle = [node.n_cores for node in machine.nodes]
-    logged = [job for job in workload.jobs if "history_node" in job]
-    for job in sorted(logged, key=lambda job: job["history_start"]):
+    logged = [(job["history_start"], job) for job in workload.jobs if "history_node" in job]
+    in_order = by_logged_start(logged) if faithful else [job for _, job in sorted(logged, key=itemgetter(0))]
+    for job in in_order:
         node = job["history_node"] % len(machine.nodes)
         if job["res"] <= n_idle[node]:
             n_idle[node] -= job["res"]

@@ -8,8 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import count
+from typing import TypeVar
 
 from support.locality_twin import PRESETS, Stay, TwinFile, TwinJob, TwinNode
+
+T = TypeVar("T")
+
+
+def by_logged_start(history: Iterable[tuple[float, T]]) -> list[T]:
+    """Insert jobs with their starts one by one: before the head if it did not start earlier, else behind equals."""
+    listed: list[tuple[float, T]] = []
+    for start, job in history:
+        is_head = not listed or start <= listed[0][0]
+        listed.insert(0 if is_head else sum(other <= start for other, _ in listed), (start, job))
+    return [job for _, job in listed]
 
 
 class PublishedTwin:
@@ -48,7 +60,8 @@ class PublishedTwin:
         arrived = [job for job in self.to_come if job.at == t]
         self.to_come = self.to_come[len(arrived) :]
         if t == 0:
-            for logged, job in self.listed_history(arrived):
+            history = [(job.history[1], (job.history[0], job)) for job in arrived if job.history is not None]
+            for logged, job in by_logged_start(history):
                 n = logged % len(self.nodes)
                 self.take(job, n, self.eat(n, job, t))
                 self.waiting.append(job)
@@ -71,19 +84,6 @@ class PublishedTwin:
         if self.is_stuck():
             self.full_pass_over_all(t)
             self.start_placed(t)
-
-    def listed_history(self, arrived: list[TwinJob]) -> list[tuple[int, TwinJob]]:
-        """Insert history jobs one by one: before the head if it did not start earlier, else behind equals."""
-        listed: list[tuple[float, int, TwinJob]] = []
-        for job in arrived:
-            if job.history is None:
-                continue
-            node, start = job.history
-            place = 0
-            if listed and start > listed[0][0]:
-                place = sum(other <= start for other, _, _ in listed)
-            listed.insert(place, (start, node, job))
-        return [(node, job) for _, node, job in listed]
 
     def is_stuck(self) -> bool:
         """Whether the program would wait for ever: nobody runs or comes, and who waits has no place."""
