@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 from pybatsched import __version__
 from pybatsched.errors import InputError, Interrupted, PybatschedError
@@ -81,12 +81,24 @@ def _build() -> str:
 _WITH_OWN_OPTIONS: Final = frozenset({"batsim"})
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports a wrong option itself: with the usage of the command below which it was given."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            from pybatsched.cli.arguments import hints  # noqa: PLC0415  a list of commands need not load it
+
+            self.error("; ".join([f"unrecognized arguments: {' '.join(unknown)}", *hints(options, unknown)]))
+        return options, unknown
+
+
 def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.ArgumentParser:
     """Make the parser, with the options of these commands; the others are known by their names.
 
     The modules of these are imported: most of a second for all of them.
     """
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="pybatsched",
         description=_DESCRIPTION,
         epilog=_EXIT_CODES,

@@ -6,9 +6,10 @@ import argparse
 import ipaddress
 import math
 import os
+import shlex
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -88,6 +89,31 @@ def policy_plan(name: str, given: list[str], config: str | None, seed: int | Non
     if seed is not None and "seed" in source.option_fields:
         options.setdefault("seed", seed)
     return registry.PolicyPlan(source, options, from_file, config or "", trusted=True)
+
+
+def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
+    """Say how options of policies are given, for those that were given as options of a command, which are unknown.
+
+    Where no policy is chosen, it may be any of the installed ones.
+    """
+    if "options" not in args:  # the command takes no options of policies
+        return
+    names = [args.policy] if args.policy else registry.available()
+    for word, after in zip(unknown, [*unknown[1:], "--"], strict=True):
+        flag, equals, value = word.partition("=")
+        key = flag.removeprefix("--").replace("-", "_")
+        owners = [name for name in names if _has_option(name, key)] if flag.startswith("--") else []
+        if owners:
+            given = value if equals else "VALUE" if after.startswith("--") else after
+            which = f"policy {owners[0]}" if len(owners) == 1 else f"policies {', '.join(owners)}"
+            yield f"{key} is an option of the {which}: give it with -o {shlex.quote(f'{key}={given}')}"
+
+
+def _has_option(policy: str, key: str) -> bool:
+    try:
+        return key in registry.find(policy, trusted=True).option_fields
+    except InputError:  # told when there is nothing else wrong
+        return False
 
 
 def options_given(texts: Iterable[str]) -> dict[str, Any]:

@@ -103,6 +103,67 @@ def test_mistakes_give_code_2_and_one_clear_message(arguments: list[str], messag
 
 
 @pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("serve", ("--policy", "easy")),
+        ("simulate", ()),
+        ("metrics", ("out",)),
+        ("workload convert", ("a.swf", "b.json")),
+        ("workload inject FILE urgent", ("--share", "0.1", "--output", "b.json")),
+        ("campaign run", ("study.toml",)),
+    ],
+)
+def test_a_wrong_option_shows_the_usage_of_its_own_command(command: str, words: tuple[str, ...]) -> None:
+    done = run_cli(*command.split(), *words, "--no-such", "thing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"usage: pybatsched {command} ")
+    assert done.stderr.endswith(f"\npybatsched {command}: error: unrecognized arguments: --no-such thing\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--policy", "easy", "--order", "sjf"),
+            "--order sjf; order is an option of the policy easy: give it with -o order=sjf",
+        ),
+        (
+            ("simulate", "--policy", "easy", "--order=a b", "--assume-walltime", "60"),
+            (
+                "--order=a b --assume-walltime 60; order is an option of the policy easy: give it with -o 'order=a b'; "
+                "assume_walltime is an option of the policy easy: give it with -o assume_walltime=60"
+            ),
+        ),
+        (
+            ("simulate", "--policy", "easy", "--order", "--no-such"),
+            "--order --no-such; order is an option of the policy easy: give it with -o order=VALUE",
+        ),
+        (
+            ("simulate", "--theta", "3"),
+            "--theta 3; theta is an option of the policy redirection: give it with -o theta=3",
+        ),
+        (
+            ("replay", "run.pbj", "--theta", "-1"),
+            "--theta -1; theta is an option of the policy redirection: give it with -o theta=-1",
+        ),
+        (("simulate", "--policy", "fcfs", "--compression", "false"), "--compression false"),
+        (("simulate", "--policy", "no-such", "--order", "sjf"), "--order sjf"),
+        (("metrics", "out", "--order", "sjf"), "--order sjf"),
+    ],
+)
+def test_an_option_of_a_policy_as_a_flag_is_told_as_that(words: tuple[str, ...], said: str) -> None:
+    done = run_cli(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"error: unrecognized arguments: {said}\n")
+
+
+def test_all_policies_with_an_option_are_named_where_none_is_given() -> None:
+    said = run_cli("simulate", "--order", "sjf").stderr
+    assert "; order is an option of the policies conservative, dbf, easy, fcfs, " in said
+    assert said.endswith(": give it with -o order=sjf\n")
+
+
+@pytest.mark.parametrize(
     ("content", "message"),
     [
         ("[policy.easy\n", "run.toml:"),
