@@ -11,6 +11,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pybatsched.core.ids import IdSet
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
 from pybatsched.errors import InputError, RemoteProtocolError
@@ -91,7 +92,7 @@ class Cluster:
         self.can_load: Callable[[Job], bool] = lambda _job: True
         #: Tells whether a job can have another size and other times (`Reshape`); by the engine.
         self.can_reshape: Callable[[Job], bool] = lambda _job: True
-        self.collected_profiles: set[tuple[str, str]] = set()  # (workload, name): Batsim knows them no more
+        self._spent_profiles: dict[str, IdSet] = {}  # by workload, the names of profiles for no further job
         self.partitions: dict[str, Partition] = {}
         self.unavailable = EMPTY
         self.asleep = EMPTY
@@ -210,6 +211,15 @@ class Cluster:
         return None
 
     # --- for the engine ---
+
+    def spend_profile(self, workload: str, name: str) -> None:
+        """Note that no further job can be registered on a profile, and its name is not free. O(1) on the average."""
+        self._spent_profiles.setdefault(workload, IdSet()).add(name)
+
+    def is_spent(self, workload: str, name: str) -> bool:
+        """Tell whether no further job can be registered on a profile. O(log n)."""
+        names = self._spent_profiles.get(workload)
+        return names is not None and names.has(name)
 
     def occupy(self, job: Job) -> None:
         """Take a job that has just started into its partition. O(k + log running)."""

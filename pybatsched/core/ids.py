@@ -2,37 +2,66 @@
 
 A run of days has millions of jobs, and none of their ids may ever be used again. Ids that are numbered, as those of
 nearly all workloads are, cost nothing here once their neighbours are in as well: what is kept are ranges of numbers.
+Where there are so many ranges that one bit for each number takes less room, bits are kept instead.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from typing import Final
 
 _DIGITS: Final = "0123456789"
 _N_FRESH: Final = 1024
 _MAX_SERIES: Final = 4096
 _MAX_DIGITS: Final = 18  # what fits into 64 bits
+_BLOCK_BITS: Final = 16
+_BLOCK: Final = 1 << _BLOCK_BITS  # so many numbers share a map of bits
+_MAX_RANGES: Final = _BLOCK // 8 // 16  # so many ranges take as many bytes as the map
 
 #: What stands in front of the number of an id and behind it, and how wide a number is that begins with a zero.
 Series = tuple[str, str, int]
 
 
 class Ranges:
-    """A set of integers as ranges, each 16 bytes: from a start to before a stop."""
+    """A set of integers as ranges, each 16 bytes: from a start to before a stop.
 
-    __slots__ = ("starts", "stops")
+    `blocks` holds a map of bits for each block of numbers that would have too many ranges, by the block's number.
+    """
+
+    __slots__ = ("blocks", "starts", "stops")
 
     def __init__(self) -> None:
         self.starts = array("q")
         self.stops = array("q")
+        self.blocks: dict[int, bytearray] = {}
 
     def add(self, numbers: list[int]) -> None:
         """Take in more numbers. O(ranges + n log n)."""
-        starts, stops = array("q"), array("q")
-        edges = [*zip(self.starts, self.stops, strict=True), *((number, number + 1) for number in sorted(numbers))]
+        edges = [*zip(self.starts, self.stops, strict=True)]
+        for number in numbers:
+            bits = self.blocks.get(number >> _BLOCK_BITS)
+            if bits is None:
+                edges.append((number, number + 1))
+            else:
+                _set_bits(bits, number, number + 1)
         edges.sort()
+        self._merge(edges)
+        if len(self.starts) > _MAX_RANGES:
+            self._pack()
+
+    def has(self, number: int) -> bool:
+        """Tell whether a number is in. O(log ranges)."""
+        bits = self.blocks.get(number >> _BLOCK_BITS)
+        if bits is not None:
+            return bool(bits[number % _BLOCK >> 3] >> (number & 7) & 1)
+        place = bisect_right(self.starts, number)
+        return place > 0 and number < self.stops[place - 1]
+
+    def _merge(self, edges: list[tuple[int, int]]) -> None:
+        """Keep these ranges, which are sorted and may overlap, and no others."""
+        starts, stops = array("q"), array("q")
         for start, stop in edges:
             if stops and start <= stops[-1]:
                 if stop > stops[-1]:
@@ -42,17 +71,40 @@ class Ranges:
                 stops.append(stop)
         self.starts, self.stops = starts, stops
 
-    def has(self, number: int) -> bool:
-        """Tell whether a number is in. O(log ranges)."""
-        place = bisect_right(self.starts, number)
-        return place > 0 and number < self.stops[place - 1]
+    def _pack(self) -> None:
+        """Turn the ranges of a block into bits where there are too many. O(ranges + numbers that become bits)."""
+        counts = Counter(start >> _BLOCK_BITS for start in self.starts)
+        crowded = [block for block, n in counts.items() if n > _MAX_RANGES]
+        if not crowded:
+            return
+        for block in crowded:
+            self.blocks[block] = bytearray(_BLOCK // 8)
+        kept: list[tuple[int, int]] = []
+        for first, stop in zip(self.starts, self.stops, strict=True):
+            start = first
+            while start < stop:
+                block = start >> _BLOCK_BITS
+                end = min(stop, (block + 1) << _BLOCK_BITS)
+                bits = self.blocks.get(block)
+                if bits is None:
+                    kept.append((start, end))
+                else:
+                    _set_bits(bits, start, end)
+                start = end
+        self._merge(kept)
+
+
+def _set_bits(bits: bytearray, start: int, stop: int) -> None:
+    for number in range(start, stop):
+        bits[number % _BLOCK >> 3] |= 1 << (number & 7)
 
 
 class IdSet:
     """A set of ids from which nothing is taken. It answers exactly.
 
-    A range of numbered ids takes 16 bytes, however long it is. An id that has no number, or is one of too many series
-    (`_MAX_SERIES`), is kept as it is. `add` is O(1) on the average, `has` O(log ranges).
+    A range of numbered ids takes 16 bytes, however long it is, and 65,536 numbers in a row take at most a bit each. An
+    id that has no number, or is one of too many series (`_MAX_SERIES`), is kept as it is. `add` is O(1) on the average,
+    `has` O(log ranges).
     """
 
     def __init__(self) -> None:
@@ -83,7 +135,7 @@ class IdSet:
 
     @property
     def n_kept(self) -> int:
-        """How many things are kept one by one: ranges, and ids that are in none."""
+        """How many things are kept one by one: ranges, maps of bits, and ids that are in none."""
         return len(self._fresh) + len(self._others) + self._n_ranges
 
     def _settle(self) -> None:
@@ -102,9 +154,27 @@ class IdSet:
         for series, numbers in new.items():
             self._series.setdefault(series, Ranges()).add(numbers)
         self._fresh = set()
-        self._n_ranges = sum(len(ranges.starts) for ranges in self._series.values())
+        self._n_ranges = sum(len(ranges.starts) + len(ranges.blocks) for ranges in self._series.values())
         # More where there are many ranges: else to go through these would be the more costly the more there are.
         self._n_at_most = _N_FRESH + self._n_ranges // 2
+
+
+class IdCount:
+    """Counts ids, each once, and knows the first of them."""
+
+    def __init__(self) -> None:
+        self._ids = IdSet()
+        self.n = 0
+        self.first = ""
+
+    def add(self, job_id: str) -> None:
+        """Count an id that was not counted before. O(log ranges)."""
+        if self._ids.has(job_id):
+            return
+        self._ids.add(job_id)
+        if not self.n:
+            self.first = job_id
+        self.n += 1
 
 
 def _numbered(job_id: str) -> tuple[Series, int] | None:

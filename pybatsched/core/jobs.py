@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from pybatsched.core.decisions import Reason, reason_text
 from pybatsched.core.departed import Departed
+from pybatsched.core.ids import IdSet
 from pybatsched.core.instants import instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.terms import Load, Shape, Terms, Work
@@ -308,6 +309,7 @@ class JobTable:
         self.alive: dict[str, Job] = {}
         self.over = Departed()
         self.by_wire_id: dict[str, Job] = {}
+        self.registered = IdSet()  # ids of jobs that Batsim was asked to make
         self.n_submitted = 0
         self.n_running = 0
         self.n_over: dict[JobState, int] = dict.fromkeys((JobState.COMPLETED, JobState.KILLED, JobState.REJECTED), 0)
@@ -343,7 +345,9 @@ class JobTable:
 
     def knows(self, job_id: str) -> bool:
         """Tell whether the id was ever used, by a user or towards Batsim."""
-        return job_id in self.by_wire_id or job_id in self.alive or self.over.has(job_id)
+        if job_id in self.by_wire_id or job_id in self.alive or self.over.has(job_id):
+            return True
+        return self.registered.has(job_id)  # for a kill that came too late, and never used
 
 
 def deadline_of(job_id: str, fields: Mapping[str, Any], submitted_at: float) -> float | None:

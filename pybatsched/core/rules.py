@@ -303,7 +303,7 @@ class Referee:
                 raise Violation("whole job", f"job {job_id}: {key} must be more than 0 seconds, got {value!r}")
         if workload not in self.cluster.profiles:
             raise Violation("workload known", f"there is no workload {workload!r}: register a profile in it first")
-        if (workload, job["profile"]) in self.cluster.collected_profiles:
+        if self.cluster.is_spent(workload, job["profile"]):
             raise Violation(
                 "profile known",
                 f"Batsim has forgotten the profile {job['profile']!r} of {workload!r} with the first job that ended on "
@@ -316,8 +316,8 @@ class Referee:
         self.registration()
         name = f"{decision.workload_name}!{decision.profile_name}"
         _finite(decision.profile, f"profile {name}")
-        used = (decision.workload_name, decision.profile_name) in self.cluster.collected_profiles
-        if used or decision.profile_name in self.cluster.profiles.get(decision.workload_name, {}):
+        is_spent = self.cluster.is_spent(decision.workload_name, decision.profile_name)
+        if is_spent or decision.profile_name in self.cluster.profiles.get(decision.workload_name, {}):
             raise Violation("new profile", f"there has been a profile {name} already")
         kind = decision.profile.get("type")
         if type(kind) is not str:

@@ -46,8 +46,8 @@ class Services:
         self._referee = referee
         self._desk = desk
         self._kills: dict[str, PendingKill] = {}
-        self._registered: set[str] = set()
         self._origins: dict[str, derive.How] = {}  # of derived jobs that are alive, by their ids towards Batsim
+        self._dynamic_profiles: set[tuple[str, str]] = set()  # (workload, name): of the policy, and not forgotten
         self._notes = notes
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
         cluster.can_restart = self.can_restart
@@ -104,6 +104,7 @@ class Services:
                 )
                 self._desk.send(d.RejectJob(pending.spare_id, reason=reason))
                 del self._origins[pending.spare_id]
+                self._notes.forget(pending.spare_id)
             return None
         if pending.requeue is not None:
             self._go_on(pending, progress)
@@ -113,7 +114,7 @@ class Services:
 
     def can_restart(self, job: Job) -> bool:
         """Tell whether the job can be killed and begun again: Batsim must know its profile, or it can be copied."""
-        known = (job.workload, job.profile_name) not in self._cluster.collected_profiles
+        known = not self._cluster.is_spent(job.workload, job.profile_name)
         return known or derive.can_copy(job.terms.profile, self._profiles(job))
 
     def can_suspend(self, job: Job) -> bool:
@@ -299,9 +300,9 @@ class Services:
     ) -> str:
         """Register a profile and a job of its own for a job that goes on. Gives the profile's name."""
         workload, _, profile_name = wire_id.partition("!")
-        self._desk.carry_out(
-            d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id))
-        )
+        self._desk.open_registration()
+        self._cluster.spend_profile(workload, profile_name)  # it is for this job alone, which knows what is in it
+        self._desk.send(d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id)))
         self._register(job, wire_id, profile_name, n=n, how=how, walltime=walltime, estimate=estimate)
         return profile_name
 
@@ -320,7 +321,7 @@ class Services:
         fields = derive.derived_job(
             job, wire_id, profile_name, n=n, walltime=walltime or job.walltime, estimate=estimate or job.estimate
         )
-        self._registered.add(wire_id)
+        self._jobs.registered.add(wire_id)
         self._origins[wire_id] = how
         job.n_derived += 1
         note = self._notes.add_fact(wire_id, derive.lineage(job, job.n_derived, how))
@@ -341,16 +342,17 @@ class Services:
 
     def registered(self, job: Job) -> None:
         """Note a job that a policy registers itself."""
-        self._registered.add(job.id)
+        self._jobs.registered.add(job.id)
 
     def acknowledged(self, wire_id: str) -> bool:
         """Tell whether this JOB_SUBMITTED only acknowledges a registration."""
-        return wire_id in self._registered
+        return self._jobs.registered.has(wire_id)
 
     # --- profiles that Batsim has forgotten -------------------------------------------------------------------------
 
     def add_profile(self, workload: str, name: str, profile: Mapping[str, Any]) -> None:
-        """Note a profile that is being registered."""
+        """Note a profile that a policy registers itself."""
+        self._dynamic_profiles.add((workload, name))
         self._cluster.profiles.setdefault(workload, {})[name] = profile
 
     def job_over(self, job: Job) -> None:
@@ -364,14 +366,15 @@ class Services:
 
         Jobs that use it already keep it, but none can be registered on it any more, nor its name be used again.
         """
-        if self._keeps_profiles or (workload, name) in self._cluster.collected_profiles:
+        if self._keeps_profiles or self._cluster.is_spent(workload, name):
             return
-        self._cluster.collected_profiles.add((workload, name))
+        self._cluster.spend_profile(workload, name)
         profiles = self._cluster.profiles.get(workload, {})
         for part in profiles.get(name, {}).get("seq", ()):
             self._collect(workload, part)
-        if workload == derive.DYNAMIC_WORKLOAD:
-            profiles.pop(name, None)  # nobody else will ask for it
+        if (workload, name) in self._dynamic_profiles:  # no job of a workload file has it
+            self._dynamic_profiles.remove((workload, name))
+            del profiles[name]
 
     def _profiles(self, job: Job) -> derive.Profiles:
         return self._cluster.profiles.get(job.workload, {})

@@ -14,7 +14,7 @@ import msgspec
 import zmq
 
 from pybatsched.errors import InputError, PeerLostError
-from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, connect
+from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, connect, receive
 from pybatsched.live.doors import is_wide
 from pybatsched.live.keys import ClientKeys
 from pybatsched.live.server import await_and_refuse, bind
@@ -85,13 +85,14 @@ class Relay:
             self._is_asking = False
             self._heard_at = time.monotonic()
         if self._near in ready:
-            sender, *envelope = self._near.recv_multipart()
+            sender, connection, envelope = receive(self._near)
             if len(envelope) < 2 or envelope[0]:
                 return  # not from a REQ socket
             self._batsim = self._batsim or sender
             if sender != self._batsim or self._is_asking:
                 self._farewell(sender, _BUSY)
                 return
+            self._near_watch.heard(connection)
             with contextlib.suppress(zmq.Again):  # it has just hung up on us; `_has_left` says why, or --timeout
                 self._far.send_multipart(envelope[1:], zmq.NOBLOCK)
             self._is_asking = True
@@ -130,7 +131,7 @@ class Relay:
                 "it was stopped, or is busy for longer"
             )
             if not self._farewell(self._batsim, silence):
-                return True  # it has left, and the connection that is still open is somebody else's
+                return True  # it has left just now
             raise PeerLostError(silence)
         return False
 

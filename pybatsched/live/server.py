@@ -1,8 +1,8 @@
 """The ZeroMQ server: one socket, one peer, one reply per request.
 
 It is a ROUTER socket that plays REP for the first REQ peer that speaks: so a second Batsim can be told that it has the
-wrong door, and stray bytes cannot swallow a reply. It watches the connection, so a peer that vanishes is noticed within
-seconds and not after the time-out.
+wrong door, and stray bytes cannot swallow a reply. It watches the peer's connection, so a peer that vanishes is noticed
+within seconds and not after the time-out, whoever else is connected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import zmq
 
 from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError, quantity
 from pybatsched.live import doors
-from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port
+from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port, receive
 from pybatsched.live.keys import ServerKeys
 from pybatsched.session.diagnosis import diagnose
 
@@ -92,7 +92,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
     try:
         while not session.finished:
             try:
-                sender, *envelope = socket.recv_multipart()
+                sender, connection, envelope = receive(socket)
             except zmq.Again:
                 _look_around(session, options, watch, time.monotonic() - heard_at)
                 continue
@@ -103,6 +103,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             elif sender != peer:
                 _reply(socket, sender, session.farewell("this scheduler is busy with another Batsim"))
                 continue
+            watch.heard(connection)
             try:
                 reply = session.handle_parts(envelope[1:])
             except BaseException as error:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, Reason, Requeue
+from pybatsched.core.ids import IdCount
 from pybatsched.core.jobs import JobState
 from pybatsched.core.policy import Need
 from pybatsched.errors import InputError, UntrustedFileError
@@ -92,7 +93,7 @@ class Redirection(QueuePolicy):
         self._leaving: set[Job] = set()  # jobs whose kill is under way
         self._newcomers: list[Job] = []
         self._narrowest = math.inf  # of all jobs that came
-        self._fixed: set[str] = set()  # jobs that should have been redirected, and Batsim cannot restart
+        self._fixed = IdCount()  # jobs that should have been redirected, and Batsim cannot restart
 
     def _made(self, which: str, partition: Partition) -> LocalScheduler:
         name, given = getattr(self.options, which), getattr(self.options, f"{which}_options")
@@ -195,9 +196,9 @@ class Redirection(QueuePolicy):
 
     def remarks(self) -> Iterable[str]:
         """Warn of a redirection group that was too small for anybody, and of jobs that could not be restarted."""
-        if self._fixed:
+        if self._fixed.n:
             yield (
-                f"redirection: {len(self._fixed)} jobs stayed where they were, as {min(self._fixed)}: Batsim forgets a "
+                f"redirection: {self._fixed.n} jobs stayed where they were, as {self._fixed.first}: Batsim forgets a "
                 "profile with the first job that ends on it; start it with --enable-profile-reuse"
             )
         n = self.redirection.partition.n_procs if self.redirection is not None else 0

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason, RejectJob, Release, Requeue, StartAt
+from pybatsched.core.ids import IdCount
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
@@ -56,8 +57,8 @@ class UjfbScheduler(SuspendingScheduler):
         self._urgents: list[Entry] = []  # those that wait, in order
         self._served: dict[str, Entry] = {}  # those that run or are held
         self._preemption: Preemption | None = None
-        self._fixed: set[str] = set()  # regular jobs that were in the way and cannot be stopped
-        self._waited: set[str] = set()
+        self._fixed = IdCount()  # regular jobs that were in the way and cannot be stopped
+        self._waited = IdCount()
         self._figures = dict.fromkeys(("n_preemptions", "n_backfilled", "n_preceded", "swap_out_s", "pd_max_s"), 0.0)
 
     # --- what happened ---
@@ -317,14 +318,14 @@ class UjfbScheduler(SuspendingScheduler):
 
     def figures(self) -> dict[str, float]:
         """Count how urgent jobs came to start, and what swapping took."""
-        return {**self._figures, "n_waited": float(len(self._waited)), "swap_in_s": self.swap_in_s}
+        return {**self._figures, "n_waited": float(self._waited.n), "swap_in_s": self.swap_in_s}
 
     def remarks(self) -> Iterator[str]:
         """Tell of jobs that could not be stopped, and of swaps that took no time."""
-        if self._fixed:
+        if self._fixed.n:
             yield (
-                f"ujfb: {len(self._fixed)} regular jobs ran while urgent ones wanted processors and could not be "
-                f"preempted, as {min(self._fixed)}: Batsim cannot stop their profiles and go on with them"
+                f"ujfb: {self._fixed.n} regular jobs ran while urgent ones wanted processors and could not be "
+                f"preempted, as {self._fixed.first}: Batsim cannot stop their profiles and go on with them"
             )
         if self._swaps.knows_no_memory:
             yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"

@@ -20,11 +20,14 @@ NAMES = (
 )
 
 
-@given(st.lists(NAMES), st.lists(NAMES), st.integers(1, 8), st.integers(0, 4))
-def test_it_is_a_set(members: list[str], asked: list[str], n_fresh: int, max_series: int) -> None:
+@given(st.lists(NAMES), st.lists(NAMES), st.integers(1, 8), st.integers(0, 4), st.integers(0, 4))
+def test_it_is_a_set(members: list[str], asked: list[str], n_fresh: int, max_series: int, max_ranges: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ids, "_N_FRESH", n_fresh)
         patch.setattr(ids, "_MAX_SERIES", max_series)
+        patch.setattr(ids, "_MAX_RANGES", max_ranges)
+        patch.setattr(ids, "_BLOCK_BITS", 4)
+        patch.setattr(ids, "_BLOCK", 16)
         found, expected = IdSet(), set()
         for member in members:
             found.add(member)
@@ -60,13 +63,24 @@ def test_what_is_numbered_takes_no_room(form: str) -> None:
 def test_sparse_numbers_and_many_series_are_kept_one_by_one() -> None:
     found = IdSet()
     for number in range(10_000):
-        found.add(f"w0!{number * 7}")
+        found.add(f"w0!{number * 700}")
         found.add(f"{number}x{number}")
     assert found.n_kept == 20_000
-    assert found.has("w0!69993")
+    assert found.has("w0!6999300")
     assert found.has("9999x9999")
-    assert not found.has("w0!69992")
+    assert not found.has("w0!6999299")
     assert not found.has("9999x9998")
+
+
+def test_every_second_number_takes_a_bit() -> None:
+    """As the ids of jobs that are registered for some of the jobs that come."""
+    dice = random.Random(1)
+    members = {number for number in range(100_000) if dice.random() < 0.5}
+    found = IdSet()
+    for number in sorted(members, key=lambda number: number + dice.randrange(100)):
+        found.add(f"dyn!w0.{number}.1")
+    assert found.n_kept < 3 * ids._N_FRESH
+    assert {number for number in range(-1, 100_001) if found.has(f"dyn!w0.{number}.1")} == members
 
 
 # --- jobs that are over ---

@@ -125,7 +125,10 @@ def test_requeued_again_and_again(stage: Stage) -> None:
         ("dyn!w0.a.2", 5.0, 9.0),
     ]
     assert job.profile == {"type": "delay", "delay": 1.0}
-    assert list(stage.engine.cluster.profiles["dyn"]) == ["w0.a.3"], "Batsim has collected the others"
+    assert list(stage.engine.cluster.profiles) == ["w0"], "each derived profile is for one job alone"
+    for k in (1, 2, 3):
+        with pytest.raises(PolicyError, match=f"there has been a profile dyn!w0.a.{k} already"):
+            stage.do(d.RegisterProfile("dyn", f"w0.a.{k}", {"type": "delay", "delay": 1}))
     assert "went on as dyn!w0.a.3" in job.story()
 
 
@@ -220,6 +223,19 @@ def test_the_job_registered_in_advance_is_rejected_if_it_is_not_needed(stage: St
     reply = stage.step(stage.completed(job), e.JobKilled(("w0!a",), {}, timestamp=28.0))
     assert on_wire(reply) == [("note", "w0!a.1", "unused_spare_of=w0!a"), ("reject", "w0!a.1")]
     assert stage.engine.jobs.n_over[JobState.REJECTED] == 0
+    assert stage.engine._actions._notes.of("w0!a.1") == "", "nothing is kept of it"
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_the_id_of_the_job_registered_in_advance_is_not_free(stage: Stage, is_used: bool) -> None:
+    job = stage.run("a", "0", profile="mixed", walltime=99)
+    again = d.RegisterJob("w0!a.1", {"subtime": 0, "res": 1, "profile": "total"})
+    stage.do(d.Requeue(job.id), at=28.0)
+    with pytest.raises(PolicyError, match="there has been a job w0!a.1 already"):
+        stage.do(again)
+    answer = stage.killed(job) if is_used else [stage.completed(job), e.JobKilled(("w0!a",), {}, timestamp=28.0)]
+    with pytest.raises(PolicyError, match="there has been a job w0!a.1 already"):
+        stage.do(again, events=answer)
 
 
 @pytest.mark.parametrize(
@@ -405,6 +421,19 @@ def test_a_policy_registers_jobs_of_its_own(stage: Stage) -> None:
         with pytest.raises(PolicyError) as caught:
             stage.do(decision)
         assert caught.value.rule == rule, decision
+
+
+@pytest.mark.parametrize("workload", ["w0", "dyn", "mine"])
+def test_of_the_policys_own_profiles_only_names_are_kept(stage: Stage, workload: str) -> None:
+    profile = d.RegisterProfile(workload, "nap", {"type": "delay", "delay": 3})
+    made = d.RegisterJob(f"{workload}!1", {"subtime": 0.0, "res": 1, "profile": "nap"})
+    stage.do(profile, made, start(f"{workload}!1", "2"))
+    stage.step(stage.completed(stage.engine.cluster.jobs[f"{workload}!1"]))
+    assert "nap" not in stage.engine.cluster.profiles[workload]
+    with pytest.raises(PolicyError, match=f"there has been a profile {workload}!nap already"):
+        stage.do(profile)
+    with pytest.raises(PolicyError, match="--enable-profile-reuse"):
+        stage.do(d.RegisterJob(f"{workload}!2", {"subtime": 0.0, "res": 1, "profile": "nap"}))
 
 
 def test_registering_after_all_goes_on_first() -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 import zmq
-from support.patience import PATIENCE_MS
+from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
 from support.process import SCRIPTED, SIGNALS, Peer, Server, run_cli
 from support.recordings import Recording, recording, recordings, structure_error
 
+from pybatsched.live.connection import Watch, receive
 from pybatsched.protocol import v4
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
@@ -179,6 +182,116 @@ def test_a_peer_that_vanishes_without_waiting_for_its_reply() -> None:
         server.wait_until_it_says("<- SimulationBegins")
         peer.vanish()
         assert server.finish() == 4
+
+
+@contextmanager
+def idle(endpoint: str) -> Iterator[None]:
+    """A stranger that is connected and never says a word."""
+    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        events = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        socket.connect(endpoint)
+        assert events.poll(PATIENCE_MS)
+        yield
+        socket.disable_monitor()
+        events.close()
+
+
+PEER = """
+import os, signal, sys, zmq
+socket = zmq.Context().socket(zmq.REQ)
+socket.connect(sys.argv[1])
+socket.send(os.fsencode(sys.argv[2]))
+socket.recv()
+print("heard", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("kind", ["tcp", "ipc"])
+def test_a_peer_that_is_killed_is_noticed_though_strangers_are_connected(kind: str, tmp_path: Path) -> None:
+    place = f"ipc://{tmp_path}/socket" if kind == "ipc" else "tcp://127.0.0.1:*"
+    with Server("--policy", "easy", "--timeout", "0", endpoint=place) as server, idle(server.wait_ready()):
+        command = [sys.executable, "-c", PEER, server.endpoint, first_messages(1)[0].decode()]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as peer:
+            assert peer.stdout is not None
+            assert peer.stdout.readline() == b"heard\n"
+            with idle(server.endpoint):
+                peer.kill()
+                assert server.finish() == 4
+    assert "closed its connection after message 1" in server.errors
+
+
+def test_a_peer_that_vanishes_is_noticed_though_a_second_batsim_stays() -> None:
+    begin = recording("plain").requests[0]
+    with Server("--policy", "easy", "--timeout", "0") as server, Peer(server.wait_ready()) as two:
+        with Peer(server.endpoint) as one:
+            one.ask(begin)
+            assert b"busy with another Batsim" in two.ask(begin)
+        assert server.finish() == 4
+
+
+def test_a_connection_that_gets_the_number_of_the_peers_is_not_taken_for_it() -> None:
+    with Server("--policy", "easy", "--timeout", "0") as server:
+        with Peer(server.wait_ready()) as peer:
+            peer.ask(first_messages(1)[0])
+        with idle(server.endpoint):  # its number is the lowest that is free
+            assert server.finish() == 4
+
+
+def test_a_peer_with_an_old_zeromq_is_watched_too() -> None:
+    """In ZMTP 1.0 nobody can tell by which connection a message came: all are watched."""
+    request = first_messages(1)[0]
+    with Server("--policy", "easy", "--timeout", "0") as server:
+        port = int(server.wait_ready().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as peer:
+            peer.sendall(b"\x01\x00" + b"\x01\x01" + b"\xff" + (len(request) + 1).to_bytes(8) + b"\x00" + request)
+            reply = b""
+            while b'"events"' not in reply:
+                reply += peer.recv(1024)
+        assert server.finish() == 4
+    assert "closed its connection after message 1" in server.errors
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_which_connection_is_watched(has_keys: bool) -> None:
+    public, secret = zmq.curve_keypair()
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router, closing(Watch(router)) as watch:
+        if has_keys:
+            router.curve_server, router.curve_secretkey = True, secret
+        router.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+
+        def stranger() -> socket.socket:
+            return socket.create_connection(("127.0.0.1", port))
+
+        @contextmanager
+        def heard() -> Iterator[None]:
+            with context.socket(zmq.REQ) as peer:
+                peer.setsockopt(zmq.LINGER, 0)
+                if has_keys:
+                    peer.curve_serverkey, (peer.curve_publickey, peer.curve_secretkey) = public, zmq.curve_keypair()
+                peer.connect(f"tcp://127.0.0.1:{port}")
+                peer.send(b"hello")
+                _, connection, parts = receive(router)
+                assert parts == [b"", b"hello"]
+                watch.heard(connection)
+                yield
+
+        assert watch.is_gone()
+        with stranger():
+            wait_until(lambda: not watch.is_gone())  # it might be the peer
+            with heard():
+                assert not watch.is_gone()
+            wait_until(watch.is_gone)
+            with stranger():  # its connection gets the number of the peer's
+                wait_until(lambda: len(watch._open) == 2 or not watch.is_gone())
+                assert watch.is_gone()
+                with heard():
+                    assert not watch.is_gone()
+        with heard():
+            wait_until(lambda: watch.is_gone() or len(watch._open) == 1)
+            assert not watch.is_gone()
 
 
 @contextmanager

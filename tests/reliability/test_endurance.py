@@ -12,10 +12,11 @@ import pytest
 from support.process import Peer, Server
 
 from pybatsched.cli import arguments
+from pybatsched.core import departed, ids
 from pybatsched.core.departed import N_LAST_WORDS
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.session.session import Session
-from reliability.endurance import Reading, judge_journal, judge_memory, judge_peaks, read
+from reliability.endurance import REGISTERING, Reading, judge_journal, judge_memory, judge_peaks, read, shares
 from reliability.long_talk import LongTalk
 
 
@@ -44,6 +45,43 @@ def test_nothing_grows_with_jobs_that_are_over() -> None:
     assert max(counts) - min(counts) < N_LAST_WORDS // 2, counts  # not one object a job
     with pytest.raises(RemoteProtocolError, match="job w0!7 is submitted twice"):
         session.handle(_submitted("w0!7", 1e9))
+
+
+@pytest.fixture
+def little_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let less be kept of the last jobs, so that a test needs fewer jobs to see what grows."""
+    monkeypatch.setattr(departed, "N_LAST_WORDS", 64)
+    monkeypatch.setattr(ids, "_N_FRESH", 32)
+
+
+@pytest.mark.usefixtures("little_kept")
+@pytest.mark.parametrize("policy", REGISTERING)
+@pytest.mark.parametrize("reuses_profiles", [False, True])
+def test_nothing_grows_with_jobs_that_were_registered(policy: str, reuses_profiles: bool) -> None:
+    session = Session(arguments.policy_plan(policy, REGISTERING[policy], None))
+    talk = LongTalk(session.handle, dynamic=True, reuses_profiles=reuses_profiles, n_alive=10, n_procs=8)
+    talk.begin()
+    talk.go_on(500)
+    n_registered, n_held = talk.n_registered, n_held_by(session)
+    talk.go_on(1_500)
+    assert talk.n_registered - n_registered > 700
+    assert n_held_by(session) - n_held < 300
+    names = [f"w0.{number}.1" for number in range(talk.n_submitted)]
+    assert sum(session.engine.jobs.knows(f"dyn!{name}") for name in names) == talk.n_registered
+    assert sum(session.engine.cluster.is_spent("dyn", name) for name in names) == talk.n_registered
+
+
+@pytest.mark.usefixtures("little_kept")
+def test_nothing_grows_with_jobs_that_cannot_be_restarted() -> None:
+    session = Session(arguments.policy_plan("redirection", REGISTERING["redirection"], None))
+    talk = LongTalk(session.handle, dynamic=True, profile={"type": "smpi"}, n_alive=10, n_procs=16)
+    talk.begin()
+    talk.go_on(500)
+    n_held = n_held_by(session)
+    talk.go_on(1_500)
+    assert n_held_by(session) - n_held < 300
+    (remark,) = session.engine.remarks
+    assert remark.startswith("redirection: 950 jobs stayed where they were, as w0!51: ")
 
 
 def _submitted(job_id: str, now: float) -> bytes:
@@ -91,6 +129,13 @@ def test_a_run_of_a_few_ticks_and_messages_is_not_called_dearer() -> None:
     ticks = (0.50, 0.50, 0.51, 0.51, 0.53)
     short = [Reading(62 * n, 40_000, 14, cpu_s, 0.0, 25_000 + 500 * 62 * n) for n, cpu_s in enumerate(ticks)]
     assert judge_journal([*short[:-1], short[-1]._replace(journal_bytes=short[-1].journal_bytes + 4_000)]) == []
+
+
+def test_runs_of_a_few_jobs_are_not_called_dearer() -> None:
+    assert [shares(n) for n in (1, 2, 3, 4, 50_000)] == [[1], [1, 2], [1, 3], [1, 2, 4], [12_500, 25_000, 50_000]]
+    assert judge_peaks([(1, 50_000)]) == []
+    assert judge_peaks([(1, 50_000), (3, 50_400)]) == []
+    assert judge_peaks([(1, 50_000), (2, 49_800), (4, 50_400)]) == []
 
 
 def test_the_first_message_in_a_journal_hides_no_growth() -> None:
