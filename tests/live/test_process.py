@@ -18,6 +18,7 @@ from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
 from support.process import SCRIPTED, SIGNALS, Peer, Server, run_cli
 from support.recordings import Recording, recording, recordings, structure_error
 
+from pybatsched.errors import quantity
 from pybatsched.live.connection import Watch, receive
 from pybatsched.protocol import v4
 from pybatsched.session.journal import JournalReader
@@ -368,7 +369,7 @@ def test_signals_end_it_promptly_with_the_journal_whole(signum: signal.Signals, 
     assert reader.note == "the run was interrupted"
     replayed = run_cli("replay", str(journal))
     if stage:
-        assert (replayed.returncode, f"identical: {stage} messages" in replayed.stdout) == (0, True)
+        assert (replayed.returncode, f"identical: {quantity(stage, 'message')}" in replayed.stdout) == (0, True)
     else:
         assert (replayed.returncode, "identical" in replayed.stdout) == (2, False)  # nothing was compared
 

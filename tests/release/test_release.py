@@ -63,7 +63,8 @@ def advisories(build: Any) -> Any:  # which has put the others of the directory 
 def test_one_version_everywhere() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert pybatsched.__version__ == version
-    assert re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0] == version
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert next(heading for heading in headings if heading != "Unreleased") == version
     for name in ("github-actions.yml", "gitlab-ci.yml"):
         assert f"pybatsched=={version} " in (ROOT / "examples" / "ci" / name).read_text()
 

@@ -32,6 +32,7 @@ from support.patience import PATIENCE_S
 from support.process import Peer
 
 from pybatsched.cli.arguments import natural
+from pybatsched.errors import quantity
 from reliability.long_talk import LongTalk
 
 MAX_GROWTH = 0.05
@@ -110,7 +111,7 @@ def converse(policy: str, n: int, n_readings: int, *, has_journal: bool = False)
             talk.end()
             assert server.stderr is not None
             said = server.stderr.read().decode()
-            if server.wait(PATIENCE_S) != 0 or f"{talk.n_submitted} jobs" not in said:
+            if server.wait(PATIENCE_S) != 0 or quantity(talk.n_submitted, "job") not in said:
                 raise SystemExit(f"the server did not end well: {said}")
             print(
                 f"ended: {talk.n_ended:,} jobs in {talk.n_exchanges:,} exchanges, "

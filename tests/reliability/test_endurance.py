@@ -14,7 +14,7 @@ from support.process import Peer, Server
 from pybatsched.cli import arguments
 from pybatsched.core import departed, ids
 from pybatsched.core.departed import N_LAST_WORDS
-from pybatsched.errors import RemoteProtocolError
+from pybatsched.errors import RemoteProtocolError, quantity
 from pybatsched.session.session import Session
 from reliability.endurance import REGISTERING, Reading, judge_journal, judge_memory, judge_peaks, read, shares
 from reliability.long_talk import LongTalk
@@ -101,7 +101,7 @@ def test_a_server_opens_no_more_files(tmp_path: Path) -> None:
             readings.append(read(server.process.pid, talk.n_exchanges, 0.0, journal))
         talk.end()
         assert server.finish() == 0
-        assert f"{talk.n_ended} jobs" in server.errors
+        assert quantity(talk.n_ended, "job") in server.errors
     assert len({one.n_files for one in readings}) == 1
     sizes = [after.journal_bytes - before.journal_bytes for before, after in pairwise(readings)]
     assert max(sizes) < 1.1 * min(sizes)
