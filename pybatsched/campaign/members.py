@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=80)]
+from pybatsched.workload.merge import NAME, NAME_IN_WORDS
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError(f"expected {NAME_IN_WORDS}, found {text!r:.100}")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
 Positive = Annotated[int, Field(gt=0)]
 
 

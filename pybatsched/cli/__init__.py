@@ -56,7 +56,7 @@ examples:
   pybatsched campaign run study.toml                a whole study: policies, options, workloads, seeds
   pybatsched report out/fcfs out/easy               a page to look at; also: metrics, plot
   pybatsched platform list                          machines that are known by name; also: show, generate, check
-  pybatsched compare a_summary.json b_summary.json --fail-if 'mean_wait_s > +5%'    in a CI job, say
+  pybatsched compare out/fcfs out/easy --fail-if 'mean_wait_s > +5%'              in a CI job, say
   pybatsched policies easy                          show a policy's options
   pybatsched replay run.pbj                         run a recorded simulation again and compare
   pybatsched explain run.pbj w0!42                  tell why a job started when it did

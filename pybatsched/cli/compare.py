@@ -11,7 +11,7 @@ from pybatsched.metrics import comparison
 
 EPILOG: Final = """\
 examples:
-  pybatsched compare base_summary.json out/new_summary.json
+  pybatsched compare out/fcfs out/easy
   pybatsched compare base_summary.json out/new_summary.json --fail-if 'mean_bounded_slowdown > +5%'
   pybatsched compare a_summary.json b_summary.json --fail-if 'n_unfinished > 0' --fail-if 'utilisation < -0.02'
 
@@ -25,8 +25,8 @@ are those of the jobs that were over, unless --partial is given.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `compare`."""
     add = parser.add_argument
-    add("before", metavar="A_summary.json", help="the run to compare with")
-    add("after", metavar="B_summary.json", help="the run to judge")
+    add("before", metavar="PREFIX|FILE", help="the run to compare with: the begin of its files' names, or its summary")
+    add("after", metavar="PREFIX|FILE", help="the run to judge")
     add(
         "--fail-if",
         action="append",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,9 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 def _checked(options: dict[str, Any]) -> ChoiceOptions:
     unknown = [name for name in options if name not in ChoiceOptions.model_fields]
     if unknown:
-        raise InputError(f"there is no option {unknown[0]!r:.60}; expected {', '.join(ChoiceOptions.model_fields)}")
+        own = [one.name for one in signature(SchedulingEnv).parameters.values() if one.kind is not one.VAR_KEYWORD]
+        known = ", ".join([*own, *ChoiceOptions.model_fields])
+        raise InputError(f"there is no argument {unknown[0]!r:.60}; expected {known}")
     try:
         return ChoiceOptions.model_validate(options)
     except ValidationError as error:

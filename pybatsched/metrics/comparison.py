@@ -104,13 +104,15 @@ def read_condition(text: str) -> Condition:
 
 
 def read_summary(path: str, *, partial: bool = False) -> RunSummary:
-    """Read a ``PREFIX_summary.json``. Raises InputError that names the file and the member.
+    """Read a ``PREFIX_summary.json``, by its name or by PREFIX. Raises InputError that names the file and the member.
 
     Of a run that is not finished there is none; its figures are those of its ``_jobs.csv`` so far. That is so if there
     is no earlier whole run with its prefix, or with `partial`.
     """
     if not path.endswith(SUMMARY):
-        return _of_whole(path, Path(path), WHOLE)
+        if path.endswith(".json") or Path(path).is_file():
+            return _of_whole(path, Path(path), WHOLE)
+        path += SUMMARY
     prefix = path.removesuffix(SUMMARY)
 
     def read(found: Found) -> RunSummary:

@@ -16,7 +16,9 @@ from pybatsched.workload.checks import shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import RECEIVED, as_list, parts_of
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+#: What clusters, and the parts of a campaign, can be called, and the same in words.
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
+NAME_IN_WORDS: Final = "letters, digits and . _ + -, of which the first is a letter or a digit, and at most 80 of them"
 #: How Batsim calls workloads: an id that has one of these in it would be read as WORKLOAD!JOB.
 _OF_BATSIM: Final = re.compile(r"w[0-9]")
 
@@ -30,9 +32,8 @@ class Part(NamedTuple):
 
 def check_name(name: str) -> None:
     """Raise InputError for what cannot be the name of a cluster, with which ids of jobs begin."""
-    if not _NAME.fullmatch(name):
-        expected = "letters, digits and . _ + -, of which the first is a letter or a digit, and at most 80 of them"
-        raise InputError(f"name {shown(name)}: expected {expected}")
+    if not NAME.fullmatch(name):
+        raise InputError(f"name {shown(name)}: expected {NAME_IN_WORDS}")
     if kept := _OF_BATSIM.search(name):
         raise InputError(f"name {shown(name)}: expected one without {kept[0]}, as Batsim calls workloads")
 

@@ -30,10 +30,20 @@ def points(spec: Spec, folder: Path) -> list[tuple[dict[str, Any], Cell]]:
         return points_of(spec, store, [ROOT / "examples"])
 
 
+FIRST = "of which the first is a letter or a digit, and at most 80 of them"
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"name": "a/b"}, "name: String should match pattern"),
+        *(
+            ({"name": name}, f"name: expected letters, digits and . _ + -, {FIRST}, found {shown}")
+            for name, shown in (("a/b", "'a/b'"), ("my study", "'my study'"), ("-a", "'-a'"), ("", "''"), ("a\n", "'a"))
+        ),
+        (
+            {"platform": [{"name": "a b", "procs": 4}]},
+            "platform.0.name: expected letters, digits and . _ + -, of which",
+        ),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
         ({"workload": []}, "workload: Tuple should have at least 1 item"),
         ({"workload": [{"name": "w"}]}, "workload.0: expected one of file, merge and generate"),

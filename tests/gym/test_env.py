@@ -284,7 +284,13 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         ({"platform": True}, "platform: expected a whole number from 1, found True"),
         ({"window": 0}, "option window: Input should be greater than or equal to 1, got 0"),
         ({"order": "odd"}, "option order: Input should be 'fcfs'"),
-        ({"windows": 3}, "there is no option 'windows'; expected order, assume_walltime, window, running, reserv"),
+        (
+            {"windows": 3},
+            (
+                "there is no argument 'windows'; expected workload, platform, n_jobs, span_s, reward, tau_s, "
+                "walltimes, order, assume_walltime, window, running, reservations"
+            ),
+        ),
         ({"platform": "nowhere"}, "there is no platform file 'nowhere'"),
     ],
 )

@@ -178,3 +178,19 @@ def test_real_summaries(tmp_path: Path) -> None:
     assert run_cli("compare", a, b, "--fail-if", "mean_wait_s > +0%").returncode == 0
     assert run_cli("compare", b, a, "--fail-if", "mean_wait_s > +0%").returncode == 7
     assert run_cli("compare", a, a, "--fail-if", "mean_wait_s != +0").returncode == 0
+    by_prefix, by_file = run_cli("compare", "fcfs", "easy", cwd=tmp_path), run_cli("compare", a, b, cwd=tmp_path)
+    assert (by_prefix.returncode, by_prefix.stderr) == (0, by_file.stderr)
+    assert by_prefix.stdout == by_file.stdout.replace(f"{tmp_path}/", "")
+
+
+def test_runs_are_compared_by_their_prefixes(base: Path) -> None:
+    place = base.parent
+    (place / "out").mkdir()
+    (place / "out" / "_summary.json").write_text(base.read_text())
+    (place / "kept.txt").write_text(base.read_text())
+    named = base.name.removesuffix("_summary.json")
+    for before, after in ((named, "out/"), (base.name, named), ("kept.txt", named)):
+        assert run_cli("compare", before, after, "--fail-if", "n_jobs != +0", cwd=place).returncode == 0
+    done = run_cli("compare", named, "none", cwd=place)
+    said = "pybatsched: none_summary.json: cannot read the summary: No such file or directory\n"
+    assert (done.returncode, done.stderr) == (2, said)
