@@ -1,7 +1,7 @@
 /* Sorted runs of processors in flat arrays: PlainRuns of intervals.py in C, the same answers and several times as fast.
  *
  * intervals.py is the reference: its docstrings say what each method does, and tests compare the two. Bounds are 64-bit
- * integers behind the object's head, so a set is one piece of memory; every operation is one pass over the bounds.
+ * integers behind the object's head, so a set is mostly one piece of memory; every operation is one pass over the bounds.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -11,10 +11,13 @@
 typedef long long Bound;
 
 typedef struct {
-    PyObject_VAR_HEAD /* as many bounds as ob_size says: a0, b0, a1, b1, ... */
+    PyObject_VAR_HEAD /* ob_size says how many bounds there is room for */
+    Py_ssize_t k;     /* bounds: a0, b0, a1, b1, ... */
     Bound n;          /* members */
     PyObject *text;   /* as Batsim writes it, once somebody asked */
-    Bound bounds[1];
+    Bound *bounds;    /* `room`, or memory of its own where a subclass has called __init__ */
+    int is_complete;  /* has all its bounds, which never change any more */
+    Bound room[1];
 } Runs;
 
 static PyTypeObject RunsType;
@@ -23,18 +26,25 @@ static PyTypeObject RunsType;
 
 /* --- making ------------------------------------------------------------------------------------------------------ */
 
+static void complete(Runs *self, const Bound *bounds, Py_ssize_t k) {
+    if (k) memcpy(self->bounds, bounds, (size_t)k * sizeof(Bound));
+    self->k = k;
+    self->n = 0;
+    for (Py_ssize_t i = 0; i < k; i += 2) self->n += bounds[i + 1] - bounds[i];
+    self->is_complete = 1;
+}
+
 static PyObject *make(PyTypeObject *type, const Bound *bounds, Py_ssize_t k) {
     Runs *self = (Runs *)type->tp_alloc(type, k);
     if (self == NULL) return NULL;
-    self->text = NULL;
-    self->n = 0;
-    if (k) memcpy(self->bounds, bounds, (size_t)k * sizeof(Bound));
-    for (Py_ssize_t i = 0; i < k; i += 2) self->n += bounds[i + 1] - bounds[i];
+    self->bounds = self->room;
+    complete(self, bounds, k);
     return (PyObject *)self;
 }
 
 static void runs_dealloc(Runs *self) {
     Py_XDECREF(self->text);
+    if (self->bounds != self->room) PyMem_Free(self->bounds);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -73,18 +83,17 @@ static int read_bound(PyObject *value, Bound *bound) {
     return *bound == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Runs(members=()): single processors, in any order, some perhaps twice. */
-static PyObject *runs_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+/* Runs(members=()): single processors, in any order, some perhaps twice. Begins a room with their bounds. */
+static int read_members(Room *room, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"members", NULL};
     PyObject *members = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", names, &members)) return NULL;
-    if (members == NULL) return make(type, NULL, 0);
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O", names, &members)) return -1;
+    if (members == NULL) return begin(room, 0);
     PyObject *list = PySequence_List(members);
-    if (list == NULL) return NULL;
-    Room room;
-    if (PyList_Sort(list) < 0 || begin(&room, 2 * PyList_GET_SIZE(list)) < 0) {
+    if (list == NULL) return -1;
+    if (PyList_Sort(list) < 0 || begin(room, 2 * PyList_GET_SIZE(list)) < 0) {
         Py_DECREF(list);
-        return NULL;
+        return -1;
     }
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
         Bound at;
@@ -93,20 +102,51 @@ static PyObject *runs_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
             PyErr_Format(PyExc_ValueError, "a processor id is never negative: %lld", at);
             goto failed;
         }
-        if (room.k && room.bounds[room.k - 1] > at) continue; /* once more */
-        if (room.k && room.bounds[room.k - 1] == at) {
-            room.bounds[room.k - 1] = at + 1;
+        if (room->k && room->bounds[room->k - 1] > at) continue; /* once more */
+        if (room->k && room->bounds[room->k - 1] == at) {
+            room->bounds[room->k - 1] = at + 1;
         } else {
-            room.bounds[room.k++] = at;
-            room.bounds[room.k++] = at + 1;
+            room->bounds[room->k++] = at;
+            room->bounds[room->k++] = at + 1;
         }
     }
     Py_DECREF(list);
-    return finish(&room, type);
+    return 0;
 failed:
-    drop(&room);
+    drop(room);
     Py_DECREF(list);
-    return NULL;
+    return -1;
+}
+
+static int runs_init(PyObject *object, PyObject *args, PyObject *kwargs);
+
+static PyObject *runs_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    if (type->tp_init != runs_init) { /* a subclass whose own __init__ has arguments of its own, and calls ours */
+        Runs *self = (Runs *)make(type, NULL, 0);
+        if (self != NULL) self->is_complete = 0;
+        return (PyObject *)self;
+    }
+    Room room;
+    return read_members(&room, args, kwargs) < 0 ? NULL : finish(&room, type);
+}
+
+static int runs_init(PyObject *object, PyObject *args, PyObject *kwargs) {
+    Runs *self = (Runs *)object;
+    Room room;
+    if (self->is_complete) return 0; /* by runs_new, from the same arguments */
+    if (read_members(&room, args, kwargs) < 0) return -1;
+    Bound *bounds = PyMem_Malloc((size_t)room.k * sizeof(Bound));
+    if (bounds == NULL) {
+        drop(&room);
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (self->bounds != self->room) PyMem_Free(self->bounds); /* who reads members may have come here before */
+    self->bounds = bounds;
+    complete(self, room.bounds, room.k);
+    drop(&room);
+    Py_CLEAR(self->text);
+    return 0;
 }
 
 static PyObject *runs_of(PyObject *type, PyObject *bounds) {
@@ -116,9 +156,20 @@ static PyObject *runs_of(PyObject *type, PyObject *bounds) {
     }
     Room room;
     Py_ssize_t k = PyList_GET_SIZE(bounds);
+    if (k % 2) {
+        PyErr_SetString(PyExc_ValueError, "bounds come in pairs");
+        return NULL;
+    }
     if (begin(&room, k) < 0) return NULL;
     for (; room.k < k; room.k++) {
-        if (read_bound(PyList_GET_ITEM(bounds, room.k), &room.bounds[room.k]) < 0) {
+        PyObject *bound = Py_NewRef(PyList_GET_ITEM(bounds, room.k));
+        int failed = read_bound(bound, &room.bounds[room.k]) < 0;
+        Py_DECREF(bound);
+        if (!failed && PyList_GET_SIZE(bounds) != k) { /* to read a number of another kind may run any code */
+            PyErr_SetString(PyExc_ValueError, "the bounds have changed while they were read");
+            failed = 1;
+        }
+        if (failed) {
             drop(&room);
             return NULL;
         }
@@ -142,10 +193,10 @@ static PyObject *runs_or(PyObject *left, PyObject *right) {
     if (!IS_RUNS(left) || !IS_RUNS(right)) Py_RETURN_NOTIMPLEMENTED;
     Runs *a = (Runs *)left, *b = (Runs *)right;
     Room room;
-    if (begin(&room, Py_SIZE(a) + Py_SIZE(b)) < 0) return NULL;
+    if (begin(&room, a->k + b->k) < 0) return NULL;
     Py_ssize_t i = 0, j = 0;
-    while (i < Py_SIZE(a) || j < Py_SIZE(b)) {
-        if (j >= Py_SIZE(b) || (i < Py_SIZE(a) && a->bounds[i] <= b->bounds[j])) {
+    while (i < a->k || j < b->k) {
+        if (j >= b->k || (i < a->k && a->bounds[i] <= b->bounds[j])) {
             add(&room, a->bounds[i], a->bounds[i + 1]);
             i += 2;
         } else {
@@ -160,12 +211,12 @@ static PyObject *runs_sub(PyObject *left, PyObject *right) {
     if (!IS_RUNS(left) || !IS_RUNS(right)) Py_RETURN_NOTIMPLEMENTED;
     Runs *a = (Runs *)left, *b = (Runs *)right;
     Room room;
-    if (begin(&room, Py_SIZE(a) + Py_SIZE(b)) < 0) return NULL;
+    if (begin(&room, a->k + b->k) < 0) return NULL;
     Py_ssize_t j = 0;
-    for (Py_ssize_t i = 0; i < Py_SIZE(a); i += 2) {
+    for (Py_ssize_t i = 0; i < a->k; i += 2) {
         Bound start = a->bounds[i], stop = a->bounds[i + 1];
-        while (j < Py_SIZE(b) && b->bounds[j + 1] <= start) j += 2;
-        for (; j < Py_SIZE(b) && b->bounds[j] < stop; j += 2) {
+        while (j < b->k && b->bounds[j + 1] <= start) j += 2;
+        for (; j < b->k && b->bounds[j] < stop; j += 2) {
             if (b->bounds[j] > start) add(&room, start, b->bounds[j]);
             start = b->bounds[j + 1];
             if (start >= stop) break; /* this run may reach into the next one of ours */
@@ -179,9 +230,9 @@ static PyObject *runs_and(PyObject *left, PyObject *right) {
     if (!IS_RUNS(left) || !IS_RUNS(right)) Py_RETURN_NOTIMPLEMENTED;
     Runs *a = (Runs *)left, *b = (Runs *)right;
     Room room;
-    if (begin(&room, Py_SIZE(a) + Py_SIZE(b)) < 0) return NULL;
+    if (begin(&room, a->k + b->k) < 0) return NULL;
     Py_ssize_t i = 0, j = 0;
-    while (i < Py_SIZE(a) && j < Py_SIZE(b)) {
+    while (i < a->k && j < b->k) {
         Bound start = a->bounds[i] > b->bounds[j] ? a->bounds[i] : b->bounds[j];
         Bound stop = a->bounds[i + 1] < b->bounds[j + 1] ? a->bounds[i + 1] : b->bounds[j + 1];
         if (start < stop) add(&room, start, stop);
@@ -197,7 +248,7 @@ static PyObject *runs_first(PyObject *object, PyObject *value) {
     if (read_bound(value, &n) < 0) return NULL;
     if (n <= 0) return make(Py_TYPE(self), NULL, 0);
     Bound left = n;
-    for (Py_ssize_t i = 0; i < Py_SIZE(self); i += 2) {
+    for (Py_ssize_t i = 0; i < self->k; i += 2) {
         Bound size = self->bounds[i + 1] - self->bounds[i];
         if (size >= left) {
             Runs *made = (Runs *)make(Py_TYPE(self), self->bounds, i + 2);
@@ -223,9 +274,9 @@ static PyObject *runs_issubset(PyObject *object, PyObject *value) {
     Runs *self = (Runs *)object, *other = other_runs(value);
     if (other == NULL) return NULL;
     Py_ssize_t j = 0;
-    for (Py_ssize_t i = 0; i < Py_SIZE(self); i += 2) {
-        while (j < Py_SIZE(other) && other->bounds[j + 1] <= self->bounds[i]) j += 2;
-        if (j >= Py_SIZE(other) || self->bounds[i] < other->bounds[j] || self->bounds[i + 1] > other->bounds[j + 1])
+    for (Py_ssize_t i = 0; i < self->k; i += 2) {
+        while (j < other->k && other->bounds[j + 1] <= self->bounds[i]) j += 2;
+        if (j >= other->k || self->bounds[i] < other->bounds[j] || self->bounds[i + 1] > other->bounds[j + 1])
             Py_RETURN_FALSE;
     }
     Py_RETURN_TRUE;
@@ -235,7 +286,7 @@ static PyObject *runs_isdisjoint(PyObject *object, PyObject *value) {
     Runs *self = (Runs *)object, *other = other_runs(value);
     if (other == NULL) return NULL;
     Py_ssize_t i = 0, j = 0;
-    while (i < Py_SIZE(self) && j < Py_SIZE(other)) {
+    while (i < self->k && j < other->k) {
         if (self->bounds[i + 1] <= other->bounds[j]) i += 2;
         else if (other->bounds[j + 1] <= self->bounds[i]) j += 2;
         else Py_RETURN_FALSE;
@@ -251,7 +302,7 @@ static int runs_contains(PyObject *object, PyObject *value) {
         PyErr_Clear(); /* larger than any processor */
         return 0;
     }
-    Py_ssize_t low = 0, high = Py_SIZE(self); /* how many bounds are at most that */
+    Py_ssize_t low = 0, high = self->k; /* how many bounds are at most that */
     while (low < high) {
         Py_ssize_t middle = (low + high) / 2;
         if (self->bounds[middle] <= at) low = middle + 1;
@@ -262,30 +313,32 @@ static int runs_contains(PyObject *object, PyObject *value) {
 
 static Py_ssize_t runs_length(PyObject *self) { return (Py_ssize_t)((Runs *)self)->n; }
 
-static int runs_bool(PyObject *self) { return Py_SIZE(self) > 0; }
+static int runs_bool(PyObject *self) { return ((Runs *)self)->k > 0; }
 
 static PyObject *runs_compare(PyObject *left, PyObject *right, int wanted) {
     if (!IS_RUNS(right) || (wanted != Py_EQ && wanted != Py_NE)) Py_RETURN_NOTIMPLEMENTED;
     Runs *a = (Runs *)left, *b = (Runs *)right;
-    int equal = Py_SIZE(a) == Py_SIZE(b) && !memcmp(a->bounds, b->bounds, (size_t)Py_SIZE(a) * sizeof(Bound));
+    int equal = a->k == b->k && !memcmp(a->bounds, b->bounds, (size_t)a->k * sizeof(Bound));
     return PyBool_FromLong(equal == (wanted == Py_EQ));
 }
 
-static PyObject *lowest(PyObject *self, void *unused) {
+static PyObject *lowest(PyObject *object, void *unused) {
     (void)unused;
-    return PyLong_FromLongLong(Py_SIZE(self) ? ((Runs *)self)->bounds[0] : -1);
+    Runs *self = (Runs *)object;
+    return PyLong_FromLongLong(self->k ? self->bounds[0] : -1);
 }
 
-static PyObject *highest(PyObject *self, void *unused) {
+static PyObject *highest(PyObject *object, void *unused) {
     (void)unused;
-    return PyLong_FromLongLong(Py_SIZE(self) ? ((Runs *)self)->bounds[Py_SIZE(self) - 1] - 1 : -1);
+    Runs *self = (Runs *)object;
+    return PyLong_FromLongLong(self->k ? self->bounds[self->k - 1] - 1 : -1);
 }
 
 /* --- telling ----------------------------------------------------------------------------------------------------- */
 
 static PyObject *as_tuple(Runs *self) {
-    PyObject *all = PyTuple_New(Py_SIZE(self));
-    for (Py_ssize_t i = 0; all != NULL && i < Py_SIZE(self); i++) {
+    PyObject *all = PyTuple_New(self->k);
+    for (Py_ssize_t i = 0; all != NULL && i < self->k; i++) {
         PyObject *bound = PyLong_FromLongLong(self->bounds[i]);
         if (bound == NULL) Py_CLEAR(all);
         else PyTuple_SET_ITEM(all, i, bound);
@@ -304,8 +357,8 @@ static Py_hash_t runs_hash(PyObject *self) {
 static PyObject *runs_intervals(PyObject *object, PyObject *unused) {
     (void)unused;
     Runs *self = (Runs *)object;
-    PyObject *pairs = PyTuple_New(Py_SIZE(self) / 2);
-    for (Py_ssize_t i = 0; pairs != NULL && i < Py_SIZE(self); i += 2) {
+    PyObject *pairs = PyTuple_New(self->k / 2);
+    for (Py_ssize_t i = 0; pairs != NULL && i < self->k; i += 2) {
         PyObject *pair = Py_BuildValue("(LL)", self->bounds[i], self->bounds[i + 1]);
         if (pair == NULL) Py_CLEAR(pairs);
         else PyTuple_SET_ITEM(pairs, i / 2, pair);
@@ -332,10 +385,10 @@ static PyObject *runs_str(PyObject *object) {
     Runs *self = (Runs *)object;
     if (self->text == NULL) {
         char local[512] = "", *place = local;
-        size_t room = (size_t)Py_SIZE(self) * 21 + 1; /* a number and a mark a bound */
+        size_t room = (size_t)self->k * 21 + 1; /* a number and a mark a bound */
         if (room > sizeof(local) && (place = PyMem_Malloc(room)) == NULL) return PyErr_NoMemory();
         char *at = place;
-        for (Py_ssize_t i = 0; i < Py_SIZE(self); i += 2) {
+        for (Py_ssize_t i = 0; i < self->k; i += 2) {
             Bound start = self->bounds[i], last = self->bounds[i + 1] - 1;
             if (i) *at++ = ' ';
             at = write_number(at, start);
@@ -380,10 +433,11 @@ static PySequenceMethods as_sequence = {
 
 static PyTypeObject RunsType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "pybatsched.core._runs.Runs",
-    .tp_basicsize = offsetof(Runs, bounds),
+    .tp_basicsize = offsetof(Runs, room),
     .tp_itemsize = sizeof(Bound),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = runs_new,
+    .tp_init = runs_init,
     .tp_dealloc = (destructor)runs_dealloc,
     .tp_as_number = &as_number,
     .tp_as_sequence = &as_sequence,

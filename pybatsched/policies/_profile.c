@@ -52,6 +52,19 @@ static double instant(double start_at, double span_s) {
     return span_s == INFINITY ? INFINITY : rounded_to_tick(start_at + span_s);
 }
 
+/* NaN is neither before nor after another time, so that it would spoil the order of steps. */
+static PyObject *refuse_nan(void) {
+    PyErr_SetString(PyExc_ValueError, "a time is NaN; expected a number of seconds");
+    return NULL;
+}
+
+/* Read the one argument of a method, a time. */
+static int read_time(PyObject *given, double *at) {
+    *at = PyFloat_AsDouble(given);
+    if (*at == -1.0 && PyErr_Occurred()) return -1;
+    return isnan(*at) && refuse_nan() == NULL ? -1 : 0;
+}
+
 /* --- memory ------------------------------------------------------------------------------------------------------ */
 
 #define N_BLOCKS(n) (((n) + BLOCK - 1) / BLOCK)
@@ -91,17 +104,32 @@ static Profile *make(PyTypeObject *type, Py_ssize_t capacity) {
     return self;
 }
 
+/* The arguments are for __init__: that of a subclass may have others. */
 static PyObject *profile_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    (void)args;
+    (void)kwargs;
+    Profile *self = make(type, 1);
+    if (self == NULL) return NULL;
+    self->times[0] = 0.0;
+    self->free[0] = 0;
+    self->n = 1;
+    return (PyObject *)self;
+}
+
+static int profile_init(Profile *self, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"now", "n_free", NULL};
     double now;
     long long n_free;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "dL", names, &now, &n_free)) return NULL;
-    Profile *self = make(type, 1);
-    if (self == NULL) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "dL", names, &now, &n_free)) return -1;
+    if (isnan(now)) {
+        refuse_nan();
+        return -1;
+    }
     self->times[0] = now;
     self->free[0] = n_free;
     self->n = 1;
-    return (PyObject *)self;
+    self->n_tops = 0;
+    return 0;
 }
 
 static void profile_dealloc(Profile *self) {
@@ -202,8 +230,8 @@ static Profile *copy_of(const Profile *self) {
 static PyObject *profile_copy(Profile *self, PyObject *unused) { return (PyObject *)copy_of(self); }
 
 static PyObject *profile_advance(Profile *self, PyObject *arg) {
-    double now = PyFloat_AsDouble(arg);
-    if (now == -1.0 && PyErr_Occurred()) return NULL;
+    double now;
+    if (read_time(arg, &now) < 0) return NULL;
     Py_ssize_t i = after(self, now) - 1;
     if (i >= 0) {
         if (i > 0) {
@@ -221,6 +249,7 @@ static PyObject *changed(Profile *self, PyObject *args, int sign) {
     long long n;
     double start_at, end_at;
     if (!PyArg_ParseTuple(args, "Ldd", &n, &start_at, &end_at)) return NULL;
+    if (isnan(start_at) || isnan(end_at)) return refuse_nan();
     if (add(self, sign * n, start_at, end_at) < 0) return NULL;
     Py_RETURN_NONE;
 }
@@ -253,7 +282,8 @@ static int read_span(PyObject *span, long long *n, double *start_at, double *end
         PyErr_SetString(PyExc_TypeError, "expected spans of (n, start, end)");
         return -1;
     }
-    return PyArg_ParseTuple(span, "Ldd", n, start_at, end_at) ? 0 : -1;
+    if (!PyArg_ParseTuple(span, "Ldd", n, start_at, end_at)) return -1;
+    return (isnan(*start_at) || isnan(*end_at)) && refuse_nan() == NULL ? -1 : 0;
 }
 
 typedef struct {
@@ -385,6 +415,7 @@ static PyObject *profile_earliest(Profile *self, PyObject *args, PyObject *kwarg
     long long n;
     double span_s, not_before, latest = INFINITY;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Ldd|d", names, &n, &span_s, &not_before, &latest)) return NULL;
+    if (isnan(span_s) || isnan(not_before) || isnan(latest)) return refuse_nan();
     return PyFloat_FromDouble(earliest(self, n, span_s, not_before, latest));
 }
 
@@ -401,6 +432,7 @@ static PyObject *profile_better(Profile *self, PyObject *args) {
     long long n;
     double span_s, place, not_before, before;
     if (!PyArg_ParseTuple(args, "Ldddd", &n, &span_s, &place, &not_before, &before)) return NULL;
+    if (isnan(span_s) || isnan(place) || isnan(not_before) || isnan(before)) return refuse_nan();
     return PyFloat_FromDouble(better(self, n, span_s, place, not_before, before));
 }
 
@@ -420,6 +452,7 @@ static PyObject *profile_sooner(Profile *self, PyObject *args) {
     long long n;
     double span_s, place, now, first, last;
     if (!PyArg_ParseTuple(args, "Lddd(dd)", &n, &span_s, &place, &now, &first, &last)) return NULL;
+    if (isnan(span_s) || isnan(place) || isnan(now) || isnan(first) || isnan(last)) return refuse_nan();
     return PyFloat_FromDouble(sooner(self, n, span_s, place, now, first, last));
 }
 
@@ -434,6 +467,7 @@ static long long least_free(const Profile *self, double start_at, double end_at)
 static PyObject *profile_least_free(Profile *self, PyObject *args) {
     double start_at, end_at;
     if (!PyArg_ParseTuple(args, "dd", &start_at, &end_at)) return NULL;
+    if (isnan(start_at) || isnan(end_at)) return refuse_nan();
     return PyLong_FromLongLong(least_free(self, start_at, end_at));
 }
 
@@ -441,12 +475,14 @@ static PyObject *profile_fits(Profile *self, PyObject *args) {
     long long n;
     double start_at, end_at;
     if (!PyArg_ParseTuple(args, "Ldd", &n, &start_at, &end_at)) return NULL;
+    if (isnan(start_at) || isnan(end_at)) return refuse_nan();
     return PyBool_FromLong(least_free(self, start_at, end_at) >= n);
 }
 
 static PyObject *profile_most_free(Profile *self, PyObject *args) {
     double start_at, end_at;
     if (!PyArg_ParseTuple(args, "dd", &start_at, &end_at)) return NULL;
+    if (isnan(start_at) || isnan(end_at)) return refuse_nan();
     Py_ssize_t i = step_of(self, start_at), j = at_or_after(self, end_at, 0, self->n);
     if (i >= j) return PyLong_FromLong(0);
     long long most = self->free[i];
@@ -456,8 +492,8 @@ static PyObject *profile_most_free(Profile *self, PyObject *args) {
 }
 
 static PyObject *profile_next_step(Profile *self, PyObject *arg) {
-    double at = PyFloat_AsDouble(arg);
-    if (at == -1.0 && PyErr_Occurred()) return NULL;
+    double at;
+    if (read_time(arg, &at) < 0) return NULL;
     Py_ssize_t i = after(self, at);
     for (i = i < 1 ? 1 : i; i < self->n; i++)
         if (self->free[i] != self->free[i - 1]) return PyFloat_FromDouble(self->times[i]);
@@ -465,14 +501,14 @@ static PyObject *profile_next_step(Profile *self, PyObject *arg) {
 }
 
 static PyObject *profile_step_at(Profile *self, PyObject *arg) {
-    double at = PyFloat_AsDouble(arg);
-    if (at == -1.0 && PyErr_Occurred()) return NULL;
+    double at;
+    if (read_time(arg, &at) < 0) return NULL;
     return PyFloat_FromDouble(self->times[step_of(self, at)]);
 }
 
 static PyObject *profile_free_at(Profile *self, PyObject *arg) {
-    double at = PyFloat_AsDouble(arg);
-    if (at == -1.0 && PyErr_Occurred()) return NULL;
+    double at;
+    if (read_time(arg, &at) < 0) return NULL;
     return PyLong_FromLongLong(self->free[step_of(self, at)]);
 }
 
@@ -537,12 +573,18 @@ static int gain(Gains *self, double start_at, double end_at) {
     return 0;
 }
 
-static void hull_since(const Gains *self, long long n, double *first, double *last) {
+static int hull_since(const Gains *self, long long n, double *first, double *last) {
     *first = INFINITY;
     *last = -INFINITY;
-    if (n >= self->n) return;
-    *first = self->starts.at[since(&self->starts, n)];
-    *last = self->ends.at[since(&self->ends, n)];
+    if (n >= self->n) return 0;
+    Py_ssize_t start = since(&self->starts, n), end = since(&self->ends, n);
+    if (start == self->starts.n || end == self->ends.n) {
+        PyErr_SetString(PyExc_IndexError, "these gains were forgotten");
+        return -1;
+    }
+    *first = self->starts.at[start];
+    *last = self->ends.at[end];
+    return 0;
 }
 
 static void gains_dealloc(Gains *self) {
@@ -555,7 +597,9 @@ static void gains_dealloc(Gains *self) {
 
 static PyObject *gains_add(Gains *self, PyObject *args) {
     double start_at, end_at;
-    if (!PyArg_ParseTuple(args, "dd", &start_at, &end_at) || gain(self, start_at, end_at) < 0) return NULL;
+    if (!PyArg_ParseTuple(args, "dd", &start_at, &end_at)) return NULL;
+    if (isnan(start_at) || isnan(end_at)) return refuse_nan();
+    if (gain(self, start_at, end_at) < 0) return NULL;
     Py_RETURN_NONE;
 }
 
@@ -591,80 +635,123 @@ static PyObject *gains_hull_since(Gains *self, PyObject *arg) {
     double first, last;
     long long n = PyLong_AsLongLong(arg);
     if (n == -1 && PyErr_Occurred()) return NULL;
-    if (n < self->n && since(&self->starts, n) == self->starts.n) {
-        PyErr_SetString(PyExc_IndexError, "these gains were forgotten");
-        return NULL;
-    }
-    hull_since(self, n, &first, &last);
+    if (hull_since(self, n, &first, &last) < 0) return NULL;
     return Py_BuildValue("(dd)", first, last);
 }
 
 /* --- passes over a whole plan ------------------------------------------------------------------------------------ */
 
-/* The lists of rows.py; borrowed, but each is held as long as a pass goes on. */
+/* Jobs as numbers, and the lists of rows.py that these were read from. All are read and checked before a pass changes
+ * anything: a wrong value, wherever it is, leaves the plan as it was. No code of others runs meanwhile. */
 typedef struct {
-    PyObject *sizes, *spans_s, *places, *ends, *seen;
+    PyObject *lists[5]; /* held as long as a pass goes on; NULL for those that it does not need */
     Py_ssize_t n;
+    void *memory; /* of all numbers */
+    long long *sizes, *seen;
+    double *spans_s, *places, *ends;
 } Rows;
 
+enum { SIZES, SEEN, SPANS_S, PLACES, ENDS };
+
 static void release(Rows *rows) {
-    Py_XDECREF(rows->sizes);
-    Py_XDECREF(rows->spans_s);
-    Py_XDECREF(rows->places);
-    Py_XDECREF(rows->ends);
-    Py_XDECREF(rows->seen);
+    for (int k = 0; k < 5; k++) Py_XDECREF(rows->lists[k]);
+    PyMem_Free(rows->memory);
 }
 
-static int read_rows(PyObject *given, Rows *rows) {
-    struct {
-        const char *name;
-        PyObject **list;
-    } all[] = {{"sizes", &rows->sizes},
-               {"spans_s", &rows->spans_s},
-               {"places", &rows->places},
-               {"ends", &rows->ends},
-               {"seen", &rows->seen}};
-    *rows = (Rows){NULL, NULL, NULL, NULL, NULL, 0};
-    for (int i = 0; i < 5; i++) {
-        PyObject *list = *all[i].list = PyObject_GetAttrString(given, all[i].name);
-        if (list != NULL && !PyList_CheckExact(list)) PyErr_SetString(PyExc_TypeError, "expected rows of lists");
-        if (i == 0 && list != NULL && !PyErr_Occurred()) rows->n = PyList_GET_SIZE(list);
-        if (list != NULL && !PyErr_Occurred() && PyList_GET_SIZE(list) != rows->n)
-            PyErr_SetString(PyExc_ValueError, "expected rows of lists of one length");
-        if (PyErr_Occurred()) {
-            release(rows);
+static int read_wholes(PyObject *list, Py_ssize_t n, long long *numbers) {
+    for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        if (!PyLong_Check(item)) {
+            PyErr_Format(PyExc_TypeError, "expected a whole number, got %.100s", Py_TYPE(item)->tp_name);
+            return -1;
+        }
+        numbers[i] = PyLong_AsLongLong(item);
+        if (numbers[i] == -1 && PyErr_Occurred()) return -1;
+    }
+    return 0;
+}
+
+static int read_reals(PyObject *list, Py_ssize_t n, double *numbers) {
+    for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        if (PyFloat_Check(item)) {
+            numbers[i] = PyFloat_AS_DOUBLE(item);
+        } else if (PyLong_Check(item)) {
+            numbers[i] = PyLong_AsDouble(item);
+            if (numbers[i] == -1.0 && PyErr_Occurred()) return -1;
+        } else {
+            PyErr_Format(PyExc_TypeError, "expected a number of seconds, got %.100s", Py_TYPE(item)->tp_name);
+            return -1;
+        }
+        if (isnan(numbers[i])) {
+            refuse_nan();
             return -1;
         }
     }
     return 0;
 }
 
-/* What is no number gives -1 and an error, which the end of a pass looks for. */
-static double real(PyObject *list, Py_ssize_t i) {
-    PyObject *item = PyList_GET_ITEM(list, i);
-    return PyFloat_CheckExact(item) ? PyFloat_AS_DOUBLE(item) : PyFloat_AsDouble(item);
+/* Read all lists that are there. */
+static int read_lists(Rows *rows) {
+    rows->n = -1;
+    for (int k = 0; k < 5; k++) {
+        PyObject *list = rows->lists[k];
+        if (list == NULL) continue;
+        if (!PyList_CheckExact(list)) {
+            PyErr_SetString(PyExc_TypeError, "expected lists of numbers");
+            return -1;
+        }
+        if (rows->n < 0) rows->n = PyList_GET_SIZE(list);
+        if (PyList_GET_SIZE(list) != rows->n) {
+            PyErr_SetString(PyExc_ValueError, "expected lists of one length");
+            return -1;
+        }
+    }
+    rows->memory = PyMem_Malloc((size_t)rows->n * (2 * sizeof(long long) + 3 * sizeof(double)));
+    if (rows->memory == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    rows->sizes = rows->memory;
+    rows->seen = rows->sizes + rows->n;
+    rows->spans_s = (double *)(rows->seen + rows->n);
+    rows->places = rows->spans_s + rows->n;
+    rows->ends = rows->places + rows->n;
+    if (read_wholes(rows->lists[SIZES], rows->n, rows->sizes) < 0) return -1;
+    if (read_wholes(rows->lists[SEEN], rows->n, rows->seen) < 0) return -1;
+    if (read_reals(rows->lists[SPANS_S], rows->n, rows->spans_s) < 0) return -1;
+    if (read_reals(rows->lists[PLACES], rows->n, rows->places) < 0) return -1;
+    return read_reals(rows->lists[ENDS], rows->n, rows->ends);
 }
 
-static long long whole(PyObject *list, Py_ssize_t i) { return PyLong_AsLongLong(PyList_GET_ITEM(list, i)); }
+static int read_rows(PyObject *given, Rows *rows) {
+    static const char *names[] = {"sizes", "seen", "spans_s", "places", "ends"};
+    *rows = (Rows){.memory = NULL};
+    for (int k = 0; k < 5; k++) /* first all of them: to ask for one may run code of others */
+        if ((rows->lists[k] = PyObject_GetAttrString(given, names[k])) == NULL) goto failed;
+    if (read_lists(rows) == 0) return 0;
+failed:
+    release(rows);
+    return -1;
+}
 
 /* Put a new object, or the error of having none, into a list. */
 static int put(PyObject *list, Py_ssize_t i, PyObject *made) {
-    if (made == NULL) return -1;
-    PyObject *before = PyList_GET_ITEM(list, i);
-    PyList_SET_ITEM(list, i, made);
-    Py_DECREF(before);
-    return 0;
+    return made == NULL ? -1 : PyList_SetItem(list, i, made);
 }
 
 /* Give a row another place, and note where it was. */
-static int move_row(Rows *rows, Py_ssize_t i, double place, double *end_at, PyObject *moved) {
-    *end_at = instant(place, real(rows->spans_s, i));
-    PyObject *pair = Py_BuildValue("(nO)", i, PyList_GET_ITEM(rows->places, i));
+static int move_row(Rows *rows, Py_ssize_t i, double place, PyObject *moved) {
+    double end_at = instant(place, rows->spans_s[i]);
+    if (end_at == -1.0 && PyErr_Occurred()) return -1;
+    PyObject *pair = Py_BuildValue("(nd)", i, rows->places[i]);
     if (pair == NULL) return -1;
-    int failed = PyList_Append(moved, pair) < 0 || put(rows->places, i, PyFloat_FromDouble(place)) < 0 ||
-                 put(rows->ends, i, PyFloat_FromDouble(*end_at)) < 0;
+    int failed = PyList_Append(moved, pair) < 0 || put(rows->lists[PLACES], i, PyFloat_FromDouble(place)) < 0 ||
+                 put(rows->lists[ENDS], i, PyFloat_FromDouble(end_at)) < 0;
     Py_DECREF(pair);
-    return failed || PyErr_Occurred() ? -1 : 0;
+    rows->places[i] = place;
+    rows->ends[i] = end_at;
+    return failed ? -1 : 0;
 }
 
 static int move(Profile *self, long long n, double start_at, double end_at, double new_start_at, double new_end_at) {
@@ -676,6 +763,7 @@ static PyObject *profile_move(Profile *self, PyObject *args) {
     long long n;
     double start_at, end_at, new_start_at, new_end_at;
     if (!PyArg_ParseTuple(args, "L(dd)(dd)", &n, &start_at, &end_at, &new_start_at, &new_end_at)) return NULL;
+    if (isnan(start_at) || isnan(end_at) || isnan(new_start_at) || isnan(new_end_at)) return refuse_nan();
     if (move(self, n, start_at, end_at, new_start_at, new_end_at) < 0) return NULL;
     Py_RETURN_NONE;
 }
@@ -683,6 +771,10 @@ static PyObject *profile_move(Profile *self, PyObject *args) {
 static int read_pass(PyObject *args, double *now, Rows *rows, Gains **gains) {
     PyObject *given;
     if (!PyArg_ParseTuple(args, "dOO!", now, &given, &GainsType, gains)) return -1;
+    if (isnan(*now)) {
+        refuse_nan();
+        return -1;
+    }
     return read_rows(given, rows);
 }
 
@@ -690,27 +782,23 @@ static int compress(Profile *self, double now, Rows *rows, Gains *gains, PyObjec
     PyObject *n_gains = PyLong_FromLongLong(gains->n);
     int failed = n_gains == NULL;
     for (Py_ssize_t i = 0; i < rows->n && !failed; i++) {
-        double first, last, place = real(rows->places, i);
-        long long seen = whole(rows->seen, i);
-        if (seen == gains->n) continue;
-        hull_since(gains, seen, &first, &last);
-        Py_INCREF(n_gains);
-        put(rows->seen, i, n_gains);
-        if (first >= place) continue;
-        long long n = whole(rows->sizes, i);
-        double found = sooner(self, n, real(rows->spans_s, i), place, now, first, last);
+        double first, last, place = rows->places[i];
+        if (rows->seen[i] == gains->n) continue;
+        failed = hull_since(gains, rows->seen[i], &first, &last) < 0 ||
+                 put(rows->lists[SEEN], i, Py_NewRef(n_gains)) < 0;
+        if (failed || first >= place) continue;
+        long long n = rows->sizes[i];
+        double found = sooner(self, n, rows->spans_s[i], place, now, first, last);
         if (found < place) {
-            double end_at = real(rows->ends, i), found_end_at;
-            failed = move_row(rows, i, found, &found_end_at, moved) < 0 ||
-                     move(self, n, place, end_at, found, found_end_at) < 0 || gain(gains, place, end_at) < 0;
+            double end_at = rows->ends[i];
+            failed = move_row(rows, i, found, moved) < 0 ||
+                     move(self, n, place, end_at, found, rows->ends[i]) < 0 || gain(gains, place, end_at) < 0;
             Py_SETREF(n_gains, PyLong_FromLongLong(gains->n));
-            if (n_gains == NULL) return -1;
-            Py_INCREF(n_gains);
-            put(rows->seen, i, n_gains);
+            failed = failed || put(rows->lists[SEEN], i, Py_XNewRef(n_gains)) < 0;
         }
     }
     Py_XDECREF(n_gains);
-    return failed || PyErr_Occurred() ? -1 : 0;
+    return failed ? -1 : 0;
 }
 
 static PyObject *profile_compress(Profile *self, PyObject *args) {
@@ -738,7 +826,7 @@ static void overfull(const Profile *self, double *first, double *last) {
 /* Put kept rows up to one, from one on, into a profile. */
 static int put_in(Profile *self, const Rows *rows, Py_ssize_t from, Py_ssize_t to) {
     for (Py_ssize_t i = from; i < to; i++)
-        if (add(self, -whole(rows->sizes, i), real(rows->places, i), real(rows->ends, i)) < 0) return -1;
+        if (add(self, -rows->sizes[i], rows->places[i], rows->ends[i]) < 0) return -1;
     return 0;
 }
 
@@ -747,38 +835,39 @@ static int replan(Profile *self, Profile *full, double now, Rows *rows, Gains *g
     double soon = now + 1.5 * TICK, first, last;
     int failed = 0;
     for (Py_ssize_t i = 0; i < rows->n && !failed; i++) {
-        double place = real(rows->places, i);
+        double place = rows->places[i];
         if (soon < place && place < INFINITY)
-            failed = note_span(full, &made, whole(rows->sizes, i), place, real(rows->ends, i)) < 0;
+            failed = note_span(full, &made, rows->sizes[i], place, rows->ends[i]) < 0;
     }
-    failed = failed || PyErr_Occurred() || change_all(full, &made) < 0;
+    failed = failed || change_all(full, &made) < 0;
     PyMem_Free(made.changes);
     if (failed) return -1;
     overfull(full, &first, &last);
     Py_ssize_t n_put_in = 0; /* so many rows are in this profile */
     for (Py_ssize_t i = 0; i < rows->n; i++) {
-        double place = real(rows->places, i), end_at = real(rows->ends, i);
-        long long n = whole(rows->sizes, i);
+        double place = rows->places[i], end_at = rows->ends[i];
+        long long n = rows->sizes[i];
         int is_valid = soon < place && place < INFINITY;
         if (is_valid && (place >= last || (place < end_at && end_at <= first) || least_free(full, place, end_at) >= 0))
             continue;
         if (put_in(self, rows, n_put_in, i) < 0) return -1;
         n_put_in = i;
         if (is_valid && least_free(self, place, end_at) >= n) continue;
-        double found = earliest(self, n, real(rows->spans_s, i), now, INFINITY), found_end_at = end_at;
+        double found = earliest(self, n, rows->spans_s[i], now, INFINITY);
         if (is_valid && add(full, n, place, end_at) < 0) return -1;
         if (found != place) {
-            if (put(rows->seen, i, PyLong_FromLongLong(gains->n)) < 0 ||
-                move_row(rows, i, found, &found_end_at, moved) < 0 || gain(gains, place, end_at) < 0)
+            if (put(rows->lists[SEEN], i, PyLong_FromLongLong(gains->n)) < 0 ||
+                move_row(rows, i, found, moved) < 0 || gain(gains, place, end_at) < 0)
                 return -1;
         }
+        double found_end_at = rows->ends[i];
         if (add(full, -n, found, found_end_at) < 0) return -1;
         if (least_free(full, found, found_end_at) < 0) {
             if (found < first) first = found;
             if (found_end_at > last) last = found_end_at;
         }
     }
-    return PyErr_Occurred() ? -1 : 0;
+    return 0;
 }
 
 static PyObject *profile_replan(Profile *self, PyObject *args) {
@@ -797,9 +886,8 @@ static PyObject *profile_replan(Profile *self, PyObject *args) {
 
 static int place_anew(Profile *self, double now, double freed_from, const Rows *rows, PyObject *found) {
     for (Py_ssize_t i = 0; i < rows->n; i++) {
-        long long n = whole(rows->sizes, i);
-        double span_s = real(rows->spans_s, i), place = real(rows->places, i), not_before = now;
-        if (PyErr_Occurred()) return -1;
+        long long n = rows->sizes[i];
+        double span_s = rows->spans_s[i], place = rows->places[i], not_before = now;
         int keeps = place <= freed_from && place != INFINITY && least_free(self, place, instant(place, span_s)) >= n;
         if (!keeps) {
             if (freed_from != -INFINITY && place != INFINITY) not_before = place;
@@ -816,17 +904,15 @@ static int place_anew(Profile *self, double now, double freed_from, const Rows *
 
 static PyObject *profile_place_anew(Profile *self, PyObject *args) {
     double now, freed_from;
-    Rows rows = {.n = 0};
-    if (!PyArg_ParseTuple(args, "ddO!O!O!", &now, &freed_from, &PyList_Type, &rows.sizes, &PyList_Type, &rows.spans_s,
-                          &PyList_Type, &rows.places))
+    Rows rows = {.memory = NULL};
+    if (!PyArg_ParseTuple(args, "ddOOO", &now, &freed_from, &rows.lists[SIZES], &rows.lists[SPANS_S],
+                          &rows.lists[PLACES]))
         return NULL;
-    rows.n = PyList_GET_SIZE(rows.sizes);
-    if (PyList_GET_SIZE(rows.spans_s) != rows.n || PyList_GET_SIZE(rows.places) != rows.n) {
-        PyErr_SetString(PyExc_ValueError, "expected lists of one length");
-        return NULL;
-    }
-    PyObject *found = PyList_GetSlice(rows.places, 0, rows.n);
+    if (isnan(now) || isnan(freed_from)) return refuse_nan();
+    for (int k = 0; k < 5; k++) Py_XINCREF(rows.lists[k]);
+    PyObject *found = read_lists(&rows) < 0 ? NULL : PyList_New(rows.n);
     if (found != NULL && place_anew(self, now, freed_from, &rows, found) < 0) Py_CLEAR(found);
+    release(&rows);
     return found;
 }
 
@@ -862,6 +948,7 @@ static PyTypeObject ProfileType = {
     .tp_basicsize = sizeof(Profile),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = profile_new,
+    .tp_init = (initproc)profile_init,
     .tp_dealloc = (destructor)profile_dealloc,
     .tp_methods = methods,
 };
@@ -885,7 +972,7 @@ static PyTypeObject GainsType = {
     .tp_name = "pybatsched.policies._profile.Gains",
     .tp_doc = "Room that became free in a plan; pybatsched.policies.gains tells all about it.",
     .tp_basicsize = sizeof(Gains),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = PyType_GenericNew,
     .tp_dealloc = (destructor)gains_dealloc,
     .tp_methods = gains_methods,

@@ -10,6 +10,13 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 
+def check_times(*times: float) -> None:
+    """Refuse NaN, which is neither before nor after another time, and what is no number (TypeError)."""
+    for at in times:
+        if not at <= math.inf:
+            raise ValueError("a time is NaN; expected a number of seconds")
+
+
 class PlainGains:
     """Room that became free in the plan, one gain after the other; asked for the hull of those since some count.
 
@@ -26,6 +33,7 @@ class PlainGains:
 
     def add(self, start_at: float, end_at: float) -> None:
         """Note that [start, end) became freer."""
+        check_times(start_at, end_at)
         while self._starts and self._starts[-1][1] >= start_at:
             self._starts.pop()
         while self._ends and self._ends[-1][1] <= end_at:
@@ -40,7 +48,7 @@ class PlainGains:
 
     def copy(self) -> PlainGains:
         """Give a copy that lives on its own."""
-        other = PlainGains()
+        other: PlainGains = self.__new__(type(self))
         other.n, other._starts, other._ends = self.n, self._starts.copy(), self._ends.copy()
         return other
 

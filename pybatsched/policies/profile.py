@@ -1,7 +1,7 @@
 """Free processors over future time: where a reservation finds its place.
 
 A step function: `_free[i]` processors are free from `_times[i]` until `_times[i + 1]`, the last for ever. All
-instants are on Batsim's tick (`pybatsched.core.instants`), so that equal times are equal numbers.
+instants are on Batsim's tick (`pybatsched.core.instants`), so that equal times are equal numbers. NaN is a ValueError.
 
 s is the number of steps below: at most two per running or reserved job.
 
@@ -13,9 +13,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core.instants import HALF_TICK, TICK, instant
+from pybatsched.policies.gains import check_times
 
 if TYPE_CHECKING:
     from pybatsched.policies.gains import Gains
@@ -40,18 +41,21 @@ class PlainProfile:
     __slots__ = ("_free", "_times", "_tops")
 
     def __init__(self, now: float, n_free: int) -> None:
+        check_times(now)
         self._times = [now]
         self._free = [n_free]
         self._tops: list[int] = []
 
     def copy(self) -> PlainProfile:
         """Give a copy that lives on its own. O(s), quickly."""
-        other = PlainProfile(0.0, 0)
-        other._times, other._free = self._times.copy(), self._free.copy()
+        other: PlainProfile = self.__new__(type(self))
+        other._times, other._free, other._tops = self._times.copy(), self._free.copy(), []
         return other
 
     def advance(self, now: float) -> None:
         """Forget what lies before now. O(s)."""
+        if not now <= math.inf:
+            check_times(now)
         i = bisect_right(self._times, now) - 1
         if i >= 0:
             if i:
@@ -70,9 +74,11 @@ class PlainProfile:
         first_at = self._times[0]
         for n, start_at, end_at in spans:
             start = max(start_at, first_at)
-            if start < end_at and start != math.inf:
+            if start < end_at:
                 changes[start] = changes.get(start, 0) - n
                 changes[end_at] = changes.get(end_at, 0) + n
+            elif not end_at <= start:
+                check_times(start, end_at)
         changes.pop(math.inf, None)
         instants = sorted(changes.keys() | set(self._times))
         free: list[int] = []
@@ -88,7 +94,7 @@ class PlainProfile:
 
     def give(self, n: int, start_at: float, end_at: float) -> None:
         """Give back n processors from start to end (infinity allowed). O(s)."""
-        self._add(n, start_at, end_at)
+        self._add(+n, start_at, end_at)  # which must be a number
 
     def earliest(self, n: int, span_s: float, not_before: float, latest: float = math.inf) -> float:
         """Find the first instant from which n processors stay free for the span; infinity if there is none. O(s).
@@ -99,7 +105,8 @@ class PlainProfile:
         last = len(times)
         if latest == math.inf:
             return self._first(n, span_s, not_before, last, last)
-        if max(not_before, times[0]) > latest:
+        if not max(not_before, times[0]) <= latest:
+            check_times(not_before, latest)
             return math.inf
         return self._first(n, span_s, not_before, bisect_right(times, latest), last)
 
@@ -112,6 +119,8 @@ class PlainProfile:
         times, free = self._times, self._free
         i = max(bisect_right(times, not_before) - 1, 0)
         start = max(not_before, times[0])
+        if not start + span_s <= math.inf:
+            check_times(start, span_s)
         while True:
             if free[i] < n:
                 stop = (((i + 1) >> _BLOCK) + 1) << _BLOCK
@@ -156,6 +165,7 @@ class PlainProfile:
         The job's own reservation begins at its place and stays where it is: beyond that instant it may use what is
         its own already, so only what lies before is looked at.
         """
+        check_times(span_s, place, not_before, before)
         times = self._times
         before = min(before, place)
         if max(not_before, times[0]) >= before:
@@ -169,6 +179,8 @@ class PlainProfile:
         must be wide enough for it, and lie before its own place: behind that it was the job's already.
         """
         first, last = gained
+        if not first + last + place + now + span_s <= math.inf:
+            check_times(first, last, place, now, span_s)
         if first >= place or last <= now:
             return place
         times, before = self._times, min(last, place)
@@ -181,6 +193,7 @@ class PlainProfile:
 
     def most_free(self, start_at: float, end_at: float) -> int:
         """Give the largest number free at some instant of [start, end). O(s), quickly."""
+        check_times(start_at, end_at)
         i = bisect_right(self._times, start_at) - 1
         return max(self._free[max(i, 0) : bisect_left(self._times, end_at)], default=0)
 
@@ -189,11 +202,14 @@ class PlainProfile:
 
         An empty span counts as the instant it begins at.
         """
+        if not start_at + end_at <= math.inf:
+            check_times(start_at, end_at)
         i = max(bisect_right(self._times, start_at) - 1, 0)
         return min(self._free[i : max(bisect_left(self._times, end_at - HALF_TICK), i + 1)])
 
     def next_step(self, after: float) -> float:
         """Give the next instant at which the number free changes; infinity if it does not. O(log s), usually."""
+        check_times(after)
         for i in range(max(bisect_right(self._times, after), 1), len(self._times)):
             if self._free[i] != self._free[i - 1]:
                 return self._times[i]
@@ -201,10 +217,14 @@ class PlainProfile:
 
     def step_at(self, at: float) -> float:
         """Give the beginning of the step that an instant lies in. O(log s)."""
+        if not at <= math.inf:
+            check_times(at)
         return self._times[max(bisect_right(self._times, at) - 1, 0)]
 
     def free_at(self, at: float) -> int:
         """Give the number free at an instant. O(log s)."""
+        if not at <= math.inf:
+            check_times(at)
         return self._free[max(bisect_right(self._times, at) - 1, 0)]
 
     def steps(self) -> list[tuple[float, int]]:
@@ -219,6 +239,7 @@ class PlainProfile:
         What lies in both is left alone: most moves are short, so that little changes.
         """
         (start_at, end_at), (new_start_at, new_end_at) = span, to
+        check_times(start_at, end_at, new_start_at, new_end_at)
         self._add(-n, new_start_at, min(start_at, new_end_at))
         self._add(n, max(start_at, new_end_at), end_at)
 
@@ -228,14 +249,16 @@ class PlainProfile:
         A job had the best place there was when it was last looked at, so it looks only where room was gained since
         then. O(rows * s) at worst.
         """
+        check_times(now)
+        _check_lists((rows.sizes, rows.seen), (rows.spans_s, rows.places, rows.ends))
         moved: list[tuple[int, float]] = []
         places, ends, seen, n_gains = rows.places, rows.ends, rows.seen, gains.n
         for i, place in enumerate(places):
             since = seen[i]
             if since == n_gains:
                 continue
-            seen[i] = n_gains
             gained = gains.hull_since(since)
+            seen[i] = n_gains
             if gained[0] >= place:
                 continue
             n, span_s = rows.sizes[i], rows.spans_s[i]
@@ -256,6 +279,8 @@ class PlainProfile:
         all places, the rows that moved and from where; this profile is of no more use. Only jobs that meet an instant
         at which all places together are too much need to be looked at. O(s + rows log rows), and O(s) for each of them.
         """
+        check_times(now)
+        _check_lists((rows.sizes, rows.seen), (rows.spans_s, rows.places, rows.ends))
         moved: list[tuple[int, float]] = []
         soon = now + 1.5 * TICK
         spans = list(zip(rows.sizes, rows.places, rows.ends, strict=True))
@@ -296,6 +321,8 @@ class PlainProfile:
         Who had the best place there was can find a better one only where room was freed before it: from an instant on,
         minus infinity for everywhere. Gives the places, which are taken.
         """
+        check_times(now, freed_from)
+        _check_lists((sizes,), (spans_s, places))
         found: list[float] = []
         for n, span_s, place in zip(sizes, spans_s, places, strict=True):
             if freed_from == -math.inf:
@@ -323,7 +350,9 @@ class PlainProfile:
     def _add(self, delta: int, start_at: float, end_at: float) -> None:
         times, free = self._times, self._free
         start_at = max(start_at, times[0])
-        if end_at <= start_at or start_at == math.inf:
+        if not start_at < end_at:
+            if not end_at <= start_at:
+                check_times(start_at, end_at)
             return
         i = bisect_left(times, start_at)
         del self._tops[i >> _BLOCK :]
@@ -344,6 +373,30 @@ class PlainProfile:
             del times[j], free[j]
         if i and free[i] == free[i - 1]:
             del times[i], free[i]
+
+
+def _check_lists(whole: tuple[list[int], ...], real: tuple[list[float], ...]) -> None:
+    """Refuse lists that a pass could not go through, before it has changed anything. O(jobs), quickly.
+
+    ValueError for NaN and for lists of different lengths, TypeError for what is no list or no number.
+    """
+    lists: tuple[list[Any], ...] = whole + real
+    for numbers in lists:
+        if type(numbers) is not list:
+            raise TypeError("expected lists of numbers")
+        if len(numbers) != len(lists[0]):
+            raise ValueError("expected lists of one length")
+    total: object
+    for numbers in whole:
+        total = sum(numbers)
+        if not isinstance(total, int):
+            raise TypeError("expected whole numbers")
+    for numbers in real:
+        total = sum(numbers, 0.0)
+        if not isinstance(total, float):
+            raise TypeError("expected numbers of seconds")
+        if math.isnan(total):  # the sum of NaN, or of both infinities
+            check_times(*numbers)
 
 
 def _overfull(steps: list[tuple[float, int]]) -> tuple[float, float]:

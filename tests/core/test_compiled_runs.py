@@ -87,6 +87,42 @@ def test_subclasses_give_sets_of_their_own_kind(compiled: Any) -> None:
     assert {type(one) for one in (made | made, made & made, made - Named([2]), made.first(2))} == {Named}
 
 
+@pytest.mark.parametrize("of", ["plain", "compiled"])
+def test_a_subclass_may_be_made_of_something_else(compiled: Any, of: str) -> None:
+    runs: Any = PlainRuns if of == "plain" else compiled
+
+    class Named(runs):  # type: ignore[misc]
+        def __init__(self, name: str, *, last: int) -> None:
+            super().__init__(range(0, last, 2))
+            self.name = name
+
+    made, many = Named("even", last=5), Named("more", last=500)
+    assert (made.name, str(made), len(made), list(made.intervals())) == ("even", "0 2 4", 3, [(0, 1), (2, 3), (4, 5)])
+    assert (made.lowest, made.highest, 2 in made, made.issubset(many)) == (0, 4, True, True)
+    assert (str(made | runs([1])), str(many & made), str(many.first(2))) == ("0-2 4", "0 2 4", "0 2")
+    assert (type(made | made), many == runs(range(0, 500, 2))) == (Named, True)
+    with pytest.raises(TypeError):
+        runs("even", last=5)
+    with pytest.raises(ValueError, match="never negative"):
+        type("Wrong", (runs,), {"__init__": lambda self: runs.__init__(self, [-1])})()
+
+
+def test_a_number_whose_conversion_clears_the_bounds_is_refused(compiled: Any) -> None:
+    class Clearing:
+        def __index__(self) -> int:
+            bounds.clear()
+            return 0
+
+    bounds: list[Any] = [Clearing(), 1, *range(1000, 1100)]
+    with pytest.raises(ValueError, match="bounds have changed"):
+        compiled._of(bounds)
+
+
+def test_bounds_come_in_pairs(compiled: Any) -> None:
+    with pytest.raises(ValueError, match="pairs"):
+        compiled._of([0, 1, 5])
+
+
 def test_a_set_can_be_sent_to_another_process() -> None:
     procs = IntervalSet.parse("0-3 5 8-9")
     assert pickle.loads(pickle.dumps(procs)) == procs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -310,6 +311,229 @@ def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
         moved = [plan.profile.compress(float(now), plan.rows, plan.gains) for plan in (plain, fast)]
         assert moved[0] == moved[1]
         assert plain.told() == fast.told()
+
+
+# --- what must not spoil a plan, on both twins ---
+
+
+class Twin(NamedTuple):
+    """The classes of one of the two."""
+
+    profile: Any
+    gains: Any
+
+
+@pytest.fixture(params=["plain", "compiled"])
+def twin(request: pytest.FixtureRequest, compiled: Any) -> Twin:
+    if request.param == "plain":
+        return Twin(PlainProfile, PlainGains)
+    return Twin(compiled.Profile, compiled.Gains)
+
+
+FIELDS = ("sizes", "spans_s", "places", "ends", "seen")
+
+
+def crowded(twin: Twin) -> Plans:
+    """A plan in which every pass moves the first job, and has two more to look at."""
+    plan = Plans(twin.profile(0.0, 4), twin.gains(), [(2, 10.0, math.inf), (3, 5.0, math.inf), (1, 5.0, math.inf)])
+    plan.gains.add(0.0, math.inf)
+    return plan
+
+
+def run_pass(plan: Plans, name: str, now: float = 0.0) -> Any:
+    rows = plan.rows
+    if name == "place_anew":
+        return plan.profile.place_anew(now, -math.inf, rows.sizes, rows.spans_s, rows.places)
+    return getattr(plan.profile, name)(now, rows, plan.gains)
+
+
+PASSES = [(name, field) for name in ("compress", "replan") for field in FIELDS]
+PASSES += [("place_anew", field) for field in FIELDS[:3]]
+
+
+def test_the_passes_of_these_tests_change_the_plan(twin: Twin) -> None:
+    for name in ("compress", "replan", "place_anew"):
+        plan, before = crowded(twin), crowded(twin).told()
+        run_pass(plan, name)
+        assert plan.told() != before
+
+
+@pytest.mark.parametrize(("name", "field"), PASSES)
+def test_a_number_whose_conversion_clears_the_rows_is_refused(twin: Twin, name: str, field: str) -> None:
+    plan = crowded(twin)
+
+    class Clearing:
+        def clear(self) -> Any:
+            for one in FIELDS:
+                getattr(plan.rows, one).clear()
+            return 1
+
+        __index__ = __float__ = clear
+
+    getattr(plan.rows, field)[1] = Clearing()
+    before = copy.deepcopy([getattr(plan.rows, one) for one in FIELDS if one != field])
+    steps = plan.profile.steps()
+    with pytest.raises(TypeError):
+        run_pass(plan, name)
+    assert [getattr(plan.rows, one) for one in FIELDS if one != field] == before
+    assert len(getattr(plan.rows, field)) == 3
+    assert plan.profile.steps() == steps
+
+
+@pytest.mark.parametrize(("name", "field"), PASSES)
+@pytest.mark.parametrize(
+    ("value", "error"), [("x", TypeError), (None, TypeError), (1j, TypeError), (math.nan, ValueError)]
+)
+def test_a_wrong_value_behind_good_ones_changes_nothing(
+    twin: Twin, name: str, field: str, value: Any, error: type[Exception]
+) -> None:
+    plan = crowded(twin)
+    getattr(plan.rows, field)[2] = value
+    before = copy.deepcopy(plan.told())
+    with pytest.raises(TypeError if field in {"sizes", "seen"} else error):
+        run_pass(plan, name)
+    assert repr(plan.told()) == repr(before)  # NaN is not equal to itself
+
+
+@pytest.mark.parametrize(("name", "field"), PASSES)
+def test_rows_of_different_lengths_change_nothing(twin: Twin, name: str, field: str) -> None:
+    plan = crowded(twin)
+    getattr(plan.rows, field).pop()
+    before = copy.deepcopy(plan.told())
+    with pytest.raises(ValueError, match="lists of one length"):
+        run_pass(plan, name)
+    assert plan.told() == before
+
+
+@pytest.mark.parametrize("name", ["compress", "replan"])
+def test_rows_that_empty_a_list_when_another_is_asked_for_are_refused(twin: Twin, name: str) -> None:
+    class Emptying:
+        sizes, spans_s, places, ends = [1, 1], [2.0, 2.0], [3.0, 3.0], [5.0, 5.0]
+
+        @property
+        def seen(self) -> list[int]:
+            self.sizes.clear()
+            return [0, 0]
+
+    gains = twin.gains()
+    gains.add(0.0, 9.0)
+    with pytest.raises(ValueError, match="lists of one length"):
+        getattr(twin.profile(0.0, 4), name)(0.0, Emptying(), gains)
+
+
+@pytest.mark.parametrize(("value", "error"), [(math.nan, ValueError), ("x", TypeError)])
+@pytest.mark.parametrize("name", ["compress", "replan", "place_anew"])
+def test_a_wrong_instant_of_a_pass_changes_nothing(twin: Twin, name: str, value: Any, error: type[Exception]) -> None:
+    plan = crowded(twin)
+    before = copy.deepcopy(plan.told())
+    with pytest.raises(error):
+        run_pass(plan, name, value)
+    assert plan.told() == before
+
+
+def test_forgotten_gains_change_nothing(twin: Twin) -> None:
+    plan = crowded(twin)
+    plan.gains.forget(1)
+    before = copy.deepcopy([getattr(plan.rows, one) for one in FIELDS])
+    with pytest.raises(IndexError):
+        run_pass(plan, "compress")
+    assert [getattr(plan.rows, one) for one in FIELDS] == before
+    assert plan.profile.steps() == [(0.0, 4)]
+
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("advance", (NAN,)),
+        ("take", (1, NAN, 5.0)),
+        ("take", (1, 5.0, NAN)),
+        ("take", (1, math.inf, NAN)),
+        ("give", (1, NAN, 5.0)),
+        ("give", (1, 0.0, NAN)),
+        ("take_all", ([(1, 0.0, 1.0), (1, NAN, 5.0)],)),
+        ("take_all", ([(1, 0.0, 1.0), (1, 2.0, NAN)],)),
+        ("move", (1, (NAN, 5.0), (2.0, 4.0))),
+        ("move", (1, (3.0, NAN), (2.0, 4.0))),
+        ("move", (1, (3.0, 5.0), (NAN, 4.0))),
+        ("move", (1, (3.0, 5.0), (2.0, NAN))),
+        ("place_anew", (0.0, NAN, [1], [1.0], [0.0])),
+        ("earliest", (1, NAN, 0.0)),
+        ("earliest", (1, 1.0, NAN)),
+        ("earliest", (1, 1.0, NAN, 5.0)),
+        ("earliest", (1, 1.0, 0.0, NAN)),
+        ("fits", (1, NAN, 5.0)),
+        ("fits", (1, 0.0, NAN)),
+        ("least_free", (NAN, 5.0)),
+        ("most_free", (0.0, NAN)),
+        ("next_step", (NAN,)),
+        ("step_at", (NAN,)),
+        ("free_at", (NAN,)),
+        ("better", (1, NAN, 5.0, 0.0, 9.0)),
+        ("better", (1, 1.0, NAN, 0.0, 9.0)),
+        ("better", (1, 1.0, 5.0, NAN, 9.0)),
+        ("better", (1, 1.0, 5.0, 0.0, NAN)),
+        ("sooner", (1, NAN, 5.0, 0.0, (0.0, 9.0))),
+        ("sooner", (1, 1.0, NAN, 0.0, (0.0, 9.0))),
+        ("sooner", (1, 1.0, 5.0, NAN, (0.0, 9.0))),
+        ("sooner", (1, 1.0, 5.0, 0.0, (NAN, 9.0))),
+        ("sooner", (1, 1.0, 5.0, 0.0, (0.0, NAN))),
+    ],
+)
+def test_a_time_that_is_nan_is_refused(twin: Twin, name: str, arguments: Any) -> None:
+    profile = twin.profile(0.0, 4)
+    profile.take(2, 1.0, 7.0)
+    steps = profile.steps()
+    with pytest.raises(ValueError, match="a time is NaN; expected a number of seconds"):
+        getattr(profile, name)(*arguments)
+    assert profile.steps() == steps
+
+
+def test_nothing_begins_or_is_gained_at_nan(twin: Twin) -> None:
+    with pytest.raises(ValueError, match="a time is NaN"):
+        twin.profile(NAN, 4)
+    gains = twin.gains()
+    for span in ((NAN, 1.0), (0.0, NAN)):
+        with pytest.raises(ValueError, match="a time is NaN"):
+            gains.add(*span)
+    assert gains.n == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("give", ("one", 1.0, 5.0)), ("give", (None, 1.0, 5.0)), ("move", (1, (3.0, "x"), (2.0, 4.0)))],
+)
+def test_what_is_no_number_changes_nothing(twin: Twin, name: str, arguments: Any) -> None:
+    profile = twin.profile(0.0, 4)
+    with pytest.raises(TypeError):
+        getattr(profile, name)(*arguments)
+    assert profile.steps() == [(0.0, 4)]
+
+
+def test_a_subclass_may_be_made_of_something_else(twin: Twin) -> None:
+    class Named(twin.profile):  # type: ignore[misc, name-defined]
+        def __init__(self, name: str, *, n: int) -> None:
+            super().__init__(1.0, n)
+            self.name = name
+
+    class Counted(twin.gains):  # type: ignore[misc, name-defined]
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    profile = Named("night", n=4)
+    profile.take(3, 2.0, 5.0)
+    other = profile.copy()
+    other.give(3, 2.0, 5.0)
+    assert (profile.name, profile.steps()) == ("night", [(1.0, 4), (2.0, 1), (5.0, 4)])
+    assert (type(other), other.steps()) == (Named, [(1.0, 4)])
+    gains = Counted("night")
+    gains.add(0.0, 1.0)
+    assert (gains.name, gains.n, type(gains.copy())) == ("night", 1, Counted)
+    with pytest.raises(TypeError):
+        twin.profile("night", n=4)
 
 
 # --- schedule by schedule ---
