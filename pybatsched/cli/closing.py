@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any, Final
 from pybatsched.cli import arguments, signals
 from pybatsched.core.instants import seconds_text
 from pybatsched.errors import BrokenPromiseError, UnfinishedError, quantity
-from pybatsched.metrics import summary
+from pybatsched.metrics import comparison, summary
 from pybatsched.results import marks
 from pybatsched.results.writing import Results
 
@@ -44,11 +45,52 @@ def kept(results: Results) -> Iterator[Results]:
         raise
 
 
-def put_in_place(results: Results, about: Mapping[str, Any]) -> None:
-    """Write the summary, and put all files of a run that is over in their places."""
+def put_in_place(results: Results, about: Mapping[str, Any], *, quiet: bool) -> None:
+    """Write the summary, and put all files of a run that is over in their places. Say it if they replace another run's.
+
+    The same policy on the same inputs is the same run.
+    """
+    earlier = None if quiet else _summary_in_place(results.prefix)
     summary.write(f"{results.part}{marks.SUMMARY}", about)
     with signals.undisturbed():
         results.finish()
+    if earlier is not None and (different := _different(earlier, about)):
+        arguments.say(
+            f"{results.prefix}: replaced the results of {_named(earlier)} with those of {_named(about)} "
+            f"(different: {', '.join(different)})"
+        )
+
+
+def _summary_in_place(prefix: str) -> Mapping[str, Any] | None:
+    """Read the summary of the last finished run; None if there is none that can be read."""
+    try:
+        content = json.loads(Path(f"{prefix}{marks.SUMMARY}").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) and content.get("format") == summary.FORMAT else None
+
+
+def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Name in what two runs differ, by their summaries."""
+    (name, options), (other_name, other_options) = _policy(before), _policy(after)
+    different = ["policy"] * (name != other_name) + ["options"] * (options != other_options)
+    different += comparison.different_inputs(comparison.inputs_of(before), comparison.inputs_of(after))
+    return different + ["processors"] * (before.get("n_procs") != after.get("n_procs"))
+
+
+def _policy(about: Mapping[str, Any]) -> tuple[str, str]:
+    """Give the name of a run's policy, or nothing, and its options as text."""
+    policy = about.get("policy")
+    return (str(policy.get("name")), json.dumps(policy.get("options"))) if isinstance(policy, dict) else ("", "")
+
+
+def _named(about: Mapping[str, Any]) -> str:
+    """Name a run by its policy and its workloads."""
+    inputs, (name, _) = about.get("inputs"), _policy(about)
+    found = inputs.get("workloads") if isinstance(inputs, Mapping) else None
+    files = [str(one.get("file")) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    who = f"policy {name}" if name else "an external scheduler"
+    return f"{who} on {', '.join(files)}" if files else who
 
 
 def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:

@@ -17,8 +17,8 @@ examples:
 
 A condition is a metric of the table, one of < <= > >= == !=, and a number: with a sign it is about the change from the
 first run to the second (+5% in per cent of the first, +5 in the metric's unit), without a sign about the second alone.
-If one holds, or its metric has no value, the exit code is 7. So it is if a run still runs or broke off, whose figures
-are those of the jobs that were over, unless --partial is given.
+If one holds, or its metric has no value, the exit code is 7. It is also 7 if a run is still running or broke off,
+unless --partial is given: the figures of such a run cover only the jobs that were over.
 """
 
 
@@ -52,9 +52,7 @@ def run(args: argparse.Namespace) -> int:
             "ended_at is when the scheduler was last called and has answered, makespan_s the last end of a job: here "
             "only the calls differ"
         )
-    kinds = {*before.inputs, *after.inputs}
-    differing = sorted(kind for kind in kinds if before.inputs.get(kind, ()) != after.inputs.get(kind, ()))
-    if differing:
+    if differing := comparison.different_inputs(before.inputs, after.inputs):
         arguments.say(f"the two runs had different inputs: {', '.join(differing)}")
     if failures:
         raise BrokenPromiseError("the second run fails:\n" + "\n".join(f"  {why}" for why in failures))

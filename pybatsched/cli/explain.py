@@ -20,8 +20,8 @@ examples:
   pybatsched explain run.pbj 'w0!42'                        its story
   pybatsched explain run.pbj 'w0!42' --why-not-earlier      who held the processors while it waited
 
-Why a job waited, and which processors were meant for it, is asked of the policy, which is run again. No Python file is
-run because a journal names it: --policy FILE.py:CLASS runs the code of that file.
+The policy is run again to find out why the job waited and which processors were meant for it. No Python file is run
+because a journal names it: --policy FILE.py:CLASS runs the code of that file.
 """
 
 

@@ -35,8 +35,8 @@ examples:
   pybatsched plot ratios out/study --measure wait_s_mean --baseline easy --output waits.pdf
 
 An axis of values is logarithmic where the largest is more than 20 times the smallest (or than 1, where there is a 0),
-or as --scale says; the line that is printed tells it. Axes of time are in days, hours, minutes or seconds, by their
-length. It needs matplotlib: pip install 'pybatsched[plot]'
+or as --scale says; the printed line says which. --scale log of a campaign's figure needs values above 0. Axes of time
+are in days, hours, minutes or seconds, by their length. It needs matplotlib: pip install 'pybatsched[plot]'
 """
 
 

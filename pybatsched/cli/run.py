@@ -42,9 +42,10 @@ examples:
                                                               protocol and reads other files: both are seen to)
 
 What follows -- goes to Batsim as it is; options that the policy needs are given to Batsim by themselves. Batsim writes
-PREFIX_jobs.csv, PREFIX_schedule.csv, …, and what it says goes to PREFIX_batsim.log. Until the run is over they are
-PREFIX.part_*, and what an earlier run has left stays; PREFIX_state.json says whether it runs, was interrupted, failed
-or finished. A machine by name is written to PREFIX_platform.xml, a log to PREFIX_w0.json.
+PREFIX_jobs.csv, PREFIX_schedule.csv, …; its output goes to PREFIX_batsim.log. While the run goes on they are
+PREFIX.part_*. Existing results are replaced only when the new run has finished; a line says so if they are of another
+policy or of other inputs. PREFIX_state.json says whether the run is running, was interrupted, failed or finished.
+A machine given by name is written to PREFIX_platform.xml, a log to PREFIX_w0.json.
 """
 
 _MARK: Final = "x"
@@ -112,7 +113,8 @@ def run(args: argparse.Namespace) -> int:
         result, engine = _supervised(args, job, results)
         how_read = {**inputs.how_read(args), **not_evaluated(job.workloads), **_command(args)}
         extra = {**how_read, "seed": args.seed, "batsim_args": job.told_with(args.export)}
-        closing.put_in_place(results, summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version}))
+        made = summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version})
+        closing.put_in_place(results, made, quiet=args.quiet)
     dynamic_jobs = bool(engine.cluster.config.get("dynamic-jobs-enabled"))
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
 

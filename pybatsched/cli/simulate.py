@@ -35,8 +35,9 @@ examples:
   pybatsched simulate -p platform.xml -w a.json --external -s tcp://127.0.0.1:28000    play Batsim for any scheduler
 
 writes PREFIX_jobs.csv, PREFIX_schedule.csv and PREFIX_machine_states.csv with Batsim's columns, and PREFIX_summary.json
-with figures, versions, options and digests of the inputs. Until the run is over they are PREFIX.part_*, and what an
-earlier run has left stays; PREFIX_state.json says whether it runs, was interrupted, failed or finished.
+with figures, versions, options and digests of the inputs. While the run goes on they are PREFIX.part_*. Existing
+results are replaced only when the new run has finished; a line says so if they are of another policy or other inputs.
+PREFIX_state.json says whether the run is running, was interrupted, failed or finished.
 Options that Batsim has too have Batsim's names.
 Profiles that need a network model (communication, storage, MPI) are refused: run those with Batsim.
 """
@@ -161,7 +162,8 @@ def run(args: argparse.Namespace) -> int:
         result = _simulate(args, scenario, plan, results)
         results.cut_at = result.cut_at
         extra = {**how_read, "seed": args.seed}
-        closing.put_in_place(results, summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)}))
+        made = summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)})
+        closing.put_in_place(results, made, quiet=args.quiet)
     return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 
 

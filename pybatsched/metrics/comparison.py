@@ -165,9 +165,17 @@ def _run_summary(path: str, content: Mapping[str, Any], standing: Standing) -> R
     for name, value in found.items():
         if value is not None and not _is_number(value):
             raise InputError(f"{path}: {name} is {value!r:.80}; expected a number")
-    how_read = how_read_of(content)
-    inputs = _digests(content.get("inputs")) | {name: (str(how),) for name, how in how_read.items()}
-    return RunSummary(path, found, inputs, standing)
+    return RunSummary(path, found, inputs_of(content), standing)
+
+
+def inputs_of(summary: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Give the digests of a run's inputs by kind, and how they were read, whatever the summary holds."""
+    return _digests(summary.get("inputs")) | {name: (str(how),) for name, how in how_read_of(summary).items()}
+
+
+def different_inputs(before: Mapping[str, tuple[str, ...]], after: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Name the kinds of inputs in which two runs differ."""
+    return sorted(kind for kind in {*before, *after} if before.get(kind, ()) != after.get(kind, ()))
 
 
 def _is_number(value: Any) -> bool:

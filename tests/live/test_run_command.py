@@ -68,6 +68,14 @@ def test_a_run_gives_the_table_and_the_files_of_simulate(place: Path) -> None:
     assert_gone(place)
 
 
+def test_what_is_replaced_is_told(place: Path) -> None:
+    assert "replaced the results" not in run(place).stderr + run(place).stderr
+    on = f"on {WORKLOAD}"
+    said = f"out/r: replaced the results of policy easy {on} with those of policy fcfs {on} (different: policy)\n"
+    assert said in run(place, policy="fcfs").stderr
+    assert run(place, "-q").stderr == ""
+
+
 def test_jobs_that_do_not_count_are_left_out_as_in_simulate(place: Path) -> None:
     content = json.loads(WORKLOAD.read_text())
     for number, job in enumerate(content["jobs"]):

@@ -18,7 +18,7 @@ from support.patience import PATIENCE_S, wait_until
 from support.places import PUSHY, ROOT
 from support.process import run_cli
 
-from pybatsched import cli
+from pybatsched import __version__, cli
 from pybatsched.errors import BrokenPromiseError, InputError, PolicyError
 from pybatsched.metrics.runs import read_run, read_what_is_there
 from pybatsched.platform.model import uniform
@@ -186,6 +186,36 @@ def test_two_runs_with_one_prefix(place: Path) -> None:
         assert process.wait(timeout=PATIENCE_S) == 0
     assert results().keys() == earlier.keys()
     assert b"halting.py" in results()["_summary.json"]
+
+
+def test_what_is_replaced_is_told(tmp_path: Path) -> None:
+    """Nothing is said where the same run is made again, from the same files in whichever place."""
+    content = {"nb_res": 4, "jobs": [{"id": "1", "subtime": 0, "res": 1, "profile": "d"}]}
+    for name, delay in (("a.json", 1), ("b.json", 2), ("copy.json", 1)):
+        text = json.dumps(content | {"profiles": {"d": {"type": "delay", "delay": delay}}})
+        (tmp_path / name).write_text(text)
+
+    def told(*args: str, procs: str = "4", file: str = "a.json", policy: str = "easy") -> str:
+        words = ("--procs", procs, "-w", file, "--policy", policy, "-e", "out/x", *args)
+        done = run_cli("simulate", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return "".join(line for line in done.stderr.splitlines(keepends=True) if "replaced" in line)
+
+    def replaced(before: str, after: str, what: str) -> str:
+        text = f"replaced the results of {before} with those of {after} (different: {what})"
+        return f"pybatsched {__version__}: out/x: {text}\n"
+
+    easy, fcfs = "policy easy on a.json", "policy fcfs on a.json"
+    assert [told(), told(), told(file="copy.json"), told()] == [""] * 4
+    assert told(policy="fcfs") == replaced(easy, fcfs, "policy")
+    assert told("-q") == ""
+    assert told("-o", "order=sjf") == replaced(easy, easy, "options")
+    assert told("-o", "order=sjf", file="b.json") == replaced(easy, "policy easy on b.json", "workloads")
+    assert told(policy="fcfs") == replaced("policy easy on b.json", fcfs, "policy, options, workloads")
+    assert told("--walltimes", "exact", procs="8", policy="fcfs") == replaced(fcfs, fcfs, "walltimes, processors")
+    for damaged in ("{", "[]", '{"format": "pybatsched-summary", "inputs": 3, "policy": [4]}'):
+        (tmp_path / "out" / "x_summary.json").write_text(damaged)
+        assert ("replaced the results of an external scheduler with " in told()) == ("inputs" in damaged)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
