@@ -159,24 +159,6 @@ class IdSet:
         self._n_at_most = _N_FRESH + self._n_ranges // 2
 
 
-class IdCount:
-    """Counts ids, each once, and knows the first of them."""
-
-    def __init__(self) -> None:
-        self._ids = IdSet()
-        self.n = 0
-        self.first = ""
-
-    def add(self, job_id: str) -> None:
-        """Count an id that was not counted before. O(log ranges)."""
-        if self._ids.has(job_id):
-            return
-        self._ids.add(job_id)
-        if not self.n:
-            self.first = job_id
-        self.n += 1
-
-
 def _numbered(job_id: str) -> tuple[Series, int] | None:
     """Take an id apart: its series and its number in it; None if it has none.
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, Reason, Requeue
-from pybatsched.core.ids import IdCount
 from pybatsched.core.jobs import JobState
 from pybatsched.core.policy import Need
 from pybatsched.errors import InputError, UntrustedFileError
@@ -93,7 +92,9 @@ class Redirection(QueuePolicy):
         self._leaving: set[Job] = set()  # jobs whose kill is under way
         self._newcomers: list[Job] = []
         self._narrowest = math.inf  # of all jobs that came
-        self._fixed = IdCount()  # jobs that should have been redirected, and Batsim cannot restart
+        self._fixed: set[Job] = set()  # running jobs that should have been redirected, and Batsim cannot restart
+        self._n_fixed = 0  # so many there have been, and
+        self._first_fixed = ""  # this was the first
 
     def _made(self, which: str, partition: Partition) -> LocalScheduler:
         name, given = getattr(self.options, which), getattr(self.options, f"{which}_options")
@@ -126,6 +127,7 @@ class Redirection(QueuePolicy):
     def _forget(self, job: Job) -> None:
         self._counts.pop(job, None)
         self._leaving.discard(job)
+        self._fixed.discard(job)
 
     # --- decisions ---
 
@@ -188,7 +190,10 @@ class Redirection(QueuePolicy):
         if self.redirection.refusal(job, restarted=True) is not None or self.principal.is_promised(job):
             return False
         if not self._can_restart(job):
-            self._fixed.add(job.id)
+            if job not in self._fixed:
+                self._fixed.add(job)
+                self._n_fixed += 1
+                self._first_fixed = self._first_fixed or job.id
             return False
         return True
 
@@ -196,9 +201,9 @@ class Redirection(QueuePolicy):
 
     def remarks(self) -> Iterable[str]:
         """Warn of a redirection group that was too small for anybody, and of jobs that could not be restarted."""
-        if self._fixed.n:
+        if self._n_fixed:
             yield (
-                f"redirection: {self._fixed.n} jobs stayed where they were, as {self._fixed.first}: Batsim forgets a "
+                f"redirection: {self._n_fixed} jobs stayed where they were, as {self._first_fixed}: Batsim forgets a "
                 "profile with the first job that ends on it; start it with --enable-profile-reuse"
             )
         n = self.redirection.partition.n_procs if self.redirection is not None else 0

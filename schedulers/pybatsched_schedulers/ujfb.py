@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason, RejectJob, Release, Requeue, StartAt
-from pybatsched.core.ids import IdCount
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
@@ -57,9 +56,12 @@ class UjfbScheduler(SuspendingScheduler):
         self._urgents: list[Entry] = []  # those that wait, in order
         self._served: dict[str, Entry] = {}  # those that run or are held
         self._preemption: Preemption | None = None
-        self._fixed = IdCount()  # regular jobs that were in the way and cannot be stopped
-        self._waited = IdCount()
-        self._figures = dict.fromkeys(("n_preemptions", "n_backfilled", "n_preceded", "swap_out_s", "pd_max_s"), 0.0)
+        self._fixed: set[str] = set()  # regular jobs that are in the way and cannot be stopped
+        self._n_fixed = 0  # so many there have been, and
+        self._first_fixed = ""  # this was the first
+        self._waited: set[str] = set()  # urgent jobs that had to wait and are not over
+        names = ("n_preemptions", "n_backfilled", "n_preceded", "swap_out_s", "pd_max_s", "n_waited")
+        self._figures = dict.fromkeys(names, 0.0)
 
     # --- what happened ---
 
@@ -101,6 +103,9 @@ class UjfbScheduler(SuspendingScheduler):
     def ended(self, job: Job, now: float) -> None:
         """Give back what the job had booked."""
         self._served.pop(job.id, None)
+        if job.ended_at is not None:  # else it goes on later
+            self._fixed.discard(job.id)
+            self._waited.discard(job.id)
         super().ended(job, now)
 
     def stopped(self, job: Job) -> None:
@@ -162,7 +167,9 @@ class UjfbScheduler(SuspendingScheduler):
             if job.id in self._served:
                 end_at = job.expected_end_at
             else:
-                self._waited.add(job.id)
+                if job.id not in self._waited:
+                    self._waited.add(job.id)
+                    self._figures["n_waited"] += 1
                 self._reserved[job.id] = Booking(n, place, end_at)
             free.take(n, place, end_at)
 
@@ -178,8 +185,10 @@ class UjfbScheduler(SuspendingScheduler):
                 n_now += n
             else:
                 later.append((n, max(end_at, round(now + TICK, 6))))
-                if job.id not in self._served and not self._can_stop(job):
+                if job.id not in self._served and job.id not in self._fixed and not self._can_stop(job):
                     self._fixed.add(job.id)
+                    self._n_fixed += 1
+                    self._first_fixed = self._first_fixed or job.id
         profile = Profile(now, n_now)
         for n, end_at in later:
             profile.give(n, end_at, math.inf)
@@ -318,14 +327,14 @@ class UjfbScheduler(SuspendingScheduler):
 
     def figures(self) -> dict[str, float]:
         """Count how urgent jobs came to start, and what swapping took."""
-        return {**self._figures, "n_waited": float(self._waited.n), "swap_in_s": self.swap_in_s}
+        return {**self._figures, "swap_in_s": self.swap_in_s}
 
     def remarks(self) -> Iterator[str]:
         """Tell of jobs that could not be stopped, and of swaps that took no time."""
-        if self._fixed.n:
+        if self._n_fixed:
             yield (
-                f"ujfb: {self._fixed.n} regular jobs ran while urgent ones wanted processors and could not be "
-                f"preempted, as {self._fixed.first}: Batsim cannot stop their profiles and go on with them"
+                f"ujfb: {self._n_fixed} regular jobs ran while urgent ones wanted processors and could not be "
+                f"preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
             )
         if self._swaps.knows_no_memory:
             yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"

@@ -258,6 +258,9 @@ def test_a_job_that_cannot_go_on_is_no_victim_and_that_is_said() -> None:
         "ujfb: 1 regular jobs ran while urgent ones wanted processors and could not be preempted, as w0!R1: "
         "Batsim cannot stop their profiles and go on with them"
     )
+    assert isinstance(session.engine.policy, Ujfb)
+    local = session.engine.policy.local
+    assert (local._fixed, local._waited) == (set(), set()), "nothing is kept of jobs that are over"
 
 
 def test_the_figures_of_a_run() -> None:
