@@ -77,9 +77,11 @@ class Watch:
         self.is_refused = False  # by whoever decides who is let in
         self.has_wrong_keys = False
 
-    def heard(self, connection: int | None) -> None:
-        """Note the connection by which a message of the peer has come; None if that is not known."""
-        self._catch_up()  # its number may be that of an earlier one, which was closed
+    def heard(self, sender: bytes, connection: int | None) -> None:
+        """Note by which connection a message of the peer has come; None if that is not known. O(1), mostly."""
+        if connection == self._peer and sender.startswith(b"\0"):
+            return  # a name that ZeroMQ gave, which begins with NUL, is for one connection
+        self._catch_up()  # an earlier connection that was closed may have had the same number
         self._peer = connection
 
     def gone_for_s(self) -> float | None:

@@ -92,7 +92,7 @@ class Relay:
             if sender != self._batsim or self._is_asking:
                 self._farewell(sender, _BUSY)
                 return
-            self._near_watch.heard(connection)
+            self._near_watch.heard(sender, connection)
             with contextlib.suppress(zmq.Again):  # it has just hung up on us; `_has_left` says why, or --timeout
                 self._far.send_multipart(envelope[1:], zmq.NOBLOCK)
             self._is_asking = True

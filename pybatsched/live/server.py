@@ -103,7 +103,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
             elif sender != peer:
                 _reply(socket, sender, session.farewell("this scheduler is busy with another Batsim"))
                 continue
-            watch.heard(connection)
+            watch.heard(sender, connection)
             try:
                 reply = session.handle_parts(envelope[1:])
             except BaseException as error:

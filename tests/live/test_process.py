@@ -274,9 +274,9 @@ def test_which_connection_is_watched(has_keys: bool) -> None:
                     peer.curve_serverkey, (peer.curve_publickey, peer.curve_secretkey) = public, zmq.curve_keypair()
                 peer.connect(f"tcp://127.0.0.1:{port}")
                 peer.send(b"hello")
-                _, connection, parts = receive(router)
+                sender, connection, parts = receive(router)
                 assert parts == [b"", b"hello"]
-                watch.heard(connection)
+                watch.heard(sender, connection)
                 yield
 
         assert watch.is_gone()
