@@ -86,8 +86,8 @@ soak: $(VENV)/ready
 soak-compiled: compiled
 	PYTHONPATH=build/compiled:tests $(BIN)/python -P -m reliability.soak --runs $(N) $(SOAK)
 
-# One server process for N exchanges, of which a share with a journal, and JOBS jobs in one embedded run; ten million
-# exchanges take three quarters of an hour. See docs/reliability.md.
+# One server process for N exchanges, others for shares of that with policies that register jobs and with a journal, and
+# JOBS jobs in one embedded run; ten million exchanges take three quarters of an hour. See docs/reliability.md.
 endurance: N = 200000
 endurance: JOBS = 50000
 endurance: $(VENV)/ready
