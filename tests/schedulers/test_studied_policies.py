@@ -146,9 +146,11 @@ def test_the_defaults_are_written_down_without_a_word(tmp_path: Path) -> None:
     """No warning of a library's own, and a summary that is JSON, with a threshold of infinity too."""
     jobs = Workload().job("a", n=1, s=1, walltime=2)
     for given, theta in (([], 10), (["theta=inf"], "inf"), (["theta=3"], 3)):
-        done = simulate(jobs, tmp_path, "redirection", *given)
+        folder = tmp_path / str(theta)
+        folder.mkdir()
+        done = simulate(jobs, folder, "redirection", *given)
         assert (done.returncode, done.stderr) == (0, "")
-        summary = json.loads((tmp_path / "run_summary.json").read_text(), parse_constant=pytest.fail)
+        summary = json.loads((folder / "run_summary.json").read_text(), parse_constant=pytest.fail)
         assert summary["policy"]["options"]["theta"] == theta
 
 
