@@ -13,7 +13,7 @@ PINS := build/pins
 FOREIGN_INSTALL := $(subst $(BIN),$(FOREIGN)/bin,$(PIP_INSTALL)) --no-compile
 
 .PHONY: demo test lint types unit long batsim docker docker-images docker-checks wheel platforms api bench bench-peers instructions \
-  fast compiled test-compiled tests-of-compiled elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
+  fast compiled test-compiled tests-of-compiled asan elsewhere fuzz crashes endurance release audit licences soak soak-compiled clean
 
 demo: $(VENV)/demo
 	$(BIN)/python examples/demo.py
@@ -143,6 +143,20 @@ test-compiled: compiled
 
 tests-of-compiled: $(VENV)/ready
 	PYBATSCHED_COMPILED=build/compiled PYTHONPATH=build/compiled $(BIN)/pytest -n auto $(COMPILED_TESTS)
+
+# The C parts, built with GCC's address and undefined-behaviour sanitizers, beside their plain twins and under the
+# properties of whole schedules. A test process ends at its first finding. See docs/reliability.md.
+ASAN_TESTS ?= tests/properties tests/policies tests/core/test_compiled_runs.py tests/core/test_six_decimals.py
+SANITIZE := CFLAGS='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer'
+SANITIZED = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYBATSCHED_PATIENCE=600 PYTHONPATH=build/asan
+asan: $(VENV)/ready
+	rm -rf build/asan && mkdir -p build/asan
+	cp -R pybatsched build/asan/pybatsched
+	cp -R schedulers/pybatsched_schedulers build/asan/pybatsched_schedulers
+	$(SANITIZE) PYBATSCHED_COMPILE=c $(BIN)/python -W ignore setup.py -q build_ext --build-lib build/asan --build-temp build/asan/temp
+	$(SANITIZED) $(BIN)/python -P -c 'import pybatsched.core._runs, pybatsched.core._six, pybatsched.policies._profile'
+	$(SANITIZE) $(SANITIZED) $(BIN)/pytest -n auto $(ASAN_TESTS)
 
 # The platform files of all machines, written anew from pybatsched/machines.
 platforms: $(VENV)/ready
