@@ -25,7 +25,11 @@ unless --partial is given: the figures of such a run cover only the jobs that we
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `compare`."""
     add = parser.add_argument
-    add("before", metavar="PREFIX|FILE", help="the run to compare with: the begin of its files' names, or its summary")
+    add(
+        "before",
+        metavar="PREFIX|FILE",
+        help="the run to compare with: the beginning of its files' names, or its summary",
+    )
     add("after", metavar="PREFIX|FILE", help="the run to judge")
     add(
         "--fail-if",
