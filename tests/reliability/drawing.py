@@ -366,8 +366,9 @@ def _outages(ground: _Ground, last: float, dice: Dice) -> tuple[Outage, ...]:
     found = []
     starts = sorted(round(dice.uniform(0, last), dice.choice([0, 1])) for _ in range(dice.choice([1, 1, 2, 5])))
     if ground.begin == LATE_BEGIN:
-        # Sums of such times are inexact: who ends when a machine goes may be told of before or after it.
-        starts = [start + 0.0371 for start in starts]
+        # Sums of such times are inexact: an end and an outage of one instant may come in either order. Jobs also start
+        # when a machine returns, so each outage has an offset of its own.
+        starts = [start + 0.0371 + 0.00173 * nth for nth, start in enumerate(starts)]
     for start in starts:
         length = dice.choice([1, 3, 10, 40])
         first = dice.randrange(ground.n_procs)
