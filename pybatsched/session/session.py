@@ -18,7 +18,7 @@ from pybatsched.core.engine import Engine, Reply
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import Hello, is_greeting, no_first_message, read_greeting, write_hello
-from pybatsched.session.wishes import features_for, lacking
+from pybatsched.session.batsim5_features import features_for, lacking
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan

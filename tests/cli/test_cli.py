@@ -16,7 +16,7 @@ from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
 from pybatsched import __version__, cli
-from pybatsched.policies.profile import PlainProfile, Profile
+from pybatsched.policies.availability import PlainProfile, Profile
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["-h"], ["dance"], []])

@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from pybatsched.cli.arguments import positive
+from pybatsched.cli.common.arguments import positive
 from pybatsched.policies import registry
 from reliability import campaigning, children, full_disks, serving, simulating
 from reliability.moments import STAGES

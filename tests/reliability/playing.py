@@ -19,14 +19,14 @@ from pybatsched.live.server import ServerOptions, serve
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import read_hello, write_greeting
+from pybatsched.session.batsim5_features import features_for
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.session.wishes import features_for
 from pybatsched.simulator import batsim5
 from pybatsched.simulator.external import ExternalScheduler
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Answer, Scheduler, Simulation
 from reliability.others import Ledger, Others
 from reliability.scenes import Scene
