@@ -105,9 +105,9 @@ _HOMES = (
     "core.jobs",
     "core.policy",
     "errors",
+    "policies.availability",
     "policies.local",
     "policies.options",
-    "policies.profile",
     "policies.registry",
 )
 

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Final
 
 from pybatsched import __version__
@@ -88,6 +89,11 @@ def _build() -> str:
 _WITH_OWN_OPTIONS: Final = frozenset({"batsim"})
 
 
+def module_of(command: str) -> ModuleType:
+    """Import the module of a command."""
+    return import_module(f"pybatsched.cli.{_MODULES.get(command, command)}")
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that reports a wrong option itself: with the usage of the command below which it was given."""
 
@@ -117,7 +123,7 @@ def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.Argumen
         if name not in loaded or name in _WITH_OWN_OPTIONS:
             choices.add_parser(name, help=summary)
             continue
-        module = import_module(f"pybatsched.cli.{_MODULES.get(name, name)}")
+        module = module_of(name)
         sub = choices.add_parser(
             name,
             help=summary,
@@ -162,7 +168,7 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = N
         at = args.index("--")
         args, for_batsim = args[:at], args[at + 1 :]
     if args[:1] and args[0] in _WITH_OWN_OPTIONS:
-        module = import_module(f"pybatsched.cli.{args[0]}")
+        module = module_of(args[0])
         options = argparse.Namespace(run=module.run, arguments=args[1:])
     else:
         options = build_parser(args[:1]).parse_args(args)

@@ -10,8 +10,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from pybatsched.core.fields import class_of, need_of
 from pybatsched.errors import InputError
-from pybatsched.policies.memory_classes import class_of, need_of
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import tidy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import shutil
 import subprocess
 import sys
@@ -41,7 +40,7 @@ def test_what_needs_no_command_loads_none(args: list[str]) -> None:
 
 def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
     for name, summary in cli._COMMANDS.items():
-        module = importlib.import_module(f"pybatsched.cli.{name}")
+        module = cli.module_of(name)
         assert (module.__doc__ or "").splitlines()[0] == summary
 
 

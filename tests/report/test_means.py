@@ -14,7 +14,7 @@ from pybatsched.campaign import table
 from pybatsched.campaign.store import Store
 from pybatsched.metrics.confidence import student_t
 from pybatsched.report import page
-from pybatsched.report.campaign import means
+from pybatsched.report.campaign import means_table
 from pybatsched.report.campaign.layout import charts_of
 from pybatsched.report.campaign.means import Mean, mean_over, means_of
 from pybatsched.report.campaign.points import Origin, Point, points_of
@@ -138,13 +138,13 @@ def test_a_table_tells_intervals_n_and_what_is_sure(tmp_path: Path) -> None:
     rows += [Row("w", "q <1>", {"n_jobs": 9, FIGURE: 8.0}, seed=1)]
     found = points(tmp_path, rows)
     figures = ("n_jobs", FIGURE, "joy")
-    assert cells(means.written(means_of(found, figures), "t"), "t") == [
+    assert cells(means_table.written(means_of(found, figures), "t"), "t") == [
         ["policy", "n", "n jobs", "mean wait (s)", "joy"],
         ["easy", "3 seeds", "9", "20.00", "± 24.84", "20.00", "± 24.84"],
         ["p", "3 seeds", "9", "10.00", "± 12.18", "2.000 (n = 2)", "± 12.706"],
         ["q &lt;1&gt;", "1 run", "9", "8", "", "-", ""],
     ]
-    ratios = means.written(means_of(found, (FIGURE,), "easy"), "r", around=1.0)
+    ratios = means_table.written(means_of(found, (FIGURE,), "easy"), "r", around=1.0)
     assert "<b>0.5011</b>" in ratios
     assert "<b>0.4</b>" not in ratios  # one value, no interval
     low, high = (0.5011111 + sign * half(0.5, 0.51, 14.8 / 30) for sign in (-1, 1))
@@ -153,7 +153,7 @@ def test_a_table_tells_intervals_n_and_what_is_sure(tmp_path: Path) -> None:
 
 def test_a_table_tells_runs_where_they_are_more_than_n(tmp_path: Path) -> None:
     rows = [row(f"w-week0{k}", "easy", float(k), seed=seed) for k in (1, 2) for seed in (1, 2, 3)]
-    (head, line) = cells(means.written(means_of(points(tmp_path, rows), (FIGURE,)), "t"), "t")
+    (head, line) = cells(means_table.written(means_of(points(tmp_path, rows), (FIGURE,)), "t"), "t")
     assert head == ["policy", "runs", "n", "mean wait (s)"]
     assert line == ["easy", "6", "2 weeks", "1.500", "± 6.353"]
 

@@ -1,4 +1,4 @@
-"""The command `workload`: one file a sub-command."""
+"""Check, convert, cut, merge, generate and describe workloads."""
 
 from pybatsched.cli.workload.command import EPILOG, add_arguments, run
 

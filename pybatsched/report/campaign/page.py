@@ -18,7 +18,7 @@ from pybatsched.metrics.confidence import LEVEL_TOLD
 from pybatsched.report import html as tables
 from pybatsched.report import provenance
 from pybatsched.report.campaign import charts as spreads
-from pybatsched.report.campaign import means as means_table
+from pybatsched.report.campaign import means_table
 from pybatsched.report.campaign import points as samples
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of, named_charts

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from pybatsched.core.derive import delay_of
+from pybatsched.core.fields import class_of
 from pybatsched.errors import InputError
-from pybatsched.policies.memory_classes import class_of
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import tidy

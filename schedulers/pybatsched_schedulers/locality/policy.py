@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata, fact_text
+from pybatsched.core.fields import class_of, need_of
 from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.core.policy import Need, Policy
 from pybatsched.errors import InputError
-from pybatsched.policies.memory_classes import class_of, need_of
 from pybatsched_schedulers.locality.input_files import Arrival
 from pybatsched_schedulers.locality.nodes import Node, Nodes
 from pybatsched_schedulers.locality.options import MOST, LocalityFields, LocalityOptions
