@@ -18,6 +18,7 @@ from pybatsched.metrics.fields import chosen, evaluated, fields_of
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.paired import stays_of
 from pybatsched.metrics.series import queue_length, span_of
+from pybatsched.metrics.summary import STATE_COUNTS
 from pybatsched.platform import model
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
@@ -32,8 +33,6 @@ _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
 #: So many lines of a traceback are kept with a cell that failed for no reason we know.
 _N_TRACE_LINES: Final = 12
 _TOLD: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max")
-#: Of facts, which not every job has and which may be amounts, also how many jobs have one, and the sum.
-_TOLD_OF_FACTS: Final = ("n", *_TOLD)
 
 
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
@@ -86,23 +85,23 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
         "n_requeued": sum(len(job.segments) > 1 for job in jobs),
         "utilisation": held_s / (n_procs * (end - begin)) if end > begin else None,
         "makespan_s": end if end > begin else None,
-        "queue_length_mean": queue.mean(begin, end),
-        "queue_length_max": queue.maximum,
+        "mean_queue_length": queue.mean(begin, end),
+        "max_queue_length": queue.maximum,
     }
     for state in FINAL_STATES:
-        row[f"n_{state.lower().removeprefix('completed_')}"] = sum(job.state == state for job in jobs)
+        row[STATE_COUNTS[state]] = sum(job.state == state for job in jobs)
     measures = plain_measures_of(jobs)
     for measure in measures:
         told = measured(jobs, measure, tau_s)
         values = told.as_dict() if told is not None else {}
-        row |= {f"{measure}_{name}": values.get(name) for name in _TOLD}
+        row |= {f"{name}_{measure}": values.get(name) for name in _TOLD}
     facts = facts_told(jobs)
     of_facts: dict[str, float | int | None] = {}
     for fact in facts:
         told = measured(jobs, fact)
         if told is not None:
-            of_facts[f"{fact}_total"] = told.total
-            of_facts |= {f"{fact}_{name}": told.as_dict()[name] for name in _TOLD_OF_FACTS}
+            of_facts |= {f"total_{fact}": told.total, f"n_jobs_with_{fact}": told.n}
+            of_facts |= {f"{name}_{fact}": told.as_dict()[name] for name in _TOLD}
     kinds = by_class(jobs, "kind")
     if kinds.keys() - {"regular"}:
         for kind, members in kinds.items():
@@ -110,11 +109,11 @@ def figures_of(records: list[JobRecord], n_procs: int, tau_s: float) -> dict[str
             row[f"{kind}_n_late"] = sum(member.is_late for member in members)
             for measure in measures:
                 told = distribution(values_of(members, measure, tau_s))
-                row |= {f"{kind}_{measure}_{name}": getattr(told, key, None) for name, key in _OF_KINDS}
+                row |= {f"{kind}_{name}_{measure}": getattr(told, key, None) for name, key in _OF_KINDS}
             for fact in facts:
                 told = distribution(values_of(members, fact))
                 of_kind = (("total", "total"), *_OF_KINDS)
-                of_facts |= {f"{kind}_{fact}_{name}": getattr(told, key, None) for name, key in of_kind}
+                of_facts |= {f"{kind}_{name}_{fact}": getattr(told, key, None) for name, key in of_kind}
     return row | {name: value for name, value in of_facts.items() if name not in row}
 
 
@@ -132,9 +131,9 @@ def figures_of_each(records: list[JobRecord], key: str, tau_s: float) -> dict[st
             told = distribution(values_of(members, measure, tau_s))
             if told is not None:
                 own = of_facts if measure in facts else row
-                own |= {f"{measure}_{word}": getattr(told, member) for word, member in _OF_KINDS}
+                own |= {f"{word}_{measure}": getattr(told, member) for word, member in _OF_KINDS}
                 if measure in facts:
-                    own[f"{measure}_total"] = told.total
+                    own[f"total_{measure}"] = told.total
         found[name] = {**of_facts, **row}
     return found
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
+from pybatsched.metrics.figure_names import resolved
 from pybatsched.text_table import aligned
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat")
 #: Figures that are shown unless others are asked for.
 SHOWN: Final = (
     "n_jobs",
-    "wait_s_mean",
-    "bounded_slowdown_mean",
-    "bounded_slowdown_max",
+    "mean_wait_s",
+    "mean_bounded_slowdown",
+    "max_bounded_slowdown",
     "utilisation",
     "makespan_s",
 )
@@ -59,6 +60,7 @@ def frame(store: Store) -> pl.DataFrame:
 def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> pl.DataFrame:
     """Give the mean of figures over the points of each group, and how many they are; groups in the order they come."""
     polars = _polars()
+    figures = [resolved(name, table.columns) for name in figures]
     for name in (*by, *figures):
         if name not in table.columns:
             raise InputError(f"no column {name!r:.60}; expected some of {', '.join(table.columns)}")

@@ -33,7 +33,7 @@ figures of a campaign, by its directory, as on its page:
 examples:
   pybatsched plot gantt out/easy --output gantt.pdf
   pybatsched plot cdf out/fcfs out/easy --measure wait_s --output waits.svg
-  pybatsched plot ratios out/study --measure wait_s_mean --baseline easy --output waits.pdf
+  pybatsched plot ratios out/study --measure mean_wait_s --baseline easy --output waits.pdf
 
 An axis of values is logarithmic where the largest is more than 20 times the smallest (or than 1, where there is a 0),
 or as --scale says; the printed line says which. --scale log of a campaign's figure needs values above 0. Axes of time

@@ -17,8 +17,6 @@ from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, STRETCH_BOUND_S, JobRecord, bounded_slowdown
 
 UNKNOWN: Final = "unknown"
-#: Kinds of jobs, as `kind_of` tells them.
-KINDS: Final = ("urgent", "deadline", "regular")
 
 #: What can be measured of every job that ran, by name.
 MEASURES: Final[dict[str, Callable[[JobRecord, float], float]]] = {
@@ -83,16 +81,6 @@ def values_of(records: Iterable[JobRecord], measure: str, tau_s: float = DEFAULT
         return [found(record, tau_s) for record in records if record.segments]
     values = (value_of(record, measure, tau_s) for record in records)
     return [value for value in values if value is not None]
-
-
-def title_of(measure: str) -> str:
-    """Name a measure for people.
-
-    >>> title_of("wait_s"), title_of("bounded_slowdown")
-    ('wait (s)', 'bounded slowdown')
-    """
-    name = f"{measure.removesuffix('_s')} (s)" if measure.endswith("_s") else measure
-    return name.replace("_", " ")
 
 
 def measured(

@@ -24,7 +24,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.remembered import remembered
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
-DEFAULT_TAU_S: Final = 60.0
+DEFAULT_TAU_S: Final = 10.0
 #: A job that would take less than this many seconds alone counts as one of this many in a bounded stretch.
 STRETCH_BOUND_S: Final = 300.0
 LATE_S: Final = 1e-3

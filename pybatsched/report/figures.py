@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError, printable, quantity
-from pybatsched.metrics.classes import title_of, values_of
+from pybatsched.metrics.classes import values_of
 from pybatsched.metrics.distributions import Distribution, distribution
+from pybatsched.metrics.figure_names import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.report import durations

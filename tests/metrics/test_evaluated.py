@@ -132,7 +132,7 @@ def test_without_alone_s_there_are_no_stretches() -> None:
 
 def test_stretches_are_figures_of_campaigns() -> None:
     row = figures_of(FLOWS, 4, 60.0)
-    assert (row["stretch_mean"], row["stretch_max"], row["bounded_stretch_mean"]) == (1.75, 3, 1.25)
+    assert (row["mean_stretch"], row["max_stretch"], row["mean_bounded_stretch"]) == (1.75, 3, 1.25)
 
 
 # --- the whole way --------------------------------------------------------------------------------------------------
@@ -277,12 +277,12 @@ def test_a_campaign(place: Path) -> None:
     rows = table.frame(Store(place / "out"))
     assert rows["n_jobs"].to_list() == [2, 0, 4]
     assert rows["n_left_out"].to_list() == [2, 4, 0]
-    assert rows["wait_s_mean"].to_list() == [22.5, None, 13.5]
-    assert rows["stretch_max"].to_list() == [7.4, None, 7.4]
+    assert rows["mean_wait_s"].to_list() == [22.5, None, 13.5]
+    assert rows["max_stretch"].to_list() == [7.4, None, 7.4]
     assert rows["makespan_s"].to_list() == [40, 40, 40]
-    assert evaluate("greatest(bounded_stretch_max, workload = 'some')", rows) == pytest.approx(37 / 300)
+    assert evaluate("greatest(max_bounded_stretch, workload = 'some')", rows) == pytest.approx(37 / 300)
     shown = run_cli("campaign", "table", "out", cwd=place).stdout.splitlines()
-    assert shown[0].split()[6:9] == ["n_jobs", "n_left_out", "wait_s_mean"]
+    assert shown[0].split()[6:9] == ["n_jobs", "n_left_out", "mean_wait_s"]
     assert run_cli("report", "out", "--output", "study.html", cwd=place).returncode == 0
     assert "n left out</th>" in (place / "study.html").read_text()
 

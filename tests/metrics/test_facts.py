@@ -103,11 +103,11 @@ def test_facts_job_by_job() -> None:
 
 def test_facts_are_figures_of_campaigns() -> None:
     row = figures_of(RECORDS, 4, 60.0)
-    assert [row[f"load_s_{name}"] for name in ("n", "total", "mean", "p50", "max")] == [2, 14, 7, 7, 10]
-    assert row["reused_total"] == 1
-    assert (row["urgent_load_s_total"], row["urgent_load_s_mean"], row["regular_load_s_max"]) == (4, 4, 10)
-    assert row["regular_reused_total"] is None
-    assert row["wait_s_mean"] == (0 + 25 + 19 + 44) / 4
+    assert [row[f"{name}_load_s"] for name in ("n_jobs_with", "total", "mean", "p50", "max")] == [2, 14, 7, 7, 10]
+    assert row["total_reused"] == 1
+    assert (row["urgent_total_load_s"], row["urgent_mean_load_s"], row["regular_max_load_s"]) == (4, 4, 10)
+    assert row["regular_total_reused"] is None
+    assert row["mean_wait_s"] == (0 + 25 + 19 + 44) / 4
 
 
 def test_a_fact_never_takes_the_place_of_a_figure() -> None:
@@ -115,7 +115,7 @@ def test_a_fact_never_takes_the_place_of_a_figure() -> None:
     loud = [plain[0]._replace(metadata="bounded_slowdown=7;makespan=3;n=4;queue_length=5;urgent_wait_s=6;wait=8")]
     before, after = figures_of(joined(plain), 4, 60.0), figures_of(joined(loud), 4, 60.0)
     assert {name: after[name] for name in before} == before
-    assert (after["n_total"], after["makespan_max"], after["wait_total"]) == (4, 3, 8)
+    assert (after["total_n"], after["max_makespan"], after["total_wait"]) == (4, 3, 8)
 
 
 # --- the whole way --------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_a_campaign(place: Path) -> None:
         [[policy]]
         name = "fcfs"
         [[chart]]
-        figure = "load_s_total"
+        figure = "total_load_s"
         where = {{policy = "loader"}}
         by = "load_s"
         """
@@ -216,11 +216,11 @@ def test_a_campaign(place: Path) -> None:
     done = run_cli("campaign", "run", "s.toml", "--output", "out", "--workers", "1", cwd=place)
     assert done.returncode == 0, done.stderr
     rows = table.frame(Store(place / "out"))
-    assert rows["load_s_total"].to_list() == [9, 15, None]
-    assert rows["load_s_n"].to_list() == [3, 3, None]
-    assert evaluate("total(load_s_total, policy = 'loader')", rows) == 24
-    assert evaluate("greatest(load_s_max) - least(load_s_mean, load_s = 3)", rows) == 2
-    shown = run_cli("campaign", "table", "out", "--figures", "load_s_mean", "--by", "policy", cwd=place)
+    assert rows["total_load_s"].to_list() == [9, 15, None]
+    assert rows["n_jobs_with_load_s"].to_list() == [3, 3, None]
+    assert evaluate("total(total_load_s, policy = 'loader')", rows) == 24
+    assert evaluate("greatest(max_load_s) - least(mean_load_s, load_s = 3)", rows) == 2
+    shown = run_cli("campaign", "table", "out", "--figures", "mean_load_s", "--by", "policy", cwd=place)
     assert shown.stdout.split()[-6:] == ["loader", "2", "4", "fcfs", "1", "-"]
     done = run_cli("plot", "boxes", "out", "--measure", "load_s", "--output", "boxes.svg", cwd=place)
     assert done.returncode == 0, done.stderr

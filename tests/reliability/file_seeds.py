@@ -254,7 +254,7 @@ label = "cbf"
 options = { compression = [true, false], order = "sjf" }
 platforms = ["p"]
 [[chart]]
-figure = "wait_s_mean"
+figure = "mean_wait_s"
 by = "compression"
 where = { policy = "cbf" }
 """

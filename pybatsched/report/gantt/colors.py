@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from bokeh.palettes import Category20, Viridis256, YlOrRd
 
-from pybatsched.metrics.classes import KINDS
+from pybatsched.metrics.figure_names import KINDS
 from pybatsched.report.gantt.columns import Counts, Sheet
 
 #: Colours that can be told apart, without greys, which are for lost work.

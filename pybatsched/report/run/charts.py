@@ -27,7 +27,7 @@ from bokeh.models.annotations import Legend, LegendItem
 from bokeh.palettes import Category10
 from bokeh.plotting import figure
 
-from pybatsched.metrics.classes import title_of
+from pybatsched.metrics.figure_names import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.report import durations
 from pybatsched.report.gantt.columns import Sheet, Stairs, at_least

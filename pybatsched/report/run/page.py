@@ -11,15 +11,15 @@ from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from pybatsched.metrics.classes import facts_told, title_of, values_of
+from pybatsched.metrics.classes import facts_told, values_of
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
+from pybatsched.metrics.figure_names import figure_title, title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report import durations, provenance
-from pybatsched.report.campaign import points
 from pybatsched.report.gantt import bars, chart, colors
 from pybatsched.report.gantt.columns import Numbers, Sheet
 from pybatsched.report.html import beside, embedded, number, table
@@ -146,7 +146,7 @@ def _summary(runs: Sequence[Sheet], tau_s: float) -> str:
             rows.append([f"{name} {title_of(measure)}", *map(number, values)])
     for fact in facts_told(itertools.chain.from_iterable(run.evaluated.noted for run in runs)):
         told = [distribution(values_of(run.evaluated.noted, fact)) for run in runs]
-        rows.append([points.figure_title(f"{fact}_n"), *(number(one.n if one is not None else 0) for one in told)])
+        rows.append([figure_title(f"n_jobs_with_{fact}"), *(number(one.n if one is not None else 0) for one in told)])
         for name, key in (("total", "total"), ("mean", "mean"), ("max", "maximum")):
             rows.append([f"{name} {title_of(fact)}", *(number(getattr(one, key, None)) for one in told)])
     rows.append(["utilisation", *(number(run.utilisation()) for run in runs)])

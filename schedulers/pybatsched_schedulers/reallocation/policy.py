@@ -66,7 +66,7 @@ class Reallocation(QueuePolicy):
         self._event_at = math.inf  # the next event, if one was asked for
         self._quiet_version: int | None = None  # of the plans that the last event left as they were
         self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
-        self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "moves_max", "resubmitted_max"), 0)
+        self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "max_moves", "max_resubmitted"), 0)
 
     def _made(self, partition: Partition) -> LocalScheduler:
         options: ReallocationOptions = self.options
@@ -210,13 +210,13 @@ class Reallocation(QueuePolicy):
         assert one.site is not None
         one.site.local.withdraw(one.job, now)
         one.n_resubmitted += 1
-        self._figures["resubmitted_max"] = max(self._figures["resubmitted_max"], one.n_resubmitted)
+        self._figures["max_resubmitted"] = max(self._figures["max_resubmitted"], one.n_resubmitted)
 
     def _count_move(self, one: GridJob) -> None:
         one.n_moves += 1
         self._figures["n_moves"] += 1
         self._figures["n_moved_jobs"] += one.n_moves == 1
-        self._figures["moves_max"] = max(self._figures["moves_max"], one.n_moves)
+        self._figures["max_moves"] = max(self._figures["max_moves"], one.n_moves)
 
     def _search(self, now: float) -> Search:
         return Search(self.sites, now, self.options.sizing)
