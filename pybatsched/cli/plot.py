@@ -9,8 +9,8 @@ from typing import Final
 from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, run_end
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import MEASURES, STRETCHES, check_measure
 from pybatsched.metrics.confidence import LEVEL_TOLD
+from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.runs import common_tau_s, read_what_is_there
 from pybatsched.report import campaign_figures
 from pybatsched.report.campaign import points as samples
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name):
             raise InputError(f"--{name}: expected with a campaign")
     runs = [read_what_is_there(prefix, args.workload, newest=args.partial) for prefix in args.runs]
-    check_measure(args.measure, [record for run in runs for record in run.evaluated])
+    runs[0].evaluated.check_measure(args.measure, *(run.evaluated for run in runs[1:]))
     run_end.introduce(run.standing for run in runs)
     for run in runs:
         if run.left_out_told and args.figure in {"cdf", "boxes"}:

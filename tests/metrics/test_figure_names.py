@@ -15,8 +15,9 @@ from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics import Outcome, Tally, figure_names, joined
+from pybatsched.metrics import Outcome, Tally, figure_names
 from pybatsched.metrics.comparison import broken, read_condition, read_summary
+from pybatsched.metrics.job_table import JobTable
 from pybatsched.report.campaign.points import points_of
 
 PAGE = (ROOT / "docs" / "metrics.md").read_text()
@@ -36,7 +37,7 @@ def test_every_figure_of_a_run_is_in_the_tables() -> None:
     tally = Tally()
     for row in rows:
         tally.add(row)
-    names = {*figures_of(joined(rows, fields), 4, 10.0), *tally.figures(4).as_dict()} - {"n_by_state"}
+    names = {*figures_of(JobTable.of_outcomes(rows, fields), 4, 10.0), *tally.figures(4).as_dict()} - {"n_by_state"}
     measures = {*figure_names.MEASURES, *figure_names.STRETCHES, "load_s"}
     known = {*figure_names.OF_RUNS, *(f"{word}_{one}" for word in figure_names.STATISTICS for one in measures)}
     known |= {f"{kind}_{name}" for kind in figure_names.KINDS for name in known}

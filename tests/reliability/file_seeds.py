@@ -316,8 +316,8 @@ def two_runs(folder: Path) -> None:
 
 def by_columns(prefix: str) -> None:
     """Read a run by columns, as `report` does."""
-    run = read_what_is_there(prefix, by_columns=True)
-    list(run.records)
+    run = read_what_is_there(prefix, all_fields=False)
+    list(run.jobs.frame)
     run.utilisation()
 
 
