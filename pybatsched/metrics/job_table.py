@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final
 
 from pybatsched.core.events import NOTHING
@@ -18,8 +19,8 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.fields import as_choices, is_like, kind_of, user_told
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, joined
-from pybatsched.metrics.series import Steps, steps_of
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, facts_of, joined
+from pybatsched.metrics.series import Steps
 from pybatsched.metrics.truncated import Cut
 
 try:
@@ -71,38 +72,51 @@ _RESERVED: Final = frozenset((*MEASURES, *STRETCHES, "utilisation", "makespan_s"
 class JobTable:
     """Some jobs of a run. `frame` has the columns of `COLUMNS`, `segments` those of `SEGMENT_COLUMNS`.
 
-    `fields` are the members of each job in its workload file, by `row`. `segments` are of all jobs of the run.
+    `fields` are the members of each job of the run in its workload file, by `row`.
     """
 
     def __init__(self, frame: pl.DataFrame, segments: pl.DataFrame, fields: Sequence[Mapping[str, Any]]) -> None:
         self.frame = frame
-        self.segments = segments
         self.fields = fields
+        self._of_run = segments
+
+    @cached_property
+    def segments(self) -> pl.DataFrame:
+        """The segments of these jobs, job after job."""
+        return self._of_run.join(self.frame.select("row"), on="row", how="semi", maintain_order="left")
 
     @classmethod
     def of(cls, records: Sequence[JobRecord]) -> JobTable:
         """Make the table of jobs. O(jobs). Raises InputError for fields that cannot be used."""
-        parts = [(row, part) for row, record in enumerate(records) for part in record.segments]
+        parts = [part for record in records for part in record.segments]
+        ends = [part.ended_at for part in parts]
+        n_segments = [len(record.segments) for record in records]
         fields = [record.fields for record in records]
-        some_count = any("evaluated" in one for one in fields)
+        some_count = any("evaluated" in one for one in fields if one)
         lasts = [record.segments[-1] if record.segments else None for record in records]
-        facts = {row: record.facts for row, record in enumerate(records) if record.facts}
+        facts = {row: facts_of(last.metadata) for row, last in enumerate(lasts) if last is not None and last.metadata}
         columns: dict[str, Sequence[Any]] = {
             "row": range(len(records)),
             "id": [record.id for record in records],
             "state": [record.state for record in records],
-            "kind": [kind_of(one) for one in fields],
-            "user": [user_told(one.get("user")) for one in fields],
+            "kind": [kind_of(one) if one else "regular" for one in fields],
+            "user": [user_told(one.get("user")) if one else "" for one in fields],
             "evaluated": [not some_count or one.get("evaluated") is True for one in fields],
-            "n_procs": [record.n_procs for record in records],
-            "n_segments": [len(record.segments) for record in records],
+            "n_procs": [
+                record.n_procs if last is None else last.n_procs for record, last in zip(records, lasts, strict=True)
+            ],
+            "n_segments": n_segments,
             "metadata": [last and last.metadata for last in lasts],
             "submitted_at": [record.submitted_at for record in records],
             "started_at": [record.segments[0].started_at if record.segments else None for record in records],
-            "ended_at": [last and last.ended_at for last in lasts],
+            "ended_at": [
+                ends[after - 1] if n else None for n, after in zip(n_segments, accumulate(n_segments), strict=True)
+            ],
             "runtime_s": [record.runtime_s if record.segments else None for record in records],
-            "deadline_at": [deadline_of(record.id, record.fields, record.submitted_at) for record in records],
-            "alone_s": [_alone_s(record.id, record.fields) for record in records],
+            "deadline_at": [
+                deadline_of(one.id, one.fields, one.submitted_at) if one.fields else None for one in records
+            ],
+            "alone_s": [_alone_s(one.id, one.fields) if one.fields else None for one in records],
         }
         frame = pl.DataFrame(
             [pl.Series(name, values, COLUMNS[name][0], strict=False) for name, values in columns.items()]
@@ -119,10 +133,15 @@ class JobTable:
             pl.Series(f"{_FACT}{name}", [facts.get(row, NOTHING).get(name) for row in range(len(records))], pl.Float64)
             for name in names
         ]
+        of_segments: dict[str, Sequence[Any]] = {
+            "row": [row for row, n in enumerate(n_segments) for _ in range(n)],
+            "started_at": [part.started_at for part in parts],
+            "ended_at": ends,
+            "runtime_s": [part.runtime_s for part in parts],
+            "n_procs": [part.n_procs for part in parts],
+        }
         segments = pl.DataFrame(
-            [(row, part.started_at, part.ended_at, part.runtime_s, part.n_procs) for row, part in parts],
-            schema=SEGMENT_COLUMNS,
-            orient="row",
+            [pl.Series(name, values, SEGMENT_COLUMNS[name], strict=False) for name, values in of_segments.items()]
         )
         return cls(frame.with_columns(told), segments, fields)
 
@@ -136,7 +155,7 @@ class JobTable:
 
     def _take(self, which: pl.Expr | Sequence[int]) -> JobTable:
         frame = self.frame.filter(which) if isinstance(which, pl.Expr) else self.frame[which]
-        return JobTable(frame, self.segments, self.fields)
+        return JobTable(frame, self._of_run, self.fields)
 
     @cached_property
     def ran(self) -> pl.DataFrame:
@@ -247,8 +266,11 @@ class JobTable:
         Rejected jobs are left out: files do not say when they were rejected. If the run was cut, jobs that waited then
         are counted up to the `cut`. O(n log n).
         """
-        submitted = self.segments.join(self.frame.select("row", "submitted_at"), on="row", maintain_order="left")
-        since = submitted.select(pl.col("ended_at").shift(1).over("row").fill_null(pl.col("submitted_at"))).to_series()
+        is_first = pl.col("row") != pl.col("row").shift(1, fill_value=-1)
+        submitted = self.ran["submitted_at"].gather(self.segments.select(is_first.cum_sum() - 1).to_series())
+        since = self.segments.select(
+            pl.when(is_first).then(submitted).otherwise(pl.col("ended_at").shift(1))
+        ).to_series()
         one = pl.Series([1.0]).new_from_index(0, len(since))
         changes = [(since, one), (self.segments["started_at"], -one)]
         return _steps(changes, cut.waiting() if cut is not None else ())
@@ -262,12 +284,12 @@ class JobTable:
 
 
 def _steps(changes: Sequence[tuple[pl.Series, pl.Series]], more: Iterable[tuple[float, float]]) -> Steps:
-    """Make steps of columns of times and changes by whole numbers, whose sums are exact in any order."""
-    frame = pl.DataFrame(
-        {"at": pl.concat([at for at, _ in changes]), "by": pl.concat([by for _, by in changes])},
-    )
-    sums = frame.group_by("at").agg(pl.col("by").sum())
-    return steps_of([*sums.iter_rows(), *more])
+    """Make steps of columns of times and changes by whole numbers, whose sums are exact in any order. O(n log n)."""
+    at, by = zip(*more, strict=True) if (more := list(more)) else ((), ())
+    columns = [(pl.Series(at, dtype=pl.Float64), pl.Series(by, dtype=pl.Float64)), *changes]
+    frame = pl.DataFrame({"at": pl.concat([one for one, _ in columns]), "by": pl.concat([one for _, one in columns])})
+    sums = frame.group_by("at").agg(pl.col("by").sum()).filter(pl.col("by") != 0).sort("at")
+    return Steps(tuple(sums["at"].to_list()), tuple(sums["by"].cum_sum().to_list()))
 
 
 def _on_tick(values: pl.Series) -> pl.Series:

@@ -20,7 +20,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics import JobRecord, Outcome, joined
 from pybatsched.metrics.distributions import distribution, mean_and_maximum
-from pybatsched.metrics.fields import tells_nothing
+from pybatsched.metrics.fields import kind_of, tells_nothing
 from pybatsched.metrics.job_table import COLUMNS, SEGMENT_COLUMNS, JobTable
 from pybatsched.metrics.runs import Run, read_run, read_what_is_there
 from pybatsched.metrics.series import steps_of
@@ -202,6 +202,16 @@ def test_workloads_are_loaded_only_where_figures_need_their_fields(
     assert few.jobs.frame.equals(every.jobs.frame)
     with pytest.raises(InputError, match="nothing_jobs.csv: cannot read the jobs"):
         read_what_is_there("nothing", all_fields=False)
+
+
+@given(_records())
+@examples(100)
+def test_a_class_has_its_own_segments(records: list[JobRecord]) -> None:
+    jobs = JobTable.of(records)
+    for kind, own in jobs.by_class("kind").items():
+        again = JobTable.of([record for record in records if kind_of(record.fields) == kind])
+        assert own.segments.drop("row").equals(again.segments.drop("row"))
+        assert (own.procs_in_use(), own.queue_length()) == (again.procs_in_use(), again.queue_length())
 
 
 def test_a_column_that_no_job_has_is_null() -> None:

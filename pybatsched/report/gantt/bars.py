@@ -109,14 +109,14 @@ def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]
     bars: list[Bar] = []
     known: dict[int, tuple[tuple[int, int], ...]] = {}  # by the identity of a set: many jobs have had the same one
     for number, record in enumerate(records):
-        urgent = URGENT if kind_of(record.fields) == "urgent" else 0
+        urgent = URGENT if record.fields and kind_of(record.fields) == "urgent" else 0
         if is_plain(record):
             (only,) = record.segments
             procs = known.get(id(only.procs))
             if procs is None:
                 procs = known[id(only.procs)] = tuple(only.procs.intervals())
             note = told_of(record, "", rows.names(procs)) if rows is not None else ""
-            bars.append(Bar(only.started_at, record.ended_at, number, urgent, procs, note))
+            bars.append(Bar(only.started_at, only.ended_at, number, urgent, procs, note))
         else:
             bars += bars_of_job(number, record, urgent, rows)
     bars.sort(key=attrgetter("begin", "end", "job"))
