@@ -118,9 +118,7 @@ class JobTable:
             ],
             "alone_s": [_alone_s(one.id, one.fields) if one.fields else None for one in records],
         }
-        frame = pl.DataFrame(
-            [pl.Series(name, values, COLUMNS[name][0], strict=False) for name, values in columns.items()]
-        )
+        frame = pl.DataFrame([pl.Series(name, values, COLUMNS[name][0]) for name, values in columns.items()])
         frame = frame.with_columns(flow_s=pl.col("ended_at") - pl.col("submitted_at"))
         frame = frame.with_columns(
             wait_s=_at_least(0.0, _on_tick(frame["flow_s"] - frame["runtime_s"])),
@@ -141,7 +139,7 @@ class JobTable:
             "n_procs": [part.n_procs for part in parts],
         }
         segments = pl.DataFrame(
-            [pl.Series(name, values, SEGMENT_COLUMNS[name], strict=False) for name, values in of_segments.items()]
+            [pl.Series(name, values, SEGMENT_COLUMNS[name]) for name, values in of_segments.items()]
         )
         return cls(frame.with_columns(told), segments, fields)
 

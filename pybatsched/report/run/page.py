@@ -10,6 +10,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
+import polars as pl
+
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
 from pybatsched.metrics.figure_names import figure_title, title_of
@@ -138,7 +140,7 @@ def _summary(runs: Sequence[Run], tau_s: float) -> str:
         for state in dict.fromkeys(state for of_run in states for state in sorted(of_run))
     ]
     for measure in max((run.evaluated.plain_measures for run in runs), key=len):
-        found = [_mean_median_maximum(run.evaluated.values(measure, tau_s)) for run in runs]
+        found = [_mean_median_maximum(run.evaluated.column(measure, tau_s)) for run in runs]
         for name, values in zip(("mean", "median", "max"), zip(*found, strict=True), strict=True):
             rows.append([f"{name} {title_of(measure)}", *map(number, values)])
     for fact in sorted({fact for run in runs for fact in run.evaluated.facts}):
@@ -151,9 +153,9 @@ def _summary(runs: Sequence[Run], tau_s: float) -> str:
     return table(["", *(run.label for run in runs)], rows, "summary")
 
 
-def _mean_median_maximum(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+def _mean_median_maximum(values: pl.Series) -> tuple[float | None, float | None, float | None]:
     """Give three numbers of a `distribution`; None if there are no values."""
-    ordered = sorted(values)
+    ordered = values.drop_nulls().sort().to_list()
     mean, maximum = mean_and_maximum(ordered)
     return mean, percentile(ordered, 50) if ordered else None, maximum
 
