@@ -26,6 +26,7 @@ examples:
   pybatsched metrics out/easy out/fcfs --json
 
 PREFIX is what -e was: PREFIX_jobs.csv is read, of the embedded simulator or of Batsim. docs/metrics.md has definitions.
+It needs polars: pip install 'pybatsched[metrics]'
 What there is of a run that still runs or broke off is shown with a notice, and the exit code is 7 unless --partial is
 given.
 """
