@@ -26,7 +26,7 @@ def enter(job: Job, state: JobState) -> None:
             jobs.end_job(job, 9.0, state, "")
 
 
-@pytest.mark.parametrize(("before", "after"), product(JobState, JobState))
+@pytest.mark.parametrize(("before", "after"), list(product(JobState, JobState)))
 def test_a_state_follows_another_only_by_the_table(before: JobState, after: JobState) -> None:
     job = Job("w0!1", 1)
     job.state = before
