@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +21,34 @@ from pybatsched import testing
 from pybatsched.errors import InputError
 from pybatsched.testing import FakeBatsim, Workload
 
+README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+
+
+def test_the_readme_is_short_and_its_picture_small() -> None:
+    assert len(README.splitlines()) <= 100
+    (picture,) = re.findall(r"!\[.*\]\((.*)\)", README)
+    assert (ROOT / picture).stat().st_size < 200_000
+
+
+def test_the_policy_of_the_readme_gives_the_output_shown(tmp_path: Path) -> None:
+    (policy,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len([line for line in policy.splitlines() if line]) <= 12
+    (tmp_path / "shortest.py").write_text(policy)
+    ((command, output),) = re.findall(r"^\$ pybatsched (.*)\n((?:.+\n)+)```", README, flags=re.MULTILINE)
+    done = run_cli(*shlex.split(command.replace("examples/", f"{ROOT}/examples/")), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == output
+
+
+def test_commands_are_all_on_their_page() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    commands = re.findall(r"^    (\w+)", run_cli("--help").stdout.partition("COMMAND\n")[2], flags=re.MULTILINE)
+    assert len(commands) > 15
+    assert [name for name in commands if f"`{name}`" not in page] == []
+    for code in (*range(8), 130, 141, 143):
+        assert re.search(rf"^\| [\d, ]*\b{code}\b", page, flags=re.MULTILINE), code
 
 
 @pytest.fixture
