@@ -31,15 +31,19 @@ IN_C = [
 #: Where the time of a run is spent. What defines options (pydantic) or messages (msgspec) stays as it is: compiled
 #: already, or done once.
 HOT = {
-    "pybatsched/core": "actions cluster departed engine holds ids jobs notes ordered plugin rules services terms",
+    "pybatsched/core": "actions cluster engine finished_jobs jobs ordered rules services",
     "pybatsched/metrics": "tally",
     "pybatsched/gym": "play",
-    "pybatsched/policies": "choices local observations rows",
-    "pybatsched/simulator": "execution jobs lives loop machines orders outputs simulation submitters work world",
-    "schedulers/pybatsched_schedulers": (
-        "accepted agent_queue conservative dbf easy fcfs grid preemption queue_plan reallocation redirection sizing "
-        "suspension swaps ujfb"
-    ),
+    "pybatsched/policies": "choices local observations reservations",
+    "pybatsched/simulator": "execution job_processes jobs loop orders simulation submitters world",
+    "pybatsched/simulator/machine": "hosts",
+    "pybatsched/simulator/outputs": "files",
+    "pybatsched/simulator/work": "profiles",
+    "schedulers/pybatsched_schedulers": "agent_queue conservative easy fcfs",
+    "schedulers/pybatsched_schedulers/dbf": "accepted_jobs policy",
+    "schedulers/pybatsched_schedulers/reallocation": "grid policy sizing",
+    "schedulers/pybatsched_schedulers/redirection": "policy",
+    "schedulers/pybatsched_schedulers/ujfb": "policy preemption suspension swaps",
 }
 
 

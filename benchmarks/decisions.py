@@ -21,20 +21,21 @@ from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine
 from pybatsched.machines import names
-from pybatsched.metrics.columns import aligned
 from pybatsched.platform.model import Platform, uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import with_needs
 from pybatsched.simulator.simulation import Simulation
-from pybatsched.workload import Workload, rackham, swf
-from pybatsched.workload.deadlines import every, with_deadlines
-from pybatsched.workload.generate import Recipe, generate
-from pybatsched.workload.injections import Urgent
-from pybatsched.workload.logs import LogOptions
+from pybatsched.text_table import aligned
+from pybatsched.workload import Workload
+from pybatsched.workload.formats import rackham, swf
+from pybatsched.workload.formats.conversion import LogOptions
+from pybatsched.workload.generate.models import Recipe, generate
+from pybatsched.workload.inject.deadlines import every, with_deadlines
+from pybatsched.workload.inject.moldable import TYPES, with_types
+from pybatsched.workload.inject.steps import Urgent
 from pybatsched.workload.merge import Part, merged
-from pybatsched.workload.moldable import TYPES, with_types
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of

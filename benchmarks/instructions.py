@@ -34,12 +34,13 @@ from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.protocol import Message, v4
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy, with_needs
 from pybatsched.simulator.simulation import Simulation
-from pybatsched.workload import Workload, batsim_json, load
-from pybatsched.workload.deadlines import every, with_deadlines
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload import Workload, load
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.generate.models import Recipe, generate
+from pybatsched.workload.inject.deadlines import every, with_deadlines
 
 FEW, MANY = 200, 700
 #: By how much a section may grow: repeated counts differ by less than a third of it.
@@ -80,7 +81,7 @@ def sections(scratch: Path) -> dict[str, Section]:
     found["codec"] = (_codec(few_messages), _codec(many_messages), len(many_messages) - len(few_messages))
     files = {n: scratch / f"{n}.json" for n in (FEW, MANY)}
     for n, file in files.items():
-        batsim_json.write(drawn[n], file)
+        batsim4.write(drawn[n], file)
     found["loading"] = (lambda: _ignore(load(files[FEW])), lambda: _ignore(load(files[MANY])), MANY - FEW)
     return found
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from pybatsched.workload import Workload, batsim_json
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload import Workload
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.generate.models import Recipe, generate
 
 BUILD = Path(__file__).parents[1] / "build"
 #: How long a scheduler that can be told so waits for Batsim.
@@ -89,7 +90,7 @@ def write_input(workload: Workload, directory: Path) -> Input:
     made = Input(directory, {str(job["id"]): job["subtime"] for job in workload.jobs})
     n_procs = workload.n_procs
     Path(made.platform).write_text(platform_xml(n_procs), encoding="utf-8")
-    batsim_json.write(workload, made.workload)
+    batsim4.write(workload, made.workload)
     with Path(made.log).open("w", encoding="utf-8") as log:
         log.write(f"; MaxProcs: {n_procs}\n")
         for job in workload.jobs:

@@ -25,10 +25,10 @@ from typing import Any
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy
 from pybatsched.workload import Workload, load
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.generate.models import Recipe, generate
 
 ROOT = Path(__file__).parents[1]
 N_PROCS = 1024

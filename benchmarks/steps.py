@@ -30,10 +30,11 @@ from pybatsched.gym import SchedulingEnv
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy
-from pybatsched.workload import Workload, batsim_json
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload import Workload
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.generate.models import Recipe, generate
 
 ROOT = Path(__file__).parents[1]
 N_PROCS = 64
@@ -142,7 +143,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "platform.xml").write_text(machine())
-        batsim_json.write(workload, folder / "workload.json")
+        batsim4.write(workload, folder / "workload.json")
         real = shutil.which("batsim")
         found = batsim_py(args.python, folder, str(Path(real).parent)) if real else {"why_not": "left out, no batsim"}
         show("batsim-py, batsim", found, first)

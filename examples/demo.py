@@ -17,8 +17,8 @@ from typing import Any
 from pybatsched import cli
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
-from pybatsched.workload import batsim_json
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.walltimes import Walltimes
 
 OUT = Path("out")
@@ -37,7 +37,7 @@ def main() -> int:
         "lublin", args.procs, seed=args.seed, days=7, load=args.load, walltimes=Walltimes.parse("factor:2"), n_users=20
     )
     week = generate(recipe)
-    batsim_json.write(week, OUT / "demo_week.json")
+    batsim4.write(week, OUT / "demo_week.json")
     print(
         f"a week of {len(week.jobs):,} jobs on {args.procs} processors, "
         f"offered load {args.load:.0%} (out/demo_week.json)"

@@ -32,7 +32,7 @@ from pybatsched.gym import SchedulingEnv
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy
 from pybatsched.workload import Workload, load
 

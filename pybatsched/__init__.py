@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import Job, JobState
     from pybatsched.core.policy import API_VERSION, Need, Options, Policy
     from pybatsched.errors import InputError
+    from pybatsched.policies.availability import Profile
     from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
     from pybatsched.policies.options import QueueFields, QueueOptions
-    from pybatsched.policies.profile import Profile
     from pybatsched.policies.registry import local_scheduler
 
 __version__ = "0.2.0"
@@ -105,9 +105,9 @@ _HOMES = (
     "core.jobs",
     "core.policy",
     "errors",
+    "policies.availability",
     "policies.local",
     "policies.options",
-    "policies.profile",
     "policies.registry",
 )
 

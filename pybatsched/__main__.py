@@ -22,7 +22,7 @@ def main() -> int:
     is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else somebody has said to ignore it
     if is_ours:
         signal.signal(signal.SIGINT, _leave)
-    from pybatsched.cli import process  # noqa: PLC0415  see above
+    from pybatsched.cli.common import process  # noqa: PLC0415  see above
 
     return process.run(is_ours)
 

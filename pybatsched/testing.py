@@ -31,7 +31,7 @@ from pybatsched.simulator import batsim5
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload import model as workloads
 

@@ -22,8 +22,10 @@ from pybatsched.platform import model
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.simulator.outputs import Outputs
-from pybatsched.workload import ids, job_fields, load
+from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.workload import jobs as ids
+from pybatsched.workload import jobs as job_fields
+from pybatsched.workload import load
 
 #: Values of a measure that go into a row: of each kind of job, and of all.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))
@@ -37,12 +39,12 @@ _TOLD_OF_FACTS: Final = ("n", *_TOLD)
 def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Run a cell and give its figures; files stay in `folder` if it wants to keep them. Raises what a run raises."""
     workload = load(cell["workload_file"])
-    ids.check({"w0": workload})
+    ids.check_ids({"w0": workload})
     fields = fields_of({"w0": workload})
     platform = model.uniform(cell["procs"]) if cell["procs"] else names.find(cell["platform"]).read()
     source = registry.find(cell["policy"], trusted=True)  # the owner's campaign names it
     plan = registry.PolicyPlan(source, dict(cell["options"]), given_by="the campaign", trusted=True)
-    job_fields.check([workload], plan.field_models())
+    job_fields.check_fields([workload], plan.field_models())
     options = runs.with_needs(Options(), plan)
     scenario = Scenario(platform, {"w0": workload}, options)
     with tempfile.TemporaryDirectory(prefix="pybatsched-") as scratch:

@@ -24,7 +24,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pybatsched.campaign.against import PAIRED_BY
+from pybatsched.campaign.baseline import PAIRED_BY
 from pybatsched.campaign.table import POINT
 from pybatsched.errors import InputError
 from pybatsched.metrics.fields import is_like

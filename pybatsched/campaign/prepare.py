@@ -12,18 +12,33 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, reduce
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pybatsched import workload as workload_package
-from pybatsched.campaign.digests import digest_of, digest_of_files
 from pybatsched.campaign.workloads import Drawn, Weeks, WorkloadSpec
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, files, merge, prepare, reading, swf
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload import merge, prepare, reading
+from pybatsched.workload.formats import batsim4, files, swf
+from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
 from pybatsched.workload.weeks import busy_weeks, weeks_of, workloads_of
+
+
+def digest_of(content: Any) -> str:
+    """Give a short digest of anything that JSON can say."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def digest_of_files(root: Path, paths: Iterable[Path]) -> str:
+    """Give a digest of files, by their names below a directory and their contents. O(bytes)."""
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
 
 _FILES: Final = {"__all__": {"file"}}
 
@@ -71,7 +86,7 @@ class Preparer:
         for label, workload in made:
             if not workload.jobs:
                 raise InputError(f"workload {spec.name}{label}: there is no job to run ({workload.why_empty})")
-            text = batsim_json.text_of(workload)
+            text = batsim4.text_of(workload)
             name = f"{key}{label}.json"
             files.write_text(self._folder / name, [text])
             rows.append(Prepared(label, name, hashlib.sha256(text.encode()).hexdigest(), workload.n_procs))
@@ -195,4 +210,4 @@ def _read_index(path: Path) -> list[Prepared]:
 def _code_digest() -> str:
     """Give a digest of the code that prepares: what another version made may be something else."""
     root = Path(str(workload_package.__file__)).parent
-    return digest_of([Path(__file__).read_text(encoding="utf-8"), digest_of_files(root, root.glob("*.py"))])
+    return digest_of([Path(__file__).read_text(encoding="utf-8"), digest_of_files(root, root.rglob("*.py"))])

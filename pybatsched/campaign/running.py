@@ -16,7 +16,7 @@ from pybatsched.campaign.cells import Cell, cells_of, code_digest, effective_see
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
-from pybatsched.results.whole import whole
+from pybatsched.results.atomic_files import whole
 
 if TYPE_CHECKING:
     import polars as pl

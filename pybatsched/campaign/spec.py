@@ -16,8 +16,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from pybatsched.campaign.members import Name, Part, Positive
-from pybatsched.campaign.workloads import WorkloadSpec
+from pybatsched.campaign.workloads import Name, Part, Positive, WorkloadSpec
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.metrics.fields import as_choices

@@ -24,8 +24,8 @@ import msgspec
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.paired import Stay
-from pybatsched.results.whole import halves
-from pybatsched.workload.files import read_bytes, write_text
+from pybatsched.results.atomic_files import halves
+from pybatsched.workload.formats.files import read_bytes, write_text
 
 FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched.campaign.against import points_done
+from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics.columns import aligned
+from pybatsched.text_table import aligned
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from pybatsched.campaign.members import Name, Part, Positive
 from pybatsched.errors import InputError
-from pybatsched.workload.generate import MODELS
-from pybatsched.workload.injections import Deadlines, Files, Moldable, Step, Urgent
-from pybatsched.workload.merge import check_name
+from pybatsched.workload.formats.swf import MemoryUnit, RunTimes, Size
+from pybatsched.workload.generate.models import MODELS
+from pybatsched.workload.inject.steps import Deadlines, Files, Moldable, Step, Urgent
+from pybatsched.workload.merge import NAME, NAME_IN_WORDS, check_name
 from pybatsched.workload.selection import Selection, seconds_of
-from pybatsched.workload.swf import MemoryUnit, RunTimes, Size
 from pybatsched.workload.walltimes import Walltimes
+
+
+def _name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise ValueError(f"expected {NAME_IN_WORDS}, found {text!r:.100}")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Positive = Annotated[int, Field(gt=0)]
+
+
+class Part(BaseModel):
+    """A table of the file: an unknown member is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _seconds(value: Any) -> Any:

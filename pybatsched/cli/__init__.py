@@ -10,13 +10,13 @@ import traceback
 from collections.abc import Callable, Collection, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Any, Final
 
 from pybatsched import __version__
 from pybatsched.errors import InputError, Interrupted, PybatschedError
 
-#: The commands, each a module of this package, in the order of the help, with the first line of what each says of
-#: itself, so that a list of them need not load them.
+#: The commands in the order of the help, with their summaries: to list commands loads none of them.
 _COMMANDS: Final = {
     "serve": "Serve a policy to Batsim on a ZeroMQ endpoint (the default command).",
     "simulate": "Simulate a policy on a workload with the embedded simulator: no Batsim needed.",
@@ -36,6 +36,14 @@ _COMMANDS: Final = {
     "policies": "List the installed policies, or show one with its options.",
     "replay": "Run a journal's policy again and report the first difference.",
     "explain": "Tell the story of a job from a journal: why it waited, started, was requeued and ended.",
+}
+
+#: Modules of this package that are not named as their command.
+_MODULES: Final = {
+    "keys": "curve.keys",
+    "relay": "curve.relay",
+    "replay": "journal.replay",
+    "explain": "journal.explain",
 }
 
 #: Why a path that somebody has named may lead nowhere, whichever call finds out first: it is no bug of ours.
@@ -81,13 +89,18 @@ def _build() -> str:
 _WITH_OWN_OPTIONS: Final = frozenset({"batsim"})
 
 
+def module_of(command: str) -> ModuleType:
+    """Import the module of a command."""
+    return import_module(f"pybatsched.cli.{_MODULES.get(command, command)}")
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that reports a wrong option itself: with the usage of the command below which it was given."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            from pybatsched.cli.arguments import hints  # noqa: PLC0415  a list of commands need not load it
+            from pybatsched.cli.common.arguments import hints  # noqa: PLC0415  a list of commands need not load it
 
             self.error("; ".join([f"unrecognized arguments: {' '.join(unknown)}", *hints(options, unknown)]))
         return options, unknown
@@ -110,7 +123,7 @@ def build_parser(loaded: Collection[str] = tuple(_COMMANDS)) -> argparse.Argumen
         if name not in loaded or name in _WITH_OWN_OPTIONS:
             choices.add_parser(name, help=summary)
             continue
-        module = import_module(f"pybatsched.cli.{name}")
+        module = module_of(name)
         sub = choices.add_parser(
             name,
             help=summary,
@@ -155,7 +168,7 @@ def main(argv: Sequence[str] | None = None, begin: Callable[[], None] | None = N
         at = args.index("--")
         args, for_batsim = args[:at], args[at + 1 :]
     if args[:1] and args[0] in _WITH_OWN_OPTIONS:
-        module = import_module(f"pybatsched.cli.{args[0]}")
+        module = module_of(args[0])
         options = argparse.Namespace(run=module.run, arguments=args[1:])
     else:
         options = build_parser(args[:1]).parse_args(args)

@@ -9,24 +9,57 @@ import argparse
 import json
 import os
 import resource
+import shlex
 import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from pybatsched.cli import closing, signals, simulate
-from pybatsched.cli.batsim_link import link
+from pybatsched.cli import simulate
+from pybatsched.cli.common import process, run_end
 from pybatsched.errors import InputError, NotSimulatedError, PeerLostError, RemoteProtocolError, UnfinishedError
 from pybatsched.live import keys
 from pybatsched.live.batsim_options import USAGE, Given, UsageError, read
 from pybatsched.metrics.summary import Result
+from pybatsched.results.atomic_files import whole
 from pybatsched.results.writing import InPlace
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.no_scheduler import run_all_at_once
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import BATSIM_VERSION, Outputs
-from pybatsched.simulator.paje import ScheduleTrace
+from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
+from pybatsched.simulator.outputs.paje import ScheduleTrace
+
+#: By this line one of ours is known.
+_OURS: Final = "# Batsim's command line in front of pybatsched's embedded simulator; made by: pybatsched batsim --link"
+
+
+def link(directory: Path) -> int:
+    """Put an executable named `batsim` into a directory. One that is there already is replaced only if it is ours.
+
+    It starts the very Python that has made it. Raises InputError.
+    """
+    place = directory / "batsim"
+    if (place.exists() or place.is_symlink()) and not _is_ours(place):
+        raise InputError(
+            f"--link {directory}: {place} is there already, and it is not ours; expected another directory"
+        )
+    # -P: a directory `pybatsched` where it is started must not be taken for the package.
+    text = f'#!/bin/sh\n{_OURS}\nexec {shlex.quote(sys.executable)} -P -m pybatsched batsim "$@"\n'
+    with whole(place) as half:
+        half.write_text(text)
+        half.chmod(0o755)
+    print(f"{place} is there. Put its directory first: PATH={shlex.quote(str(directory.absolute()))}:$PATH")
+    return 0
+
+
+def _is_ours(place: Path) -> bool:
+    try:
+        with place.open("rb") as file:
+            return _OURS.encode() in file.read(4096)
+    except OSError:
+        return False
+
 
 #: The engine under the Batsim whose behaviour this is.
 SIMGRID_VERSION: Final = "3.32.0"
@@ -199,14 +232,14 @@ def _simulate(given: Given, log: _Log) -> None:
     if given.has("--no-sched"):
         run_all_at_once(scenario, outputs)
         return
-    signals.raise_interrupted()  # the first process of a container would not even hear SIGTERM
+    process.raise_interrupted()  # the first process of a container would not even hear SIGTERM
     result = runs.run_external(
         scenario,
         given.one("--socket-endpoint"),
         outputs,
         hear=log.heard,
         # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
-        before_last=signals.overlook_one,
+        before_last=process.overlook_one,
         keys=keys.read_client(given.one("--curve")) if given.has("--curve") else None,
     )
     if result.stopped:
@@ -217,13 +250,13 @@ def _simulate(given: Given, log: _Log) -> None:
 
 def _tell_deadlock(result: Result, log: _Log, *, dynamic_jobs: bool) -> None:
     if dynamic_jobs and not result.stuck:
-        log.wrong(f"Oops! Deadlock detected: {closing.NOT_CLOSED}")
+        log.wrong(f"Oops! Deadlock detected: {run_end.NOT_CLOSED}")
         return
     log.wrong("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
-    for stuck in result.stuck[: closing.N_SHOWN]:
+    for stuck in result.stuck[: run_end.N_SHOWN]:
         log.wrong(f"job {stuck.job_id}: {stuck.why}")
-    if len(result.stuck) > closing.N_SHOWN:
-        log.wrong(f"and {len(result.stuck) - closing.N_SHOWN:,} more")
+    if len(result.stuck) > run_end.N_SHOWN:
+        log.wrong(f"and {len(result.stuck) - run_end.N_SHOWN:,} more")
 
 
 def _scenario(given: Given, log: _Log) -> Scenario:

@@ -11,8 +11,8 @@ from typing import Final
 from pybatsched.campaign import table
 from pybatsched.campaign.spec import read_spec
 from pybatsched.campaign.store import Store
-from pybatsched.cli import arguments, crew, signals
-from pybatsched.cli.arguments import Command
+from pybatsched.cli.common import arguments, campaign_runner, process
+from pybatsched.cli.common.arguments import Command
 from pybatsched.cli.traces import TRACES
 from pybatsched.errors import InputError, quantity
 
@@ -62,7 +62,7 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     add("spec", metavar="SPEC.toml", help="the description of the campaign")
     add("--output", metavar="DIR", help="where results are kept (default out/NAME)")
     add("--resume", action="store_true", help="go on with a campaign that was begun there")
-    crew.add_arguments(parser)
+    campaign_runner.add_arguments(parser)
     add("--traces", metavar="DIR", help=f"where logs are looked for, too (default: ${TRACES})")
 
 
@@ -70,14 +70,14 @@ def _run(args: argparse.Namespace) -> int:
     spec = read_spec(args.spec)
     folder = args.output or f"out/{spec.name}"
     places = [Path(args.spec).parent, *(Path(place) for place in (args.traces, os.environ.get(TRACES)) if place)]
-    signals.raise_interrupted()
+    process.raise_interrupted()
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
             raise InputError(f"{folder}: a campaign was begun there; go on with --resume, or take another --output")
         command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
-        progress = crew.run(args, spec, store, places, command, beside=Path(args.spec).parent)
+        progress = campaign_runner.run(args, spec, store, places, command, beside=Path(args.spec).parent)
     if not args.quiet:
-        arguments.say(crew.told(progress, folder))
+        arguments.say(campaign_runner.told(progress, folder))
     return 7 if progress.n_failed else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from pybatsched.cli import arguments, wholeness
+from pybatsched.cli.common import arguments, run_end
 from pybatsched.errors import BrokenPromiseError
 from pybatsched.metrics import comparison
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         help="end with exit code 7 if this holds, as in 'mean_wait_s > +5%%' (repeatable)",
     )
-    wholeness.add_partial(parser)
+    run_end.add_partial(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     before, after = (comparison.read_summary(path, partial=args.partial) for path in (args.before, args.after))
     failures = [why for why in (comparison.broken(condition, before, after) for condition in conditions) if why]
     standings = (before.standing, after.standing)
-    wholeness.introduce(standings)
+    run_end.introduce(standings)
     print("\n".join(comparison.table(before, after)))
     if why := comparison.other_tau(before, after):
         arguments.say(why)
@@ -60,5 +60,5 @@ def run(args: argparse.Namespace) -> int:
         arguments.say(f"the two runs had different inputs: {', '.join(differing)}")
     if failures:
         raise BrokenPromiseError("the second run fails:\n" + "\n".join(f"  {why}" for why in failures))
-    wholeness.check(standings, partial=args.partial)
+    run_end.check(standings, partial=args.partial)
     return 0

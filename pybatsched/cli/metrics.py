@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pybatsched.cli import arguments, wholeness
+from pybatsched.cli.common import arguments, run_end
 from pybatsched.metrics.classes import (
     MEASURES,
     STRETCHES,
@@ -19,11 +19,11 @@ from pybatsched.metrics.classes import (
     plain_measures_of,
     values_of,
 )
-from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
 from pybatsched.metrics.series import span_of
+from pybatsched.text_table import aligned
 
 _BOUNDED: Final = "bounded_slowdown"
 _TAU: Final = "tau_s"
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_own_tau(parser)
     add("--against", metavar="PREFIX", help="compare each run with this one, job by job")
     arguments.add_fields_from(parser)
-    wholeness.add_partial(parser)
+    run_end.add_partial(parser)
     add("--json", action="store_true", help="print JSON")
 
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     base = _read(args.against, args) if args.against else None
     standings = [run.standing for run in (*runs.values(), *([base] if base is not None else []))]
     tables = {prefix: _table(run, base, args) for prefix, run in runs.items()}
-    wholeness.introduce(standings, sys.stderr if args.json else sys.stdout)
+    run_end.introduce(standings, sys.stderr if args.json else sys.stdout)
     if args.json:
         told = {prefix: _state(runs[prefix]) | _left_out(runs[prefix]) | rows for prefix, rows in tables.items()}
         print(json.dumps(told, indent=1))
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
             if len(tables) > 1:
                 print(f"{prefix}:")
             print("\n".join(_lines(rows)))
-    wholeness.check(standings, partial=args.partial)
+    run_end.check(standings, partial=args.partial)
     return 0
 
 

@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli import arguments
-from pybatsched.cli.arguments import Command
+from pybatsched.cli.common import arguments
+from pybatsched.cli.common.arguments import Command
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.machines.catalogue import MACHINES
 from pybatsched.machines.write import NEW_SPELLING, OLD_SPELLING, Variant, platform_xml
-from pybatsched.metrics.columns import aligned
 from pybatsched.platform import check, describe
 from pybatsched.platform.model import DEFAULT_MASTER
 from pybatsched.platform.roles import read_roles
-from pybatsched.workload.files import write_text
+from pybatsched.text_table import aligned
+from pybatsched.workload.formats.files import write_text
 
 EPILOG: Final = """\
 examples:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign.store import Store
-from pybatsched.cli import arguments, wholeness
+from pybatsched.cli.common import arguments, run_end
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES, STRETCHES, check_measure
 from pybatsched.metrics.confidence import LEVEL_TOLD
 from pybatsched.metrics.runs import common_tau_s, read_what_is_there
-from pybatsched.report import facets, samples
+from pybatsched.report import campaign_figures
+from pybatsched.report.campaign import points as samples
 from pybatsched.report.figures import KINDS, Asked, draw
 
 EPILOG: Final = f"""\
@@ -43,7 +44,7 @@ are in days, hours, minutes or seconds, by their length. It needs matplotlib: pi
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the options of `plot`."""
     add = parser.add_argument
-    add("figure", choices=tuple(dict.fromkeys((*KINDS, *facets.KINDS))), help="what to draw")
+    add("figure", choices=tuple(dict.fromkeys((*KINDS, *campaign_figures.KINDS))), help="what to draw")
     add("runs", nargs="+", metavar="PREFIX|DIR", help="runs, by the begin of their files' names; or one campaign")
     add("--output", required=True, metavar="FILE", help="the file to write: .svg, .pdf or .png")
     add(
@@ -69,21 +70,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--each", default="", metavar="FIELD", help="of a campaign that keeps these figures: a dot for each user, say")
     arguments.add_fields_from(parser)
     arguments.add_own_tau(parser)
-    wholeness.add_partial(parser)
+    run_end.add_partial(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Draw the figure."""
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
-        if args.figure not in facets.KINDS:
-            raise InputError(f"{args.figure}: expected runs; of a campaign there are {', '.join(facets.KINDS)}")
+        if args.figure not in campaign_figures.KINDS:
+            raise InputError(
+                f"{args.figure}: expected runs; of a campaign there are {', '.join(campaign_figures.KINDS)}"
+            )
         if args.workload:
             raise InputError("-w: expected with runs")
         store = Store(args.runs[0])
         points = samples.points_of(store)
         baseline = args.baseline or store.manifest()["spec"].get("baseline", "")
         about = {"figure": args.measure, "baseline": baseline, "policy": args.policy, "each": args.each}
-        _tell(args.output, facets.draw(args.figure, points, args.output, scale=args.scale, **about))
+        _tell(args.output, campaign_figures.draw(args.figure, points, args.output, scale=args.scale, **about))
         return 0
     if args.figure not in KINDS:
         raise InputError(f"{args.figure}: expected the directory of one campaign")
@@ -92,14 +95,14 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--{name}: expected with a campaign")
     runs = [read_what_is_there(prefix, args.workload, newest=args.partial) for prefix in args.runs]
     check_measure(args.measure, [record for run in runs for record in run.evaluated])
-    wholeness.introduce(run.standing for run in runs)
+    run_end.introduce(run.standing for run in runs)
     for run in runs:
         if run.left_out_told and args.figure in {"cdf", "boxes"}:
             print(f"{run.prefix}: {run.left_out_told}")
     is_by_tau = args.figure in {"cdf", "boxes"} and args.measure == "bounded_slowdown"
     tau_s = common_tau_s(runs if is_by_tau else [], args.tau)
     _tell(args.output, draw(args.figure, runs, args.output, Asked(args.measure, tau_s, args.scale)))
-    wholeness.check((run.standing for run in runs), partial=args.partial)
+    run_end.check((run.standing for run in runs), partial=args.partial)
     return 0
 
 

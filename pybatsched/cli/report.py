@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli import arguments, wholeness
-from pybatsched.cli.progress import doing
+from pybatsched.cli.common import arguments, run_end
+from pybatsched.cli.common.progress import doing
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
-from pybatsched.report.labels import labels_of
-from pybatsched.results.marks import Standing
-from pybatsched.workload.bulk import uncollected
-from pybatsched.workload.files import write_text
+from pybatsched.report.provenance import labels_of
+from pybatsched.results.run_state import Standing
+from pybatsched.workload.formats.conversion import uncollected
+from pybatsched.workload.formats.files import write_text
 
 EPILOG: Final = """\
 examples:
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of a campaign: compare with this policy (default: the baseline in its file, else its first policy)",
     )
     arguments.add_own_tau(parser)
-    wholeness.add_partial(parser)
+    run_end.add_partial(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -66,12 +66,12 @@ def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: C
     else:
         runs = _read(args)
         standings = [run.standing for run in runs]
-        wholeness.introduce(standings)
+        run_end.introduce(standings)
         text = of_runs(runs, args.journal, common_tau_s(runs, args.tau))
     # A byte of a file's name that is no UTF-8 is half a character, which no page can hold.
     write_text(args.output, [text.encode("utf-8", "backslashreplace").decode()])
     print(f"{args.output}: {len(text) / 1e6:.1f} MB")
-    wholeness.check(standings, partial=args.partial)
+    run_end.check(standings, partial=args.partial)
     return 0
 
 
@@ -93,7 +93,8 @@ def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:
     """Bring the part that needs Bokeh, which is an extra."""
     try:
         from pybatsched.campaign.store import Store  # noqa: PLC0415  see above
-        from pybatsched.report import page, tales  # noqa: PLC0415  see above
+        from pybatsched.report import page  # noqa: PLC0415  see above
+        from pybatsched.report.run import job_history  # noqa: PLC0415  see above
     except ImportError as error:
         raise InputError(f"reports need {error.name}; pip install 'pybatsched[report]'") from None
 
@@ -101,7 +102,7 @@ def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:
         told = []
         for run, journal in zip(runs, [*journals, *[""] * (len(runs) - len(journals))], strict=True):
             with doing(f"reading the journal of {run.label}"):
-                told.append(tales.tell(run, journal))
+                told.append(job_history.tell(run, journal))
         with doing("drawing the page"):
             return page.of_runs(runs, told, tau_s)
 

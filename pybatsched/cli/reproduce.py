@@ -11,12 +11,12 @@ from typing import Final
 from pybatsched.campaign import studies, table
 from pybatsched.campaign.spec import Spec
 from pybatsched.campaign.store import Store
-from pybatsched.cli import arguments, crew, signals
+from pybatsched.cli.common import arguments, campaign_runner, process
 from pybatsched.cli.traces import TRACES
 from pybatsched.errors import BrokenPromiseError, InputError, quantity
-from pybatsched.metrics.columns import aligned
+from pybatsched.text_table import aligned
 from pybatsched.workload import archive
-from pybatsched.workload.files import write_text
+from pybatsched.workload.formats.files import write_text
 
 EPILOG: Final = """\
 examples:
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--traces", default=os.environ.get(TRACES), metavar="DIR", help=f"where the logs are (default: ${TRACES})")
     add("--quick", action="store_true", help="a small version on drawn workloads, without logs")
     add("--output", metavar="DIR", help="where results are kept and found again (default out/reproduce-STUDY)")
-    crew.add_arguments(parser)
+    campaign_runner.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,13 +55,15 @@ def run(args: argparse.Namespace) -> int:
     places = [Path(args.traces)] if args.traces else []
     _look_for_logs(study, places, quick=args.quick)
     lacking = {} if args.quick else _left_out(spec, places)
-    signals.raise_interrupted()
+    process.raise_interrupted()
     with Store(folder) as store:
         _refuse_another(store, spec)
-        progress = crew.run(args, spec, store, places, f"pybatsched reproduce {study.name}{' --quick' * args.quick}")
+        progress = campaign_runner.run(
+            args, spec, store, places, f"pybatsched reproduce {study.name}{' --quick' * args.quick}"
+        )
         rows = table.frame(store)
     if not args.quiet:
-        arguments.say(crew.told(progress, folder))
+        arguments.say(campaign_runner.told(progress, folder))
     verdicts = [studies.judge(claim, rows, lacking) for claim in claims]
     lines = [("claim", "published", "measured", "verdict")]
     lines += [(one.claim.says, one.claim.expected, _shown(one.value), one.word) for one in verdicts]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli import arguments, closing, command_line, inputs, signals
-from pybatsched.cli.narration import narrate
-from pybatsched.cli.progress import ProgressLine
+from pybatsched.cli.common import arguments, inputs, process, run_end
+from pybatsched.cli.common import inputs as command_line
+from pybatsched.cli.common.progress import ProgressLine, narrate
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.live import batsim, batsim5
@@ -24,13 +24,14 @@ from pybatsched.platform.model import DEFAULT_MASTER, check_energy
 from pybatsched.platform.roles import read_roles
 from pybatsched.policies import registry
 from pybatsched.protocol import Message
-from pybatsched.results import marks
+from pybatsched.results import run_state
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.workload import Workload, batsim5_limits, batsim_json, files
-from pybatsched.workload.batsim5 import to_batsim5
-from pybatsched.workload.ids import full_id
+from pybatsched.workload import Workload, prepare
+from pybatsched.workload.formats import batsim4, files
+from pybatsched.workload.formats.batsim5 import to_batsim5
+from pybatsched.workload.jobs import full_id
 
 EPILOG: Final = """\
 examples:
@@ -114,13 +115,13 @@ def run(args: argparse.Namespace) -> int:
         how_read = {**inputs.how_read(args), **not_evaluated(job.workloads), **_command(args)}
         extra = {**how_read, "seed": args.seed, "batsim_args": job.told_with(args.export)}
         made = summary.of_run(_setting(job, engine), result, extra, {"batsim": job.version})
-        closing.put_in_place(results, made, quiet=args.quiet)
+        run_end.put_in_place(results, made, quiet=args.quiet)
     dynamic_jobs = bool(engine.cluster.config.get("dynamic-jobs-enabled"))
-    return closing.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
+    return run_end.tell(result, quiet=args.quiet, dynamic_jobs=dynamic_jobs)
 
 
 def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[summary.Result, Engine]:
-    signals.raise_interrupted()
+    process.raise_interrupted()
     n_jobs = sum(len(workload.jobs) for workload in job.workloads.values())
     with ProgressLine(n_jobs, quiet=args.quiet or args.verbose) as progress:
 
@@ -132,7 +133,7 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
         session = Session(job.plan, watch=heard, say=_say(args), keeps_notes=True)
         if args.journal:
             session.record_in(JournalWriter(args.journal))
-        log, told = Path(f"{results.part}{marks.LOG}"), job.told_with(results.part)
+        log, told = Path(f"{results.part}{run_state.LOG}"), job.told_with(results.part)
         supervisor = Supervisor(
             session,
             job.launcher,
@@ -154,8 +155,8 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
                 batsim5.settle_files(results.part, session.notes, is_whole=finished)
     ids = (full_id(name, one["id"]) for name, workload in job.workloads.items() for one in workload.jobs)
     tally = Tally(args.tau, evaluated_ids(job.workloads))
-    written = Path(f"{results.part}{marks.JOBS}")
-    result = result_of(session, finished, written, f"{args.export}{marks.JOBS}", ids, tally=tally)
+    written = Path(f"{results.part}{run_state.JOBS}")
+    result = result_of(session, finished, written, f"{args.export}{run_state.JOBS}", ids, tally=tally)
     if _has_energy(job.options) and result.finished:
         result = replace(result, energy=energy.read(written, Path(f"{results.part}_schedule.csv")))
     results.n_over = result.figures.n_jobs + result.figures.n_left_out
@@ -203,7 +204,7 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     about |= {"clusters": clusters} if clusters else {}
     version = version or _version(args)
     is_five = batsim5.is_five(version)
-    results = stack.enter_context(closing.kept(Results(args.export, about, args.journal)))
+    results = stack.enter_context(run_end.kept(Results(args.export, about, args.journal)))
     platform_file = str(source.path) if source.path else _written(f"{args.export}_platform.xml", source.text)
     own_files = [
         _as_file(args, path, f"{args.export}_{name}.json", workload, five_as=name if is_five else None)
@@ -293,12 +294,12 @@ def _as_file(args: argparse.Namespace, path: str, copy: str, workload: Workload,
     is_own = inputs.are_as_files_say(args) and files.format_of(path) == "Batsim JSON" and not files.is_gzip(path)
     made = workload
     if five_as is not None:
-        used = batsim5_limits.without_unused(workload)
-        batsim5_limits.check_work(used)
-        batsim5_limits.check_names(used, five_as)
+        used = prepare.without_unused(workload)
+        prepare.check_work(used)
+        prepare.check_names(used, five_as)
         made = to_batsim5(used)
         is_own = is_own and used is workload
     if is_own and workload.batsim == (4 if five_as is None else 5):
         return path
-    batsim_json.write(made, copy)
+    batsim4.write(made, copy)
     return copy

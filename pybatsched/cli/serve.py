@@ -6,12 +6,12 @@ import argparse
 from dataclasses import replace
 from typing import Final
 
-from pybatsched.cli import arguments, closing, signals
-from pybatsched.cli.narration import narrate
+from pybatsched.cli.common import arguments, process, run_end
+from pybatsched.cli.common.progress import narrate
 from pybatsched.core import decisions as d
 from pybatsched.errors import BrokenPromiseError, InputError, Interrupted, quantity
 from pybatsched.live import keys
-from pybatsched.live.doors import is_wide
+from pybatsched.live.access import is_wide
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S, ServerOptions, serve
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import MAX_MESSAGE_BYTES, Session
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     if args.allow and not args.endpoint.startswith("tcp://"):
         raise InputError(f"--allow is for tcp://; who may open a file as {args.endpoint} is the file system's matter")
     own_keys = None if args.curve is None else keys.read_server(args.curve)
-    signals.raise_interrupted()
+    process.raise_interrupted()
     watch = narrate if args.verbose else None
     session = Session(plan, watch=watch, max_bytes=args.max_message, say=arguments.say)
 
@@ -100,11 +100,11 @@ def run(args: argparse.Namespace) -> int:
             stop.add_note(f"after message {session.n_messages}")
             raise
         # Batsim is through: there is nothing left to interrupt.
-    signals.ignore()
+    process.ignore()
     arguments.say(_summary(session))
     promises = session.engine.broken_promises
     if promises:
-        raise BrokenPromiseError("\n".join(closing.broken(promises)))
+        raise BrokenPromiseError("\n".join(run_end.broken(promises)))
     return 0
 
 

@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli import arguments, closing, command_line, inputs, signals
-from pybatsched.cli.narration import narrate
-from pybatsched.cli.progress import ProgressLine
+from pybatsched.cli.common import arguments, inputs, process, run_end
+from pybatsched.cli.common import inputs as command_line
+from pybatsched.cli.common.progress import ProgressLine, narrate
 from pybatsched.errors import InputError
 from pybatsched.live import keys
 from pybatsched.live.server import DEFAULT_ENDPOINT, DEFAULT_TIMEOUT_S
@@ -25,7 +25,7 @@ from pybatsched.simulator import external_events
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.simulator.outputs import BATSIM_VERSION, Outputs
+from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.selection import seconds_of
 
 EPILOG: Final = """\
@@ -136,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
     if args.journal:
         arguments.refuse_to_overwrite(args.journal, given)
         arguments.refuse_journal_among(args.journal, args.export)
-    signals.raise_interrupted()
+    process.raise_interrupted()
     plan = None
     if args.policy:
         plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
@@ -158,13 +158,13 @@ def run(args: argparse.Namespace) -> int:
     how_read["command"] = command_line.to_repeat("simulate", add_arguments, args)
     about = {"inputs": setting.inputs, "policy": policy, "tau_s": args.tau, **how_read}
     about |= {"clusters": setting.clusters} if setting.clusters else {}
-    with closing.kept(Results(args.export, about, args.journal)) as results:
+    with run_end.kept(Results(args.export, about, args.journal)) as results:
         result = _simulate(args, scenario, plan, results)
         results.cut_at = result.cut_at
         extra = {**how_read, "seed": args.seed}
         made = summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)})
-        closing.put_in_place(results, made, quiet=args.quiet)
-    return closing.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
+        run_end.put_in_place(results, made, quiet=args.quiet)
+    return run_end.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
 
 
 #: Options that only Batsim 4 has: a scheduler of Batsim 5 asks for these itself.

@@ -6,8 +6,8 @@ import argparse
 import os
 from typing import Final
 
-from pybatsched.cli import arguments
-from pybatsched.cli.arguments import Command
+from pybatsched.cli.common import arguments
+from pybatsched.cli.common.arguments import Command
 from pybatsched.errors import InputError
 from pybatsched.workload import archive
 

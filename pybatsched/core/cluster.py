@@ -11,7 +11,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pybatsched.core.ids import IdSet
+from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
 from pybatsched.errors import InputError, RemoteProtocolError

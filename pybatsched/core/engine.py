@@ -24,14 +24,63 @@ from pybatsched.core.fields import FieldCheck
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
-from pybatsched.core.plugin import Plugin
 from pybatsched.core.policy import Need, Policy
 from pybatsched.core.rules import Referee, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, told
 
 if TYPE_CHECKING:
-    from pybatsched.core.holds import Holds
+    from pybatsched.core.actions import Holds
     from pybatsched.core.services import Services
+
+
+class Plugin:
+    """A policy, whose code may be anybody's."""
+
+    def __init__(self, policy: Policy, name: str) -> None:
+        self._policy = policy
+        self._name = name
+
+    def tell(self, hook: str, *args: Any) -> None:
+        """Tell it what happened, by one of its hooks."""
+        try:
+            getattr(self._policy, hook)(*args)
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self.raised(hook, error) from error
+
+    def raised(self, hook: str, error: BaseException) -> PolicyError:
+        """Give the error to raise for one that its code has raised."""
+        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule="no exception")
+
+    def words(self, hook: str) -> tuple[str, ...]:
+        """Ask for the lines that it has to say."""
+        try:
+            return tuple(map(str, getattr(self._policy, hook)()))
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self.raised(hook, error) from error
+
+    def figures(self) -> dict[str, float]:
+        """Ask for its own numbers of the run; they are refused if they are none."""
+        try:
+            found = dict(self._policy.figures())
+        except NOT_THE_PLUGINS:
+            raise
+        except BaseException as error:
+            raise self.raised("figures", error) from error
+        for name, value in found.items():
+            is_number = type(value) in {int, float} and math.isfinite(value)
+            if not (is_number and type(name) is str and name.isidentifier()):
+                raise PolicyError(
+                    f"figures gave {str(name)!r:.60}: {value!r:.60}; expected finite numbers by names of letters, "
+                    "digits and underscores",
+                    policy=self._name,
+                    rule="figures are numbers",
+                )
+        return found
+
 
 #: Decisions that bring nothing about: a policy that makes no others may go on for ever.
 _IDLE: Final = {d.CallMeLater, d.Reshape}

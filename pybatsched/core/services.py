@@ -10,21 +10,71 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pybatsched.core import decisions as d
 from pybatsched.core import derive
-from pybatsched.core.desk import Desk
+from pybatsched.core.decisions import Decision, Reason
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY
-from pybatsched.core.jobs import Job, JobState, Segment
-from pybatsched.core.notes import Notes
+from pybatsched.core.jobs import Job, JobState, Load, Segment, Shape, Terms, Work
 from pybatsched.core.rules import Referee, Violation
-from pybatsched.core.terms import Load, Shape, Terms, Work
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
-    from pybatsched.core.jobs import JobTable
+    from pybatsched.core.jobs import Job, JobTable
+
+
+class Desk(Protocol):
+    """The reply in the making, as services see it; `pybatsched.core.actions.Actions` is the one there is."""
+
+    now: float
+
+    def send(self, decision: Decision, **changes: Any) -> None:
+        """Put a decision into the reply as it is."""
+
+    def carry_out(self, decision: Decision) -> None:
+        """Do what a decision says, state included."""
+
+    def open_registration(self) -> None:
+        """Make sure that jobs can be registered."""
+
+    def take_shape(self, job: Job, reason: Reason) -> None:
+        """Let a job that was reshaped be one of its shape towards Batsim."""
+
+
+class Notes:
+    """The notes of all jobs that are alive, by the ids Batsim knows them by. All is O(1)."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+
+    def add_fact(self, wire_id: str, fact: str) -> str:
+        """Note a fact (``name=value``, several with semicolons). Gives the whole note."""
+        before = self._facts.get(wire_id)
+        self._facts[wire_id] = f"{before};{fact}" if before else fact
+        return self.of(wire_id)
+
+    def say(self, wire_id: str, words: str) -> str:
+        """Note what the policy says now, instead of what it said before. Gives the whole note."""
+        self._words[wire_id] = words
+        return self.of(wire_id)
+
+    def of(self, wire_id: str) -> str:
+        """Give the whole note of a job, or nothing."""
+        return ";".join(filter(None, (self._facts.get(wire_id), self._words.get(wire_id))))
+
+    def hand_on(self, wire_id: str, heir: str) -> None:
+        """Let what the policy has said of a job be said of the one that runs in its place."""
+        words = self._words.pop(wire_id, None)
+        if words is not None:
+            self._words[heir] = words
+
+    def forget(self, wire_id: str) -> None:
+        """Forget a job that is over, or goes on under another id."""
+        self._facts.pop(wire_id, None)
+        self._words.pop(wire_id, None)
 
 
 @dataclass(slots=True)

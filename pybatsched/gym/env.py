@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
-from pybatsched.gym.episodes import Episodes, platform_of, workload_of
-from pybatsched.gym.given import seconds
+from pybatsched.gym.episodes import Episodes, platform_of, seconds, workload_of
 from pybatsched.gym.play import Play
 from pybatsched.gym.rewards import Reward, reward_of
 from pybatsched.metrics import DEFAULT_TAU_S

@@ -24,7 +24,7 @@ from pybatsched.policies.local import LocalPolicy
 from pybatsched.policies.options import ChoiceOptions
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 
 

@@ -14,8 +14,8 @@ import msgspec
 import zmq
 
 from pybatsched.errors import InputError, PeerLostError
+from pybatsched.live.access import is_wide
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, connect, receive
-from pybatsched.live.doors import is_wide
 from pybatsched.live.keys import ClientKeys
 from pybatsched.live.server import await_and_refuse, bind
 

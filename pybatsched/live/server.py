@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import zmq
 
 from pybatsched.errors import InputError, Interrupted, PeerLostError, UnfinishedError, quantity
-from pybatsched.live import doors
+from pybatsched.live import access
 from pybatsched.live.connection import GRACE_S, LINGER_MS, LOOK_AROUND_MS, Watch, is_port, receive
 from pybatsched.live.keys import ServerKeys
 from pybatsched.session.diagnosis import diagnose
@@ -59,7 +59,7 @@ def serve(
     from where nobody may, or with a wrong key or none.
     """
     with contextlib.ExitStack() as stack:
-        guard = doors.Guard(options.allow, options.keys, on_refused)
+        guard = access.Guard(options.allow, options.keys, on_refused)
         socket = guard.open(zmq.ROUTER, stack)
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
-from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.runs import HOW_READ, how_read_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
-from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
+from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
+from pybatsched.text_table import aligned
 
 #: What the counts of final states are called among the metrics: n_completed, n_walltime_reached, …
 _COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in STATE_WORDS.items()}

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from pybatsched.core.fields import DeadlineFields
 from pybatsched.errors import InputError
-from pybatsched.workload import job_fields
-from pybatsched.workload.ids import full_id
+from pybatsched.workload import jobs as job_fields
+from pybatsched.workload.jobs import full_id
 
 if TYPE_CHECKING:
     from pybatsched.metrics.outcomes import JobRecord
@@ -91,7 +91,7 @@ def fields_of(workloads: Mapping[str, Workload]) -> dict[str, Mapping[str, Any]]
 
 def check_fields(workloads: Iterable[Workload]) -> None:
     """Raise InputError for a field that figures cannot use. O(jobs)."""
-    job_fields.check(workloads, {"metrics": MetricFields})
+    job_fields.check_fields(workloads, {"metrics": MetricFields})
 
 
 def evaluated_ids(workloads: Mapping[str, Workload]) -> frozenset[str] | None:

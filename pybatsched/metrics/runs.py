@@ -15,14 +15,15 @@ from typing import Any, Final
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError
-from pybatsched.metrics import cuts, energy, fields, jobs_csv
+from pybatsched.metrics import energy, fields, jobs_csv, truncated
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.plain import Awaited, PlainJobs
 from pybatsched.metrics.plain import read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
-from pybatsched.results.marks import JOBS, SUMMARY, WHOLE, Found, Standing, State, steadily
-from pybatsched.workload import Workload, load, swf
+from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, Standing, State, steadily
+from pybatsched.workload import Workload, load
+from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
 
 #: How inputs were read, by the members of a summary: what one that does not say has meant.
@@ -81,9 +82,9 @@ class Run:
         return queue_length(self.records, self.cut)
 
     @cached_property
-    def cut(self) -> cuts.Cut | None:
+    def cut(self) -> truncated.Cut | None:
         """When simulated time was ended, and what was left over then; None of others. Raises InputError."""
-        return cuts.of_summary(f"{self.prefix}{SUMMARY}", self.summary)
+        return truncated.of_summary(f"{self.prefix}{SUMMARY}", self.summary)
 
     @property
     def span(self) -> tuple[float, float]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pybatsched.metrics.cuts import Cut
 from pybatsched.metrics.outcomes import JobRecord
+from pybatsched.metrics.truncated import Cut
 
 
 @dataclass(frozen=True, slots=True)

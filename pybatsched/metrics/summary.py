@@ -16,8 +16,8 @@ from pybatsched import __version__
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
-from pybatsched.metrics.columns import aligned
 from pybatsched.metrics.energy import TITLES, Energy, told
+from pybatsched.text_table import aligned
 
 if TYPE_CHECKING:
     from pybatsched.metrics import Figures

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pybatsched.core.events import REJECTED
-from pybatsched.metrics.cuts import Left
 from pybatsched.metrics.outcomes import (
     DEFAULT_TAU_S,
     MAY_GO_ON,
@@ -21,6 +20,7 @@ from pybatsched.metrics.outcomes import (
     lineage_of,
     put_together,
 )
+from pybatsched.metrics.truncated import Left
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.metrics.columns import aligned
 from pybatsched.platform.model import Host, Platform
+from pybatsched.text_table import aligned
 
 #: Properties that tell neighbours apart, and so are no kind of their own.
 _NUMBERING = frozenset(("node", "vh"))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain, islice
 from types import MappingProxyType
 
-from pybatsched.platform import radical, units
+from pybatsched.platform import values
 from pybatsched.platform.model import MAX_HOSTS, NO_PROPERTIES, NO_ROLE, Host
 from pybatsched.platform.notes import Notes, Place, Remark
 from pybatsched.platform.schema import REFUSED, REMARKS, VALUES
@@ -97,8 +97,8 @@ class Content:
             handler(place)
 
     def _speeds(self, place: Place) -> tuple[float, ...]:
-        speeds = self._notes.read(place, "speed", units.speeds)
-        if not units.is_simgrids(place.attributes["speed"]):
+        speeds = self._notes.read(place, "speed", values.speeds)
+        if not values.is_simgrids(place.attributes["speed"]):
             text = f"{place.name}: SimGrid does not understand such a speed"
             self._notes.remark("speed", place.line, text, is_refused=True)
         return speeds
@@ -243,9 +243,9 @@ class Content:
     def _row(self, place: Place, topology: str, like: Host, zone: Zone) -> None:
         """Make the hosts that a radical numbers, all like one."""
         room = MAX_HOSTS - len(self.hosts)
-        ranges = self._notes.read(place, "radical", lambda text: radical.explode(text, room))
+        ranges = self._notes.read(place, "radical", lambda text: values.explode(text, room))
         n_numbers = sum(map(len, ranges))
-        n_hosts = self._notes.read(place, "topo_parameters", lambda text: radical.n_placed(topology, text, n_numbers))
+        n_hosts = self._notes.read(place, "topo_parameters", lambda text: values.n_placed(topology, text, n_numbers))
         if n_hosts < n_numbers:
             n_left = n_numbers - n_hosts
             self._notes.remark(
@@ -270,7 +270,7 @@ class Content:
             raise self._notes.error(place, ": expected it in a zone with routing Vivaldi")
         where = f"the links of {place.name}, line {place.line}"
         for key in ("bw_in", "bw_out"):
-            zone.cross(Link(cost(0.0, self._notes.read(place, key, units.bandwidth)), where, place.line))
+            zone.cross(Link(cost(0.0, self._notes.read(place, key, values.bandwidth)), where, place.line))
         self._notes.note_traces(place)
         self._wiring.coordinates(place)
         speeds = self._one_speed(place)

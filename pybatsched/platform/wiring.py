@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from pybatsched.platform import units
+from pybatsched.platform import values
 from pybatsched.platform.notes import Notes, Place
 from pybatsched.platform.zones import Link, Network, Route, Zone
 
@@ -42,7 +42,7 @@ class Wiring:
     def made_link(self, place: Place, what: str, bandwidth: str, latency: str) -> Link:
         """Make a link of an element; `bandwidth` and `latency` are the names of its attributes."""
         cost_s = cost(
-            self._notes.read(place, latency, units.latency, "0"), self._notes.read(place, bandwidth, units.bandwidth)
+            self._notes.read(place, latency, values.latency, "0"), self._notes.read(place, bandwidth, values.bandwidth)
         )
         return Link(cost_s, f"{what}{place.name}, line {place.line}", place.line)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from pybatsched.errors import InputError
-from pybatsched.platform import ways
+from pybatsched.platform import routing
 from pybatsched.platform.elements import Content
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
 from pybatsched.platform.notes import Place
@@ -83,10 +83,10 @@ def content_of(data: bytes, source: str, problems: list[InputError] | None = Non
     return content
 
 
-def ways_of(content: Content, platform: Platform) -> ways.Findings:
+def ways_of(content: Content, platform: Platform) -> routing.Findings:
     """Find where the platform's network leads."""
     storage = frozenset(host.name for host in platform.storage)
-    return ways.find(content.network, content.hosts, content.slices, platform.master.name, storage)
+    return routing.find(content.network, content.hosts, content.slices, platform.master.name, storage)
 
 
 def _refuse_entities(data: bytes, source: str) -> None:

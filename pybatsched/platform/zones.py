@@ -1,7 +1,7 @@
 """The shape of a platform's network: zones in zones, what is in them, and the routes between.
 
 A zone holds either other zones or points (hosts and routers). A `<cluster>` is a zone that makes its points and links
-itself. This is what the file says; `pybatsched.platform.ways` finds out where it leads.
+itself. This is what the file says; `pybatsched.platform.routing` finds out where it leads.
 """
 
 from __future__ import annotations

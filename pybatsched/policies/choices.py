@@ -27,8 +27,8 @@ from typing import Any, Final, SupportsIndex, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pybatsched.compiling import mypyc_attr
 from pybatsched.core.cluster import Partition
-from pybatsched.core.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason
 from pybatsched.core.instants import HALF_TICK
 from pybatsched.core.intervals import IntervalSet

@@ -10,23 +10,37 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from pybatsched.core.compiling import mypyc_attr
+from pybatsched.compiling import mypyc_attr
 from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
 from pybatsched.core.ordered import take_out
 from pybatsched.core.policy import Policy
-from pybatsched.policies.options import QueueFields, QueueOptions
-from pybatsched.policies.profile import Profile
-from pybatsched.policies.ranks import RANKS
+from pybatsched.policies.availability import Profile
+from pybatsched.policies.options import Order, QueueFields, QueueOptions
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster, Partition
     from pybatsched.core.events import Notify, Query
     from pybatsched.core.intervals import IntervalSet
+
+
+#: The rank of a job that is planned for so many seconds, by the order's name. The lowest goes first, of equals who came
+#: first.
+RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
+    "fcfs": lambda _job, _span_s: 0.0,
+    "sjf": lambda _job, span_s: span_s,
+    "ljf": lambda _job, span_s: -span_s,
+    "narrowest": lambda job, _span_s: job.n_procs,
+    "widest": lambda job, _span_s: -job.n_procs,
+    "smallest_area": lambda job, span_s: job.n_procs * span_s,
+    "largest_area": lambda job, span_s: -job.n_procs * span_s,
+    "urgent_first": lambda job, _span_s: 0.0 if job.is_urgent() else 1.0,
+}
+
 
 #: The rank of jobs that are put in front of the queue, whatever its order.
 FRONT: Final = -math.inf

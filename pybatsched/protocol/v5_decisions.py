@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pybatsched.core import decisions as d
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.protocol import CannotEncodeError
 from pybatsched.protocol.v5_events import Wire, read_job, write_job
 from pybatsched.protocol.v5_members import Members, full_name, short_name, workload_of
 from pybatsched.protocol.v5_profiles import is_known, read_profile, write_profile
@@ -27,10 +28,6 @@ TURN: Final = "TurnOnOffHostsEvent"
 _MOST_MS: Final = 2**64 - 1
 #: When nobody could be called any more.
 LATEST_S: Final = _MOST_MS / 1e3
-
-
-class CannotSayError(Exception):
-    """Batsim 5 has no words for a decision; the text says for which."""
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -61,14 +58,14 @@ def _write_execute(decision: d.ExecuteJob) -> dict[str, Any]:
             {"storage_name": name, "host_id": int(host)} for name, host in decision.storage_mapping.items()
         ]
     if decision.additional_io_job is not None:
-        raise CannotSayError("ExecuteJob with additional_io_job")
+        raise CannotEncodeError("ExecuteJob with additional_io_job")
     return written
 
 
 def _write_call(decision: d.CallMeLater) -> dict[str, Any]:
     time = milliseconds(decision.at)
     if time > _MOST_MS:
-        raise CannotSayError(f"CallMeLater at {decision.at:g} s")
+        raise CannotEncodeError(f"CallMeLater at {decision.at:g} s")
     when = {"time": time, "time_unit": "Millisecond"}
     return {CALL_ID: decision.extra.get(CALL_ID, ""), "when_type": "OneShot", "when": when}
 
@@ -81,7 +78,7 @@ def _write_register_job(decision: d.RegisterJob) -> dict[str, Any]:
 def _write_register_profile(decision: d.RegisterProfile) -> dict[str, Any]:
     kind = decision.profile.get("type")
     if not is_known(str(kind)):
-        raise CannotSayError(f"profile of type {kind!r}")
+        raise CannotEncodeError(f"profile of type {kind!r}")
     identifier = full_name(decision.profile_name, decision.workload_name)
     return {"profile": write_profile(identifier, decision.profile)}
 
@@ -103,13 +100,13 @@ _WRITERS: Final[dict[type[d.Decision], tuple[str, Callable[[Any], dict[str, Any]
 
 
 def write_decision(decision: d.Decision) -> Wire:
-    """Write a decision: its name, and its members. Raises CannotSayError. O(its size)."""
+    """Write a decision: its name, and its members. Raises CannotEncodeError. O(its size)."""
     if isinstance(decision, d.UnknownDecision):
         return decision.type, decision.data
     if isinstance(decision, d.Notify) and decision.kind != d.REGISTRATION_FINISHED:
-        raise CannotSayError(f"Notify({decision.kind!r})")
+        raise CannotEncodeError(f"Notify({decision.kind!r})")
     if type(decision) not in _WRITERS:
-        raise CannotSayError(type(decision).__name__)
+        raise CannotEncodeError(type(decision).__name__)
     name, write = _WRITERS[type(decision)]
     return name, write(decision)
 

@@ -7,9 +7,9 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from pybatsched.core.extra_data import EXTRA, fields_in
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import RemoteProtocolError
+from pybatsched.protocol.extra_data import EXTRA, fields_in
 from pybatsched.protocol.json_values import number, shown
 
 _MISSING: Final = object()

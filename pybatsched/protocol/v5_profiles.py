@@ -4,7 +4,7 @@ Ids of profiles are ``workload!name`` there, and plain names inside of a workloa
 kept as it is, under its own name, with its `extra_data` in one piece.
 
 Files have other names for the members than messages have, and other rules (amounts depend on the sizes of jobs):
-`pybatsched.workload.batsim5` is about those.
+`pybatsched.workload.formats.batsim5` is about those.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pybatsched.core.extra_data import EXTRA
+from pybatsched.protocol.extra_data import EXTRA
 from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of, full_name, short_name
 
 _EACH: Final = "DefinedAmountsUsedForEachValue"

@@ -17,10 +17,10 @@ from pybatsched.metrics.distributions import Distribution, distribution
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.report import durations
-from pybatsched.report.bands import Rows, rows_of
-from pybatsched.report.bars import HELD, LOAD, LOST, PLAIN, SUSPENDED, URGENT, bars_of, color_of, legend_of
+from pybatsched.report.gantt.bars import HELD, LOAD, LOST, PLAIN, SUSPENDED, URGENT, bars_of, color_of, legend_of
+from pybatsched.report.gantt.cluster_rows import Rows, rows_of
 from pybatsched.report.scales import LOG_FROM, Wish, axis_for, log_ticks
-from pybatsched.results.whole import whole
+from pybatsched.results.atomic_files import whole
 
 _ENDINGS: Final = (".svg", ".pdf", ".png")
 _MAX_STEPS: Final = 4_000

@@ -12,7 +12,8 @@ from pybatsched import __version__
 from pybatsched.campaign.store import Store
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
-from pybatsched.report import run_page, study
+from pybatsched.report.campaign import page as campaign_page
+from pybatsched.report.run import page as run_page
 
 _STYLE: Final = """
 body { font-family: system-ui, sans-serif; margin: 2em auto; max-width: 1120px; color: #222; }
@@ -52,7 +53,7 @@ def of_campaign(store: Store, baseline: str = "") -> str:
     The baseline that the latter are compared with is a policy by its label, or with its options, or else that of the
     campaign's file, or the first policy. Where it is given, there are always such charts.
     """
-    script, sections = study.sections_of(store, baseline)
+    script, sections = campaign_page.sections_of(store, baseline)
     return _page(str(store.manifest()["name"]), sections, script)
 
 

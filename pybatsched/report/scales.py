@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from pybatsched.report.boxes import Chart
-from pybatsched.report.means import Mean
+from pybatsched.report.campaign.boxes import Chart
+from pybatsched.report.campaign.means import Mean
 
 #: How an axis is wanted.
 Wish = Literal["auto", "log", "linear"]

@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 from pybatsched import locks
 from pybatsched.errors import InputError, Interrupted, PybatschedError
-from pybatsched.results import marks
-from pybatsched.results.marks import MARK, PART, SUFFIXES, State
+from pybatsched.results import run_state
+from pybatsched.results.run_state import MARK, PART, SUFFIXES, State
 
 _MAX_REASON: Final = 300
 
@@ -75,7 +75,7 @@ class Results:
         """Mark the run as running, with nothing of an earlier one that broke off. Raises InputError."""
         mark = None
         try:
-            mark = marks.read_open(self._fd, self._path(MARK))
+            mark = run_state.read_open(self._fd, self._path(MARK))
             if mark is not None and mark.moving:
                 self._move(mark.moving)  # whoever wrote them was killed on the last inch
             for suffix in SUFFIXES:
@@ -99,8 +99,8 @@ class Results:
         A reader on the way sees by the mark which files are on the move, and finds the new one under either name.
         """
         files = tuple(suffix for suffix in SUFFIXES if Path(f"{self.part}{suffix}").exists())
-        if marks.JOBS not in files:
-            raise InputError(f"-e {self.prefix}: {self.part}{marks.JOBS} is gone; somebody has taken it away")
+        if run_state.JOBS not in files:
+            raise InputError(f"-e {self.prefix}: {self.part}{run_state.JOBS} is gone; somebody has taken it away")
         how: dict[str, Any] = {"n_over": self.n_over}
         how |= {} if self.cut_at is None else {"cut_at": self.cut_at}
         try:
@@ -115,7 +115,7 @@ class Results:
 
     def told(self) -> str:
         """Say in a few words how far the run came."""
-        return marks.Mark(self.state or State.FAILED, self._n_jobs, self.n_over, "", {}).told()
+        return run_state.Mark(self.state or State.FAILED, self._n_jobs, self.n_over, "", {}).told()
 
     def _path(self, suffix: str) -> Path:
         return Path(f"{self.prefix}{suffix}")
@@ -124,7 +124,7 @@ class Results:
         """Put files in their places, where that has not been done yet; results that the run has not written go away."""
         for suffix in SUFFIXES:
             # A log is no result, and where a simulation of ours plays Batsim, it belongs to whoever has started that.
-            if suffix not in files and suffix != marks.LOG:
+            if suffix not in files and suffix != run_state.LOG:
                 self._path(suffix).unlink(missing_ok=True)
         for suffix in files:
             with suppress(FileNotFoundError):  # it is there already
@@ -137,7 +137,7 @@ class Results:
         Whenever it breaks off, and whenever somebody reads it, there is the last one or the new one: blanks stand where
         one of them is longer.
         """
-        head = {"format": marks.FORMAT, "format_version": marks.FORMAT_VERSION, "state": state}
+        head = {"format": run_state.FORMAT, "format_version": run_state.FORMAT_VERSION, "state": state}
         text = json.dumps({**head, "n_jobs": self._n_jobs, **members}, indent=1).encode() + b"\n"
         size = os.fstat(self._fd).st_size
         try:

@@ -18,10 +18,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
 from pybatsched.protocol.v5_handshake import is_greeting
-from pybatsched.session.journal import Exchange, JournalReader
-from pybatsched.session.replay import session_for
-from pybatsched.session.session import Session
-from pybatsched.session.story import (
+from pybatsched.session.job_history import (
     Story,
     ids_in_decision,
     ids_in_event,
@@ -29,6 +26,9 @@ from pybatsched.session.story import (
     said_plainly,
     with_reason,
 )
+from pybatsched.session.journal import Exchange, JournalReader
+from pybatsched.session.replay import session_for
+from pybatsched.session.session import Session
 from pybatsched.session.transcript import Transcript, is_same
 
 #: So many ids are offered to who has named none.

@@ -1,7 +1,7 @@
 """How jobs run: delays, parallel tasks, sequences and messages, and what that does to the machine.
 
 In ordinary runs speeds are fixed and nobody shares a processor, so the length of a parallel task is known when it
-begins. With shared processors or pstates it is not, and `pybatsched.simulator.tasks` takes over.
+begins. With shared processors or pstates it is not, and `pybatsched.simulator.work.tasks` takes over.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pybatsched.core import events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator import work as w
 from pybatsched.simulator.loop import SAME_INSTANT_S, SOON
-from pybatsched.simulator.machines import HostState
-from pybatsched.simulator.outputs import schedule_figures
-from pybatsched.simulator.power import Power
-from pybatsched.simulator.refusal import Refusal
-from pybatsched.simulator.replay import Replay
-from pybatsched.simulator.tasks import Capacity, Executors, Tasks, fair_rates
-from pybatsched.simulator.usage import check_places
-from pybatsched.simulator.work import Frame, Work
+from pybatsched.simulator.machine.hosts import HostState
+from pybatsched.simulator.machine.power import Power
+from pybatsched.simulator.outputs.files import schedule_figures
+from pybatsched.simulator.work import profiles as w
+from pybatsched.simulator.work.profiles import Frame, Work
+from pybatsched.simulator.work.tasks import Capacity, Executors, Tasks, fair_rates
+from pybatsched.simulator.work.usage_replay import Replay
+from pybatsched.simulator.work.usage_traces import check_places
+from pybatsched.simulator.world import Refusal
 
 if TYPE_CHECKING:
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.paje import ScheduleTrace
+    from pybatsched.simulator.outputs.paje import ScheduleTrace
     from pybatsched.simulator.world import World
 
 #: A part of a process that ends with a return code.

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pybatsched.core.extra_data import object_in
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import InputError
-from pybatsched.workload.checks import is_number
+from pybatsched.protocol.extra_data import object_in
+from pybatsched.workload.formats.checks import is_number
 
 AVAILABLE: Final = "machine_available"
 UNAVAILABLE: Final = "machine_unavailable"

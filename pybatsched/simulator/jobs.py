@@ -10,7 +10,7 @@ from pybatsched.core.events import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY, COM
 from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.simulator.loop import Process
-from pybatsched.simulator.work import Frame, Work
+from pybatsched.simulator.work.profiles import Frame, Work
 
 NOT_SUBMITTED: Final = "NOT_SUBMITTED"
 SUBMITTED: Final = "SUBMITTED"

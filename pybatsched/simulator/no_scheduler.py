@@ -15,7 +15,7 @@ from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop, Process
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.world import World
 
 

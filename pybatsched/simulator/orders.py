@@ -8,25 +8,93 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.errors import InputError, NotSimulatedError
-from pybatsched.simulator import forms
 from pybatsched.simulator import jobs as j
-from pybatsched.simulator.power import Power
-from pybatsched.simulator.refusal import Refusal
-from pybatsched.simulator.switching import Switching
-from pybatsched.simulator.work import WorkTable
-from pybatsched.workload.checks import check_job, check_profiles
-from pybatsched.workload.ids import name_in
+from pybatsched.simulator.machine.power import Power
+from pybatsched.simulator.machine.pstates import Switching
+from pybatsched.simulator.work.profiles import WorkTable
+from pybatsched.simulator.world import Refusal
+from pybatsched.workload.formats.checks import check_job, check_profiles
+from pybatsched.workload.jobs import name_in
 
 if TYPE_CHECKING:
     from pybatsched.simulator.execution import Execution
+    from pybatsched.simulator.job_processes import Lives
     from pybatsched.simulator.jobs import SimJob
-    from pybatsched.simulator.lives import Lives
     from pybatsched.simulator.world import World
+
+
+_OPTIONS: Final = ("mapping", "storage_mapping", "additional_io_job")
+#: What a decision is called, and its own members: there must be no others.
+_ALONE: Final[Mapping[type[d.Decision], tuple[str, tuple[str, ...]]]] = {
+    d.RejectJob: ("REJECT_JOB", ("job_id",)),
+    d.KillJob: ("KILL_JOB", ("job_ids",)),
+    d.CallMeLater: ("CALL_ME_LATER", ("timestamp",)),
+    d.SetResourceState: ("SET_RESOURCE_STATE", ("resources", "state")),
+    d.SetJobMetadata: ("SET_JOB_METADATA", ("job_id", "metadata")),
+    d.Query: ("QUERY", ("requests",)),
+}
+
+
+def check_members(decision: d.Decision) -> None:
+    """Raise Refusal if a decision that was read has members that Batsim does not survive.
+
+    A decision keeps what it does not know, and what it has read from another spelling (`0 1` for `0-1`).
+    """
+    form = _ALONE.get(type(decision))
+    if form is None:
+        return
+    name, own = form
+    for member in decision.extra:
+        if member not in own:
+            raise Refusal(f"{name} has the member {member!r:.60}; Batsim takes {' and '.join(own)} alone")
+    if "state" in decision.extra:
+        raise Refusal(f"a pstate is a number as text, not {decision.extra['state']!r:.60}")
+
+
+def check_execution(decision: d.ExecuteJob) -> None:
+    """Raise Refusal if a start has more or other members than Batsim survives; NotSimulatedError if only Batsim can."""
+    others = [member for member in decision.extra if member not in ("job_id", "alloc")]
+    given = [decision.mapping, decision.storage_mapping, decision.additional_io_job]
+    if len(others) + sum(value is not None for value in given) > 1:
+        raise Refusal(f"EXECUTE_JOB of {decision.job_id} has more than three members")
+    for option in _OPTIONS:
+        if option in others:
+            raise Refusal(f"EXECUTE_JOB of {decision.job_id}: {option} is null; expected an object, or nothing")
+    if decision.mapping is not None and not decision.mapping:
+        raise Refusal(f"EXECUTE_JOB of {decision.job_id}: the mapping is empty")
+    storages = decision.storage_mapping
+    if storages is not None and not (storages and all(type(host) is int for host in storages.values())):
+        raise Refusal(
+            f"EXECUTE_JOB of {decision.job_id}: expected a storage_mapping of names to numbers of hosts, "
+            f"found {dict(storages)!r:.60}"
+        )
+    if decision.additional_io_job is not None:
+        raise NotSimulatedError(f"job {decision.job_id}: additional_io_job needs a network model; run it with Batsim")
+
+
+def check_kill(decision: d.KillJob) -> None:
+    """Raise Refusal if nobody is to be killed."""
+    if not decision.job_ids:
+        raise Refusal("KILL_JOB names no job")
+
+
+def check_answer(decision: d.Answer) -> None:
+    """Raise Refusal if an answer is not the one to the only question there is; it has no effect."""
+    given: Mapping[str, Any] | None = decision.estimate_waiting_time
+    if decision.extra or given is None:
+        raise Refusal("Batsim takes the answer estimate_waiting_time, and no other")
+    is_number = type(given.get("estimated_waiting_time")) in (int, float)
+    if type(given.get("job_id")) is not str or not is_number:
+        raise Refusal(
+            "the answer estimate_waiting_time: expected a job_id (a text) and an estimated_waiting_time (a number), "
+            f"found {dict(given)!r:.60}"
+        )
+
 
 Order = Callable[[Any], None]
 _NO_OPTIONS = (None, None, None)
@@ -56,8 +124,8 @@ class Orders:
         }
         self._at_once: dict[type[d.Decision], Order] = {
             d.ExecuteJob: self._look_up,
-            d.KillJob: forms.check_kill,
-            d.Answer: forms.check_answer,
+            d.KillJob: check_kill,
+            d.Answer: check_answer,
             d.RegisterJob: self._register_job,
             d.RegisterProfile: self._register_profile,
         }
@@ -70,7 +138,7 @@ class Orders:
             name = getattr(decision, "type", kind.__name__)
             raise Refusal(f"Batsim knows no decision {name!r}")
         if decision.extra and self._world.options.batsim == 4:  # Batsim 5 has forms of its own
-            forms.check_members(decision)
+            check_members(decision)
         at_once = self._at_once.get(kind)
         if at_once is not None:
             at_once(decision)
@@ -89,7 +157,7 @@ class Orders:
         self._job(decision.job_id, "execute")
         options = decision.mapping, decision.storage_mapping, decision.additional_io_job
         if decision.extra or options != _NO_OPTIONS:
-            forms.check_execution(decision)
+            check_execution(decision)
         if not decision.procs:
             raise Refusal(f"job {decision.job_id} is given no processors")
 

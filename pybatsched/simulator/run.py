@@ -16,9 +16,9 @@ from pybatsched.core.policy import Need
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.live.keys import ClientKeys
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
-from pybatsched.metrics.cuts import Left
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.summary import Result, Stuck
+from pybatsched.metrics.truncated import Left
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.protocol import Message, v4
 from pybatsched.session.diagnosis import word_of
@@ -28,7 +28,7 @@ from pybatsched.simulator import batsim5
 from pybatsched.simulator.external import ExternalScheduler, Hear
 from pybatsched.simulator.jobs import RUNNING
 from pybatsched.simulator.options import Options, Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
 
 _OPTION_OF: Final[dict[Need, str]] = {

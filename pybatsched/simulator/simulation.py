@@ -1,7 +1,7 @@
 """Batsim's side of a simulation: the exchanges with the scheduler, and when they take place.
 
 The order of things at one instant is the loop's matter (`pybatsched.simulator.loop`); what a decision may do is that of
-`pybatsched.simulator.orders`, and what goes on by itself that of `pybatsched.simulator.lives`. All share one
+`pybatsched.simulator.orders`, and what goes on by itself that of `pybatsched.simulator.job_processes`. All share one
 `World`.
 """
 
@@ -17,16 +17,15 @@ from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from pybatsched.simulator.job_processes import Lives
 from pybatsched.simulator.jobs import SimJob
-from pybatsched.simulator.lives import Lives
 from pybatsched.simulator.loop import HALT, Loop, Process
-from pybatsched.simulator.machines import HostState
+from pybatsched.simulator.machine.hosts import HostState
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.orders import Orders
-from pybatsched.simulator.outputs import Outputs
-from pybatsched.simulator.refusal import Refusal
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.submitters import occur, submit
-from pybatsched.simulator.world import World
+from pybatsched.simulator.world import Refusal, World
 
 #: What the scheduler is told, now and events, and what it answers: when it is ready again, and decisions.
 Told: TypeAlias = tuple[float, Sequence[e.Event]]

@@ -9,19 +9,23 @@ from __future__ import annotations
 from typing import Any
 
 from pybatsched.core import events as e
-from pybatsched.core.ids import IdSet
+from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.instants import on_tick
-from pybatsched.errors import InputError, NotSimulatedError
+from pybatsched.errors import InputError, NotSimulatedError, RemoteProtocolError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import Loop
-from pybatsched.simulator.machines import Book, CountingBook, HostBook
+from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
-from pybatsched.simulator.usage import check_places, read_ranks
-from pybatsched.simulator.work import USAGE, WorkTable, resolve
-from pybatsched.workload.bulk import uncollected
-from pybatsched.workload.ids import name_in
+from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.work.profiles import USAGE, WorkTable, resolve
+from pybatsched.simulator.work.usage_traces import check_places, read_ranks
+from pybatsched.workload.formats.conversion import uncollected
+from pybatsched.workload.jobs import name_in
+
+
+class Refusal(RemoteProtocolError):  # noqa: N818  its name says whose fault it is not
+    """The scheduler asked for something that Batsim does not survive."""
 
 
 class World:

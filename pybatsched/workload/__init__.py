@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pybatsched.workload import batsim_json, files, prepare, reading, swf
+from pybatsched.workload import prepare, reading
+from pybatsched.workload.formats import batsim4, files, swf
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import Walltimes
@@ -35,7 +36,7 @@ def load(
     """
     rule = Walltimes.parse(walltimes)
     if files.format_of(path) == "Batsim JSON":
-        workload = prepare.with_walltimes(batsim_json.read(path), rule)[0]
+        workload = prepare.with_walltimes(batsim4.read(path), rule)[0]
         return workload if selection is None else prepare.select(workload, selection)[0]
     options = swf.Options(
         rule,

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pybatsched.errors import BrokenPromiseError, InputError, PeerLostError
-from pybatsched.results.whole import whole
-from pybatsched.workload.files import Unpacked
+from pybatsched.results.atomic_files import whole
+from pybatsched.workload.formats.files import Unpacked
 
 ARCHIVE: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
 _MAX_BYTES: Final = 1 << 28

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from pybatsched.core.memory_classes import class_of, need_of
+from pybatsched.core.fields import class_of, need_of
 from pybatsched.errors import InputError
-from pybatsched.workload.checks import shown
+from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import tidy
 

@@ -7,21 +7,126 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pybatsched.core.derive import delay_of
 from pybatsched.core.fields import FieldCheck, FieldModel, JobFields
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, files, rackham_lint
-from pybatsched.workload.checks import is_number
-from pybatsched.workload.findings import Finding, Linted
+from pybatsched.workload.formats import batsim4, files
+from pybatsched.workload.formats.checks import is_number
+from pybatsched.workload.formats.rackham import N_NODES, NODE_CORES, is_over, submitted_at, time_zero
+from pybatsched.workload.formats.rackham_file import Kind, RackhamJob, RackhamTrace, read_rackham
+from pybatsched.workload.formats.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import as_list
-from pybatsched.workload.rackham_file import read_rackham
-from pybatsched.workload.report import PLACES_KEPT, Tally
-from pybatsched.workload.swf import FIELDS, SwfJob, SwfTrace, read_swf, size_of
-from pybatsched.workload.turns import see_order
+from pybatsched.workload.report import PLACES_KEPT, Finding, Linted, Tally
+
+Where = TypeVar("Where", int, str)
+
+OTHER_ORDER: Final = "instants whose jobs Batsim takes in another order than the file's: by id as text"
+
+
+def out_of_turn(jobs: Iterable[tuple[float, str, Where]]) -> Iterator[Where]:
+    """Give, for each instant at which the order differs, the place of the first job that another one overtakes.
+
+    Jobs are (submission, id as text, place) in the order of their file. O(n log n).
+    """
+    in_turn = sorted(jobs, key=itemgetter(0))  # stable: equal times stay in the order of the file
+    for _, group in groupby(in_turn, key=itemgetter(0)):
+        yield from next(([place] for (_, a, place), (_, b, _) in pairwise(group) if b < a), ())
+
+
+def see_order(jobs: Iterable[tuple[float, str, Any]], found: Linted) -> None:
+    """Count the instants at which jobs are taken in another order than the file has them in. O(n log n)."""
+    for place in out_of_turn(jobs):
+        found.see(OTHER_ORDER, "kept; ids with as many digits each would be taken in turn", place, "note")
+
+
+def lint_rackham(trace: RackhamTrace, n_procs: int | None = None) -> Linted:
+    """Look at a file, line by line. O(n)."""
+    found = Linted(trace.source, "Rackham", len(trace.jobs), n_procs or N_NODES * NODE_CORES)
+    found.see_bad_lines(trace.bad)
+    zero_at = _see_time_zero(trace, found)
+    seen: set[int] = set()
+    sizes: dict[str, float] = {}
+    latest_at = -1.0
+    for job in trace.jobs:
+        if 0 <= job.submitted_at < latest_at:
+            found.see("submitted before the job above it", "put in order of submission", job.line)
+        latest_at = max(latest_at, job.submitted_at)
+        if job.number in seen:
+            found.see("id given before", "renumbered (or --duplicates error)", job.line)
+        seen.add(job.number)
+        if sizes.setdefault(job.file, job.size_gb) != job.size_gb:
+            found.see("data_size is not that of the same data above", "kept; locality refuses it", job.line)
+        _see_rackham_times(job, found)
+        _see_cores(job, found)
+        if zero_at is not None:
+            _see_class(job, zero_at, found)
+    if zero_at is not None:
+        _see_turns(trace, zero_at, found)
+    return found
+
+
+def _see_turns(trace: RackhamTrace, zero_at: float, found: Linted) -> None:
+    """Count instants whose jobs are not in the order of their ids, which all have as many digits in the workload."""
+    n_digits = len(str(max(job.number for job in trace.jobs)))
+    runnable = (job for job in trace.jobs if job.submitted_at >= 0 and job.run_s > 0 and job.n_cores > 0)
+    see_order(((submitted_at(job, zero_at), f"{job.number:0{n_digits}}", job.line) for job in runnable), found)
+
+
+def _see_time_zero(trace: RackhamTrace, found: Linted) -> float | None:
+    try:
+        zero_at, remark = time_zero(trace)
+    except InputError:
+        found.see("no job of class 0, 1 or 2, whose submission is time 0", "an error", trace.jobs[0].line)
+        return None
+    if remark:
+        found.see("no job of class 0", "time 0 is the first submission of class 1 or 2", trace.jobs[0].line, "note")
+    return zero_at
+
+
+def _see_rackham_times(job: RackhamJob, found: Linted) -> None:
+    if job.submitted_at < 0:
+        found.see("subtime unknown or negative", "dropped", job.line)
+    if job.run_s <= 0:
+        found.see("delay of 0, unknown or negative", "dropped (or --min-runtime S)", job.line)
+    if job.walltime_s <= 0:
+        found.see("walltime of 0, unknown or negative", "kept without a walltime", job.line)
+    elif job.run_s >= job.walltime_s:
+        found.see("ran at least as long as its walltime", "kept; it will be killed", job.line)
+
+
+def _see_cores(job: RackhamJob, found: Linted) -> None:
+    if job.n_cores <= 0:
+        found.see("no cores", "dropped", job.line)
+    elif job.n_cores > found.n_procs:
+        remedy = "kept, schedulers reject it (or --max-size)"
+        found.see(f"larger than the machine of {found.n_procs:,}", remedy, job.line)
+    elif job.n_cores > NODE_CORES:
+        remedy = "kept; schedulers of single nodes reject it"
+        found.see(f"larger than a node of {NODE_CORES} cores", remedy, job.line)
+
+
+def _see_class(job: RackhamJob, zero_at: float, found: Linted) -> None:
+    """Tell what history is not as time 0 wants it."""
+    if job.kind >= Kind.WARM_UP:
+        if 0 <= job.submitted_at < zero_at:
+            found.see("of class 0, 1 or 2, but submitted before time 0", "submitted at time 0", job.line)
+        return
+    if job.kind != Kind.RUNNING:
+        return
+    if job.started_at > zero_at:
+        found.see("ran at time 0, but was started later", "taken to start at time 0", job.line)
+    elif is_over(job.run_s, job.walltime_s, zero_at - job.started_at):
+        found.see("ran at time 0, but its run time or walltime was over", "1 s is left", job.line, "note")
+    if job.node > N_NODES:
+        remedy = "kept; schedulers take it modulo their nodes"
+        found.see(f"ran on a node beyond the machine's {N_NODES}", remedy, job.line, "note")
+
 
 __all__ = ["Linted", "lint", "lint_trace", "lint_workload"]
 
@@ -44,11 +149,11 @@ def lint(path: str | Path, n_procs: int | None = None, readers: Readers = SCHEDU
     """
     match files.format_of(path):
         case "Batsim JSON":
-            return lint_workload(batsim_json.read(path), n_procs, readers)
+            return lint_workload(batsim4.read(path), n_procs, readers)
         case "Rackham":
             log = read_rackham(path, lenient=True)
             _need_a_job(path, log.jobs, log.bad)
-            return rackham_lint.lint_trace(log, n_procs)
+            return lint_rackham(log, n_procs)
         case "SWF":
             trace = read_swf(path, lenient=True)
             _need_a_job(path, trace, trace.bad)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
-from pybatsched.workload.checks import shown
+from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import RECEIVED, as_list, parts_of
 

@@ -1,7 +1,7 @@
 """A workload in memory, in the words of Batsim's own workload files.
 
 Jobs and profiles stay plain dictionaries: Batsim forwards members it does not know, and so do we. What is read has
-been checked once, at the border (`pybatsched.workload.batsim_json`, `pybatsched.workload.swf`); nobody checks again.
+been checked once, when it was read (`formats.batsim4`, `formats.swf`), and is not checked again.
 """
 
 from __future__ import annotations

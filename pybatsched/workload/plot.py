@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.errors import InputError, quantity
-from pybatsched.results.whole import whole
+from pybatsched.results.atomic_files import whole
 from pybatsched.workload import stats
 from pybatsched.workload.stats import DAY_S, Sample
 

@@ -1,24 +1,25 @@
 """Cutting a Batsim workload to what a study needs, and giving it other walltimes.
 
 Everything here takes a workload and a report and gives new ones; what is left out or changed is counted in the report.
-(A log is cut while it is converted, by `pybatsched.workload.logs`, so that its report is about the jobs kept.)
+(A log is cut while it is converted, by `formats.conversion`, so that its report is about the jobs kept.)
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pybatsched.core.derive import delay_of
 from pybatsched.errors import InputError
-from pybatsched.workload.checks import is_number, shown
-from pybatsched.workload.logs import LOOSE
+from pybatsched.workload.formats.checks import is_number, shown
+from pybatsched.workload.formats.conversion import LOOSE, profile_of
+from pybatsched.workload.formats.swf_file import OTHER_PARTITION
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import TOO_MANY, Selection
-from pybatsched.workload.swf_file import OTHER_PARTITION
-from pybatsched.workload.walltimes import Walltimes, tidy
+from pybatsched.workload.walltimes import Walltimes, plain, tidy
 
 #: Fields of jobs that are instants, besides the submission.
 _INSTANTS: Final = ("deadline", "history_start")
@@ -175,3 +176,131 @@ def with_walltimes(workload: Workload, walltimes: Walltimes, report: Report | No
     report.count_all("changed", f"estimate and walltime set by the rule {walltimes}", changed, "job")
     about = {**workload.about, "walltimes": str(walltimes), "report": report.as_json()}
     return Workload(jobs, workload.profiles, workload.n_procs, workload.source, about), report
+
+
+#: What sizes may be in.
+UNITS: Final = ("core", "node", "pset")
+#: Types of profiles that fewer processors cannot do in the same time, and why.
+_BOUND: Final = {
+    "parallel": "it has an amount for each processor",
+    "parallel_homogeneous_total": "its amounts are shared among the processors",
+    "parallel_homogeneous_pfs": "it depends on who reads and writes",
+    "smpi": "its ranks are written for a number of hosts",
+    "usage_trace": "it is written for a number of hosts",
+}
+
+
+def in_hosts(
+    workload: Workload, unit: str, n_cores: int, report: Report | None = None, n_procs: int | None = None
+) -> tuple[Workload, Report]:
+    """Give jobs as many hosts as their cores need, rounded up, with a report that counts them. O(n).
+
+    A host is a `unit` of `n_cores`; the machine has `n_procs` of them, else as many as its cores fill. What jobs say of
+    one processor (`memory_gb`) is then said of a host. The report goes on from the one given.
+    Raises InputError for jobs whose work would take another time then, or is written processor by processor, and for
+    sizes that are none of cores.
+    """
+    if (now := workload.about.get("units")) is not None:
+        unit_now = now.get("unit") if isinstance(now, dict) else now
+        raise InputError(f"{workload.source}: expected sizes in cores, found what was made sizes in {unit_now}s before")
+    report = copy.deepcopy(report) if report else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
+    bound = users_of((name for name, one in workload.profiles.items() if one["type"] in _BOUND), workload.profiles)
+    jobs = [_in_hosts(job, n_cores, workload, bound) for job in workload.jobs]
+    made = f"size in cores: now in hosts that are a {unit} of {n_cores:,}"
+    report.count_all("changed", made, [job["id"] for job in jobs], "job")
+    partly = [job["id"] for job in workload.jobs if job["res"] % n_cores]
+    report.count_all("changed", f"cores that do not fill the last {unit}: rounded up", partly, "job")
+    n_procs = n_procs or -(-workload.n_procs // n_cores)
+    about = {**workload.about, "units": {"unit": unit, "cores": n_cores}, "report": report.as_json()}
+    return Workload(jobs, workload.profiles, n_procs, workload.source, about), report
+
+
+def n_rounded(workload: Workload, n_cores: int) -> int:
+    """Count the jobs whose cores do not fill hosts of so many. O(n)."""
+    return sum(job["res"] % n_cores > 0 for job in workload.jobs)
+
+
+def _in_hosts(job: Mapping[str, Any], n_cores: int, workload: Workload, bound: set[str]) -> dict[str, Any]:
+    if job["profile"] in bound or "smpi_ranks_to_hosts_mapping" in job:
+        raise _refused(job, workload)
+    made = dict(job)
+    made["res"] = -(-job["res"] // n_cores)
+    if is_number(memory_gb := job.get("memory_gb")) and made["res"]:
+        made["memory_gb"] = plain(memory_gb * job["res"] / made["res"])
+    return made
+
+
+def _refused(job: Mapping[str, Any], workload: Workload) -> InputError:
+    """Make the error for a job whose work fewer processors cannot do in the same time."""
+    place = f"{workload.source}: job {shown(job['id'])}"
+    if "smpi_ranks_to_hosts_mapping" in job:
+        what = "field smpi_ranks_to_hosts_mapping: expected none, since sizes become numbers of hosts"
+        return InputError(f"{place}, {what}")
+    kinds = {part: workload.profiles[part]["type"] for part in with_parts([job["profile"]], workload.profiles)}
+    part, kind = min(one for one in kinds.items() if one[1] in _BOUND)
+    return InputError(
+        f"{place}, field profile: expected work that fewer processors do in the same time, found {shown(part)}, "
+        f"which is {kind}: {_BOUND[kind]}"
+    )
+
+
+LOADED: Final = "a delay: now work that takes as long on processors of {:g} flop/s, and puts load on them"
+
+
+def with_load(workload: Workload, speed_flops: float, report: Report | None = None) -> tuple[Workload, Report]:
+    """Give delays as `parallel_homogeneous` work of the same duration on processors of this speed. O(n).
+
+    Other profiles stay as they are, composed ones with their parts. The report counts jobs and goes on from the one
+    given.
+    """
+    report = copy.deepcopy(report) if report else Report(n_read=len(workload.jobs), n_kept=len(workload.jobs))
+    profiles = {name: _loaded(profile, speed_flops) for name, profile in workload.profiles.items()}
+    delayed = users_of((name for name, one in workload.profiles.items() if one["type"] == "delay"), workload.profiles)
+    jobs: list[int | str] = [job["id"] for job in workload.jobs if job["profile"] in delayed]
+    report.count_all("changed", LOADED.format(speed_flops), jobs, "job")
+    about = {**workload.about, "load": {"speed": speed_flops}, "report": report.as_json()}
+    return Workload(workload.jobs, profiles, workload.n_procs, workload.source, about), report
+
+
+def _loaded(profile: dict[str, Any], speed_flops: float) -> dict[str, Any]:
+    if profile["type"] != "delay":
+        return profile
+    others = {key: value for key, value in profile.items() if key not in {"type", "delay"}}
+    return {**profile_of(profile["delay"], "parallel", speed_flops), **others}
+
+
+_COMPUTING: Final = frozenset(("parallel", "parallel_homogeneous", "parallel_homogeneous_total"))
+
+
+def without_unused(workload: Workload) -> Workload:
+    """Leave out the profiles that no job uses, neither by itself nor as a part: 5.0.0-rc2 may end of one. O(size)."""
+    profiles = used_profiles(workload.jobs, workload.profiles)
+    return workload if len(profiles) == len(workload.profiles) else replace(workload, profiles=profiles)
+
+
+def check_work(workload: Workload) -> None:
+    """Raise InputError for a parallel task without any work: 5.0.0-rc2 ends when it begins one. O(profiles)."""
+    for name, profile in workload.profiles.items():
+        if profile["type"] in _COMPUTING and not any(map(_is_some, (profile.get("cpu", 0), profile.get("com", 0)))):
+            raise InputError(
+                f"{workload.source}: profile {shown(name)} computes and sends nothing; expected some work for Batsim 5 "
+                "(its 5.0.0-rc2 ends when it begins such a job)"
+            )
+
+
+def _is_some(amounts: Any) -> bool:
+    return any(amount > 0 for amount in amounts) if type(amounts) is list else amounts > 0
+
+
+def check_names(workload: Workload, name: str) -> None:
+    """Raise InputError for a profile that 5.0.0-rc2 does not find in a workload of a name such as w0. O(profiles).
+
+    It takes the name of a profile with that name in it for a whole id. (With ids of jobs Batsim 4 does the same, and
+    they are told when a workload is read.)
+    """
+    for one in workload.profiles:
+        if name in one:
+            raise InputError(
+                f"{workload.source}: profile {shown(one)}: expected a name without {name!r} in it, which is what the "
+                "workload is called in this run: Batsim 5 would not find it"
+            )

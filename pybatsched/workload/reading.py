@@ -6,8 +6,9 @@ import dataclasses
 from pathlib import Path
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, files, hearing, prepare, rackham, swf
-from pybatsched.workload.logs import LogOptions
+from pybatsched.workload import prepare, progress
+from pybatsched.workload.formats import batsim4, files, rackham, swf
+from pybatsched.workload.formats.conversion import LogOptions
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
@@ -23,7 +24,7 @@ def read(
     """
     match files.format_of(path):
         case "Batsim JSON":
-            workload, report = prepare.with_walltimes(batsim_json.read(path), options.walltimes)
+            workload, report = prepare.with_walltimes(batsim4.read(path), options.walltimes)
             workload, report = prepare.select(workload, selection, report)
             if options.n_procs is not None:
                 workload.n_procs = options.n_procs
@@ -32,11 +33,11 @@ def read(
             if selection.partitions:
                 raise InputError(f"{path}: partitions: expected a log in SWF, found a file of the Rackham format")
             own = {one.name: getattr(options, one.name) for one in dataclasses.fields(LogOptions)}
-            with hearing.part(0, 0.8):
+            with progress.part(0, 0.8):
                 log = rackham.read_rackham(path, lenient=lenient)
             return rackham.to_workload(log, LogOptions(**own), selection)
         case "SWF":
-            with hearing.part(0, 0.5):  # as the times of both are
+            with progress.part(0, 0.5):  # as the times of both are
                 trace = swf.read_swf(path, lenient=lenient)
-            with hearing.part(0.5, 0.8):  # what the log knows besides takes the rest
+            with progress.part(0.5, 0.8):  # what the log knows besides takes the rest
                 return swf.to_workload(trace, options, selection)

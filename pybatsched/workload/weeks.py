@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pybatsched.errors import InputError
+from pybatsched.workload.formats.swf import Options, SwfTrace, size_of, to_workload
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import Selection
-from pybatsched.workload.swf import Options, SwfTrace, size_of, to_workload
 
 WEEK_S: Final = 7 * 24 * 3600
 _MOST_WEEKS: Final = 100_000  # two thousand years: a time in it is wrong

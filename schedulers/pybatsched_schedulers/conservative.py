@@ -12,16 +12,16 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pybatsched.core.compiling import mypyc_attr
+from pybatsched.compiling import mypyc_attr
 from pybatsched.core.decisions import CallMeLater, Decision, Reason
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.ordered import take_out
-from pybatsched.policies.gains import Gains
+from pybatsched.policies.availability import Profile
+from pybatsched.policies.freed_intervals import Gains
 from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler
 from pybatsched.policies.options import QueueOptions
-from pybatsched.policies.profile import Profile
-from pybatsched.policies.rows import Rows
+from pybatsched.policies.reservations import Rows
 from pybatsched_schedulers.plan_options import ConservativeOptions
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sortedcontainers import SortedList
 
-from pybatsched.core.compiling import mypyc_attr
+from pybatsched.compiling import mypyc_attr
 from pybatsched.core.decisions import Decision, ExecuteJob, Reason
 from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.policies.local import HEAD, Entry, LocalPolicy, LocalScheduler
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pybatsched.core.cluster import Partition
     from pybatsched.core.intervals import IntervalSet
     from pybatsched.core.jobs import Job
-    from pybatsched.policies.profile import Profile
+    from pybatsched.policies.availability import Profile
 
 #: From this length on a queue is kept by sizes as well, which costs more than going through a short one.
 LONG_QUEUE: Final = 64

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from support.process import run_cli
 
-from pybatsched.campaign.against import FIGURES
+from pybatsched.campaign.baseline import FIGURES
 from pybatsched.campaign.measures import evaluate
 
 #: id, submission, processors, run time, other fields. The machine has four processors.

@@ -15,7 +15,7 @@ from support.process import run_cli, run_with_little_room
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.results.whole import whole
+from pybatsched.results.atomic_files import whole
 
 SPEC = """
 name = "trial"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
 from pybatsched import __version__, cli
-from pybatsched.policies.profile import PlainProfile, Profile
+from pybatsched.policies.availability import PlainProfile, Profile
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["-h"], ["dance"], []])
@@ -41,7 +40,7 @@ def test_what_needs_no_command_loads_none(args: list[str]) -> None:
 
 def test_the_list_of_commands_says_what_they_say_of_themselves() -> None:
     for name, summary in cli._COMMANDS.items():
-        module = importlib.import_module(f"pybatsched.cli.{name}")
+        module = cli.module_of(name)
         assert (module.__doc__ or "").splitlines()[0] == summary
 
 

@@ -14,8 +14,8 @@ from support.patience import PATIENCE_MS, PATIENCE_S
 from support.process import run_cli
 
 from pybatsched.metrics.runs import read_run
-from pybatsched.report import charts
-from pybatsched.report.sheet import Sheet
+from pybatsched.report.gantt.columns import Sheet
+from pybatsched.report.run import charts
 
 LOG = [logs.line(number, 60 * number, run=50, allocated=5, requested_s=60) for number in range(1, 11)]
 

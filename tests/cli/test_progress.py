@@ -20,10 +20,11 @@ from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched import cli
-from pybatsched.cli import progress
-from pybatsched.cli.progress import CLEARED, Bar, ProgressLine, doing, loading
+from pybatsched.cli.common import progress
+from pybatsched.cli.common.progress import CLEARED, Bar, ProgressLine, doing, loading
 from pybatsched.session.journal import JournalReader
-from pybatsched.workload import hearing, load
+from pybatsched.workload import load
+from pybatsched.workload import progress as hearing
 
 _EMPTY_BAR = f"[{'':30}] 0 of 1,000 jobs, simulated 00:00:00"
 

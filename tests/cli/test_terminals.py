@@ -10,7 +10,7 @@ import sys
 import pytest
 from support.patience import PATIENCE_S
 
-from pybatsched.cli import process
+from pybatsched.cli.common import process
 from pybatsched.errors import printable
 
 EVIL = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eback\r"

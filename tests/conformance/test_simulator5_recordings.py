@@ -25,7 +25,7 @@ from pybatsched.protocol.v5_handshake import read_greeting, read_hello
 from pybatsched.protocol.v5_members import fields_of
 from pybatsched.simulator import batsim5
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 
 ALL = recordings5()

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybatsched.core import departed, ids
-from pybatsched.core.departed import N_LAST_WORDS, Departed
-from pybatsched.core.ids import IdSet, _numbered
+from pybatsched.core import finished_jobs
+from pybatsched.core.finished_jobs import N_LAST_WORDS, Departed, IdSet, _numbered
 
 #: Texts that are near to each other: with and without numbers, zeros in front, points, digits of other scripts.
 NAMES = (
@@ -23,11 +22,11 @@ NAMES = (
 @given(st.lists(NAMES), st.lists(NAMES), st.integers(1, 8), st.integers(0, 4), st.integers(0, 4))
 def test_it_is_a_set(members: list[str], asked: list[str], n_fresh: int, max_series: int, max_ranges: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ids, "_N_FRESH", n_fresh)
-        patch.setattr(ids, "_MAX_SERIES", max_series)
-        patch.setattr(ids, "_MAX_RANGES", max_ranges)
-        patch.setattr(ids, "_BLOCK_BITS", 4)
-        patch.setattr(ids, "_BLOCK", 16)
+        patch.setattr(finished_jobs, "_N_FRESH", n_fresh)
+        patch.setattr(finished_jobs, "_MAX_SERIES", max_series)
+        patch.setattr(finished_jobs, "_MAX_RANGES", max_ranges)
+        patch.setattr(finished_jobs, "_BLOCK_BITS", 4)
+        patch.setattr(finished_jobs, "_BLOCK", 16)
         found, expected = IdSet(), set()
         for member in members:
             found.add(member)
@@ -57,7 +56,7 @@ def test_what_is_numbered_takes_no_room(form: str) -> None:
     found = IdSet()
     for number in sorted(range(20_000), key=lambda number: number + dice.randrange(100)):
         found.add(form.format(number))
-    assert found.n_kept < ids._N_FRESH + 100
+    assert found.n_kept < finished_jobs._N_FRESH + 100
 
 
 def test_sparse_numbers_and_many_series_are_kept_one_by_one() -> None:
@@ -79,7 +78,7 @@ def test_every_second_number_takes_a_bit() -> None:
     found = IdSet()
     for number in sorted(members, key=lambda number: number + dice.randrange(100)):
         found.add(f"dyn!w0.{number}.1")
-    assert found.n_kept < 3 * ids._N_FRESH
+    assert found.n_kept < 3 * finished_jobs._N_FRESH
     assert {number for number in range(-1, 100_001) if found.has(f"dyn!w0.{number}.1")} == members
 
 
@@ -88,7 +87,7 @@ def test_every_second_number_takes_a_bit() -> None:
 
 def test_last_words_are_those_of_the_last() -> None:
     over = Departed()
-    n = 3 * departed.N_LAST_WORDS
+    n = 3 * finished_jobs.N_LAST_WORDS
     for number in range(n):
         over.add(f"w0!{number}", "COMPLETED_KILLED" if number % 10 == 0 else "COMPLETED_SUCCESSFULLY", float(number))
     assert over.last_word(f"w0!{n - 1}") == f"COMPLETED_SUCCESSFULLY at {n - 1}.0"
@@ -100,23 +99,30 @@ def test_last_words_are_those_of_the_last() -> None:
 
 
 def test_who_went_on_and_has_ended_all_the_same_was_not_stopped() -> None:
-    departed = Departed()
-    departed.add("w!1", "went on as dyn!1")
+    finished_jobs = Departed()
+    finished_jobs.add("w!1", "went on as dyn!1")
     for number in range(N_LAST_WORDS + 1):
-        departed.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
-    assert (departed.last_word("w!1"), departed.was_stopped("w!1")) == ("killed long ago", True)
-    departed.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
-    assert (departed.last_word("w!1"), departed.was_stopped("w!1")) == ("COMPLETED_SUCCESSFULLY at 2.0", False)
+        finished_jobs.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
+    assert (finished_jobs.last_word("w!1"), finished_jobs.was_stopped("w!1")) == ("killed long ago", True)
+    finished_jobs.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
+    assert (finished_jobs.last_word("w!1"), finished_jobs.was_stopped("w!1")) == (
+        "COMPLETED_SUCCESSFULLY at 2.0",
+        False,
+    )
     for number in range(N_LAST_WORDS + 1):
-        departed.add(f"b!{number}", "COMPLETED_SUCCESSFULLY", 3.0)
-    assert (departed.last_word("w!1"), departed.was_stopped("w!1"), departed.has("w!1")) == ("long ago", False, True)
+        finished_jobs.add(f"b!{number}", "COMPLETED_SUCCESSFULLY", 3.0)
+    assert (finished_jobs.last_word("w!1"), finished_jobs.was_stopped("w!1"), finished_jobs.has("w!1")) == (
+        "long ago",
+        False,
+        True,
+    )
 
 
 def test_who_ends_now_is_among_the_last_though_it_went_on_long_ago() -> None:
-    departed = Departed()
-    departed.add("w!1", "went on as dyn!1")
+    finished_jobs = Departed()
+    finished_jobs.add("w!1", "went on as dyn!1")
     for number in range(N_LAST_WORDS - 1):
-        departed.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
-    departed.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
-    departed.add("b!1", "COMPLETED_SUCCESSFULLY", 3.0)
-    assert departed.last_word("w!1") == "COMPLETED_SUCCESSFULLY at 2.0"
+        finished_jobs.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
+    finished_jobs.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
+    finished_jobs.add("b!1", "COMPLETED_SUCCESSFULLY", 3.0)
+    assert finished_jobs.last_word("w!1") == "COMPLETED_SUCCESSFULLY at 2.0"

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from pybatsched.core import intervals
 from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.policies import profile
+from pybatsched.policies import availability
 
 members = st.sets(st.integers(0, 60))
 
 
 def test_docstrings_tell_the_truth() -> None:
-    for module in (intervals, profile):
+    for module in (intervals, availability):
         assert doctest.testmod(module) == doctest.TestResults(0, doctest.testmod(module).attempted)
         assert doctest.testmod(module).attempted
 

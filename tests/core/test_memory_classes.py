@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybatsched.core.memory_classes import class_of, need_of
+from pybatsched.core.fields import class_of, need_of
 
 
 @given(need=st.floats(0, 2000), classes=st.lists(st.integers(1, 1024), unique=True).map(sorted))

@@ -28,8 +28,8 @@ from pybatsched.errors import InputError
 from pybatsched.gym import REWARDS, SchedulingEnv, Since, in_queue_order
 from pybatsched.platform.model import uniform
 from pybatsched.testing import Workload, run_policy
-from pybatsched.workload import batsim_json
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.generate.models import Recipe, generate
 
 EXAMPLE = ROOT / "examples" / "workload.json"
 
@@ -179,7 +179,7 @@ def test_an_episode_can_be_written_down(tmp_path: Path) -> None:
     env = SchedulingEnv(drawn(), n_jobs=20, window=20)
     found = played(env, in_queue_order, seed=4)
     assert env.workload is not None
-    batsim_json.write(env.workload, tmp_path / "w.json")
+    batsim4.write(env.workload, tmp_path / "w.json")
     expected = run_policy("easy", Workload.from_json(json.loads((tmp_path / "w.json").read_text())), 64)
     assert found.starts == {name: job.started_at for name, job in expected.jobs.items()}
 

@@ -12,7 +12,7 @@ from support.patience import PATIENCE_OF_WORK_S
 from support.places import ROOT, TRACES
 from support.process import run_cli
 
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.generate.models import Recipe, generate
 
 LEARN = ROOT / "examples" / "learn.py"
 

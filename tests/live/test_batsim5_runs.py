@@ -20,8 +20,8 @@ from pybatsched.errors import InputError
 from pybatsched.session.journal import JournalReader
 from pybatsched.session.replay import replay
 from pybatsched.testing import Workload
-from pybatsched.workload import batsim_json
-from pybatsched.workload.batsim5_limits import check_work, without_unused
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.prepare import check_work, without_unused
 
 pytestmark = pytest.mark.batsim5
 
@@ -72,7 +72,7 @@ def inputs() -> dict[str, tuple[Path, list[str]]]:
 def has_work(path: Path) -> bool:
     """Tell whether all jobs of a workload have something to do: Batsim 5 does not survive one that has not."""
     try:
-        check_work(without_unused(batsim_json.read(path)))
+        check_work(without_unused(batsim4.read(path)))
     except InputError:
         return False
     return True

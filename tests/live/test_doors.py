@@ -8,7 +8,7 @@ import pytest
 from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
-from pybatsched.live.doors import Guard, is_wide
+from pybatsched.live.access import Guard, is_wide
 from pybatsched.live.keys import Pair, ServerKeys
 
 FIRST = recording("plain").requests[0]

@@ -16,7 +16,7 @@ from pybatsched.errors import InputError
 from pybatsched.live import batsim5
 from pybatsched.live.batsim import read_arguments
 from pybatsched.testing import Workload
-from pybatsched.workload import batsim_json
+from pybatsched.workload.formats import batsim4
 
 STAND_IN = ROOT / "tests" / "support" / "stand_in5.py"
 PLATFORM = ROOT / "tests" / "conformance" / "recordings" / "v5" / "basic" / "platform.xml"
@@ -67,7 +67,7 @@ def test_its_workload_is_in_its_words(place: Path) -> None:
     assert "unused" not in written["profiles"]
     assert [job["id"] for job in written["jobs"]] == ["a", "u", "b"]
     assert json.loads(written["jobs"][1]["extra_data"]) == {"urgent": True}
-    assert batsim_json.read(place / "five_w0.json").jobs[1]["urgent"] is True
+    assert batsim4.read(place / "five_w0.json").jobs[1]["urgent"] is True
 
 
 def test_what_it_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_two_values_of_an_option_are_read() -> None:
 def test_a_policy_that_listens_for_what_batsim_5_has_not_is_told_at_the_start(place: Path) -> None:
     """The notes on jobs are not missed here: `run` writes them into its files."""
     (place / "mine.py").write_text(
-        "from pybatsched_schedulers.ujfb import Ujfb\n\n\nclass Listens(Ujfb):\n"
+        "from pybatsched_schedulers.ujfb.policy import Ujfb\n\n\nclass Listens(Ujfb):\n"
         "    def on_answer(self, event, now):\n        raise AssertionError\n"
     )
     code, errors = run5(place, policy="mine.py:Listens")

@@ -16,7 +16,7 @@ from support.places import ROOT
 from support.process import run_cli
 from support.simulated import rows
 
-from pybatsched.results.marks import SUFFIXES
+from pybatsched.results.run_state import SUFFIXES
 
 STAND_IN = ROOT / "tests" / "support" / "stand_in.py"
 PUSHY = ROOT / "tests" / "support" / "pushy.py"

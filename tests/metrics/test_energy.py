@@ -20,8 +20,8 @@ from pybatsched.machines import names
 from pybatsched.metrics import energy
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.runs import read_run
-from pybatsched.workload.loads import LOADED, with_load
 from pybatsched.workload.model import Workload
+from pybatsched.workload.prepare import LOADED, with_load
 
 LOG = (
     line(1, 0, run=100, allocated=2, requested_s=120),

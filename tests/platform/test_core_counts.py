@@ -8,7 +8,7 @@ import pytest
 
 from pybatsched.errors import InputError
 from pybatsched.machines import names
-from pybatsched.platform.sizes import host_size
+from pybatsched.platform.groups import host_size
 
 PLATFORM = """<?xml version="1.0"?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd"><platform version="4.1">
 <zone id="z" routing="Full"><host id="master_host" speed="1Gf"/>

@@ -17,11 +17,12 @@ from support.located import DYNAMIC
 from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.jobs import Job
 from pybatsched.policies import local
-from pybatsched.policies.gains import PlainGains
-from pybatsched.policies.profile import PlainProfile
-from pybatsched.policies.rows import Rows
+from pybatsched.policies.availability import PlainProfile
+from pybatsched.policies.freed_intervals import PlainGains
+from pybatsched.policies.reservations import Rows
 from pybatsched.testing import FakeBatsim, Workload, run_policy
-from pybatsched_schedulers import conservative, ujfb
+from pybatsched_schedulers import conservative
+from pybatsched_schedulers.ujfb import policy as ujfb
 
 
 @pytest.fixture(scope="module")

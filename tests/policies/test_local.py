@@ -16,14 +16,14 @@ from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
+from pybatsched.policies.availability import Profile
 from pybatsched.policies.local import LocalPolicy
-from pybatsched.policies.profile import Profile
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler
-from pybatsched_schedulers.dbf import Dbf
+from pybatsched_schedulers.dbf.policy import Dbf
 from pybatsched_schedulers.easy import Easy
 from pybatsched_schedulers.fcfs import Fcfs
-from pybatsched_schedulers.ujf import Ujf
+from pybatsched_schedulers.ujfb.ujf import Ujf
 
 ALL: list[type[LocalPolicy]] = [Fcfs, Easy, Conservative, Dbf]
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from pybatsched.core.jobs import Job
-from pybatsched.policies.gains import Gains
-from pybatsched.policies.profile import Profile
-from pybatsched.policies.rows import Rows
+from pybatsched.policies.availability import Profile
+from pybatsched.policies.freed_intervals import Gains
+from pybatsched.policies.reservations import Rows
 
 HORIZON = 40
 spans = st.tuples(st.integers(1, 4), st.integers(0, HORIZON - 1), st.integers(1, 20))

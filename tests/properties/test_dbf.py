@@ -17,7 +17,7 @@ from pybatsched.core.decisions import Decision, Requeue
 from pybatsched.core.policy import Need, Policy
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
-from pybatsched_schedulers.dbf import Dbf, DbfScheduler
+from pybatsched_schedulers.dbf.policy import Dbf, DbfScheduler
 
 N_PROCS = 4
 

@@ -18,13 +18,13 @@ from support.located import DYNAMIC, facts
 from pybatsched.core import events as e
 from pybatsched.core.decisions import CallMeLater, Decision, Reason
 from pybatsched.core.jobs import JobState
-from pybatsched.policies.profile import Profile
+from pybatsched.policies.availability import Profile
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
-from pybatsched_schedulers.grid import GridJob
-from pybatsched_schedulers.reallocation import Reallocation
-from pybatsched_schedulers.reallocation_options import Sizing
-from pybatsched_schedulers.sizing import SEARCHES, Place
+from pybatsched_schedulers.reallocation.grid import GridJob
+from pybatsched_schedulers.reallocation.options import Sizing
+from pybatsched_schedulers.reallocation.policy import Reallocation
+from pybatsched_schedulers.reallocation.sizing import SEARCHES, Place
 
 ONE_CLUSTER = grids().map(lambda grid: Grid(dict([next(iter(grid.clusters.items()))])))
 DONE = {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"}

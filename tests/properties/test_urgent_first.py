@@ -21,7 +21,7 @@ from pybatsched.metrics import JobRecord, Outcome, joined
 from pybatsched.metrics.outcomes import lineage_of
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative
-from pybatsched_schedulers.ujfb import Ujfb, UjfbScheduler
+from pybatsched_schedulers.ujfb.policy import Ujfb, UjfbScheduler
 
 N_PROCS = 8
 DYNAMIC = {"dynamic-jobs-enabled": True}

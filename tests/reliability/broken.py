@@ -10,7 +10,7 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched_schedulers.conservative import Conservative
-from pybatsched_schedulers.dbf import Dbf
+from pybatsched_schedulers.dbf.policy import Dbf
 from pybatsched_schedulers.easy import Easy
 from pybatsched_schedulers.fcfs import Fcfs
 

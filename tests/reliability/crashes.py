@@ -25,7 +25,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from pybatsched.cli.arguments import positive
+from pybatsched import cli
+from pybatsched.cli.common.arguments import positive
 from pybatsched.policies import registry
 from reliability import campaigning, children, full_disks, serving, simulating
 from reliability.moments import STAGES
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Try as often as is asked for, and print a table."""
     args = _arguments(argv)
     for name in _LOADED:
-        import_module(f"pybatsched.cli.{name}")
+        cli.module_of(name)
     import_module("polars")
     registry.available()
     kinds = args.kind or list(KINDS)

@@ -24,7 +24,7 @@ from typing import Final
 
 from support.patience import PATIENCE_S
 
-from pybatsched.cli.arguments import natural, positive
+from pybatsched.cli.common.arguments import natural, positive
 
 #: Where i is not the small I, bytes are not UTF-8, and a number's point is a comma; where the zone is not whole hours.
 LOCALES: Final = ("tr_TR.ISO-8859-9", "de_DE.ISO-8859-1", "C")

@@ -31,7 +31,7 @@ from typing import NamedTuple
 from support.patience import PATIENCE_S
 from support.process import Peer
 
-from pybatsched.cli.arguments import natural
+from pybatsched.cli.common.arguments import natural
 from pybatsched.errors import quantity
 from reliability.long_talk import LongTalk
 

@@ -19,14 +19,14 @@ from support.places import ROOT, TRACES
 from support.process import run_cli
 
 from pybatsched.campaign.spec import read_spec
-from pybatsched.cli.arguments import policy_plan
+from pybatsched.cli.common.arguments import policy_plan
 from pybatsched.metrics.runs import read_what_is_there
 from pybatsched.session.explain import stories
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.simulator import external_events
 from pybatsched.testing import FakeBatsim, plan_for
-from pybatsched.workload import batsim5, batsim_json
+from pybatsched.workload.formats import batsim4, batsim5
 from pybatsched.workload.model import Workload
 from reliability.mutations import BYTES, Dice, change_value, dice_of, mutated
 
@@ -86,7 +86,7 @@ _FIELDS: Final[dict[str, Any]] = {
 
 def workload4() -> list[bytes]:
     """Workloads of Batsim 4: all kinds of profiles, and fields of users."""
-    found = [batsim_json.text_of(_random(seed)).encode() for seed in range(3)]
+    found = [batsim4.text_of(_random(seed)).encode() for seed in range(3)]
     rich = json.loads(found[0])
     rich["jobs"] = [{**job, **_FIELDS} for job in rich["jobs"]]
     others: dict[str, Any] = {
@@ -110,7 +110,7 @@ def workload5() -> list[bytes]:
         kept = {name for name, profile in one.profiles.items() if "total" not in profile["type"]}
         one.jobs = [job | (_FIELDS if seed == 0 else {}) for job in one.jobs if job["profile"] in kept]
         one.profiles = {name: profile for name, profile in one.profiles.items() if name in kept}
-        found.append(batsim_json.text_of(batsim5.to_batsim5(one)).encode())
+        found.append(batsim4.text_of(batsim5.to_batsim5(one)).encode())
     return [*found, (ROOT / "examples" / "workload.batsim5.json").read_bytes()[:4000]]
 
 

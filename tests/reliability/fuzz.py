@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pybatsched.cli.arguments import natural
+from pybatsched.cli.common.arguments import natural
 from reliability import fuzz_files, fuzz_messages, fuzz_server
 from reliability.fuzzing import HEAD, Tally, Target, little_memory, outcome, run
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pybatsched.core import decisions as d
 from pybatsched.core import events as e
-from pybatsched.simulator.lives import SHORTEST_CALL_S
+from pybatsched.simulator.job_processes import SHORTEST_CALL_S
 from pybatsched.simulator.simulation import Answer, Scheduler
 from reliability.scenes import Job, Scene
 

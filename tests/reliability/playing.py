@@ -18,15 +18,15 @@ from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolErro
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.protocol import Codec, Message, v4, v5
+from pybatsched.protocol.v5_features import features_for
 from pybatsched.protocol.v5_handshake import read_hello, write_greeting
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.session.wishes import features_for
 from pybatsched.simulator import batsim5
 from pybatsched.simulator.external import ExternalScheduler
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Answer, Scheduler, Simulation
 from reliability.others import Ledger, Others
 from reliability.scenes import Scene
@@ -125,8 +125,8 @@ def embedded(scene: Scene, plan: PolicyPlan) -> Played:
 
 def _in_words_of_5(engine: Engine, ours: v5.Codec, theirs: v5.Codec) -> Scheduler:
     def scheduler(now: float, events: Sequence[e.Event]) -> Answer:
-        reply = engine.step(now, v5.in_order(tuple(events)))
-        decisions = ours.prepared(reply.decisions)
+        reply = engine.step(now, ours.order(tuple(events)))
+        decisions = ours.prepare(reply.decisions)
         said = iter(theirs.decode_decisions(ours.encode_decisions(Message(reply.now, decisions))).items)
         # Notes are kept, and all others go as they are on the wire.
         return reply.now, [one if type(one) is d.SetJobMetadata else next(said) for one in decisions]

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Final
 
-from pybatsched.results import marks
+from pybatsched.results import run_state
 from reliability import children, serving, tries
 from reliability.moments import AFTER, BEFORE, MOVING, RUNNING
 from reliability.tries import Found, Span
@@ -85,9 +85,9 @@ class Simulator:
 
     def _stage(self, place: Path, has_earlier: bool) -> str:
         """Say by its files how far a run was that was killed from outside."""
-        mark = marks.read(str(place / PREFIX))
+        mark = run_state.read(str(place / PREFIX))
         if mark is None or (has_earlier and not mark.moving and "fcfs" in str(mark.about)):
             return BEFORE
-        if mark.state is marks.State.FINISHED:
+        if mark.state is run_state.State.FINISHED:
             return MOVING if mark.moving else AFTER
         return RUNNING

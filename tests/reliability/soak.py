@@ -19,7 +19,7 @@ from typing import Final
 
 from support.patience import PATIENCE_S, no_longer_than
 
-from pybatsched.cli.arguments import positive
+from pybatsched.cli.common.arguments import positive
 from pybatsched.core import engine
 from reliability.drawing import POLICIES, drawn
 from reliability.scenes import Scene

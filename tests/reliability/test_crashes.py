@@ -15,7 +15,7 @@ from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched import locks
-from pybatsched.results import marks
+from pybatsched.results import run_state
 from pybatsched.session.journal import JournalReader
 from reliability import children, crashes, moments, simulating, tries
 from reliability.tries import Found
@@ -83,7 +83,7 @@ def test_results_of_two_runs_are_seen(run: Path) -> None:
 
 def test_earlier_results_that_are_gone_are_seen(run: Path) -> None:
     prefix = run / simulating.PREFIX
-    state, whole = Path(f"{prefix}{marks.MARK}"), tries.results_at(prefix)
+    state, whole = Path(f"{prefix}{run_state.MARK}"), tries.results_at(prefix)
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
     tries.check_results(found := Found(), prefix, None, earlier=whole)
     assert found.problems == []
@@ -104,7 +104,7 @@ def test_what_is_left_beside_results_is_seen(run: Path) -> None:
 
 def test_a_lock_that_stays_is_seen(run: Path) -> None:
     prefix = run / simulating.PREFIX
-    state = Path(f"{prefix}{marks.MARK}")
+    state = Path(f"{prefix}{run_state.MARK}")
     state.write_text(json.dumps(json.loads(state.read_text()) | {"state": "running"}))
     with locks.held(state, "taken"):
         tries.check_results(found := Found(), prefix, tries.results_at(prefix))

@@ -11,9 +11,9 @@ from types import FunctionType, ModuleType
 import pytest
 from support.process import Peer, Server
 
-from pybatsched.cli import arguments
-from pybatsched.core import departed, ids
-from pybatsched.core.departed import N_LAST_WORDS
+from pybatsched.cli.common import arguments
+from pybatsched.core import finished_jobs
+from pybatsched.core.finished_jobs import N_LAST_WORDS
 from pybatsched.errors import RemoteProtocolError, quantity
 from pybatsched.session.session import Session
 from reliability.endurance import REGISTERING, Reading, judge_journal, judge_memory, judge_peaks, read, shares
@@ -50,8 +50,8 @@ def test_nothing_grows_with_jobs_that_are_over() -> None:
 @pytest.fixture
 def little_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let less be kept of the last jobs, so that a test needs fewer jobs to see what grows."""
-    monkeypatch.setattr(departed, "N_LAST_WORDS", 64)
-    monkeypatch.setattr(ids, "_N_FRESH", 32)
+    monkeypatch.setattr(finished_jobs, "N_LAST_WORDS", 64)
+    monkeypatch.setattr(finished_jobs, "_N_FRESH", 32)
 
 
 @pytest.mark.usefixtures("little_kept")

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from support.process import run_cli
 
-from pybatsched.results import marks
-from pybatsched.results.marks import MARK, SUFFIXES
+from pybatsched.results import run_state
+from pybatsched.results.run_state import MARK, SUFFIXES
 from pybatsched.session.journal import JournalReader
 from reliability import children
 from reliability.children import Child
@@ -131,7 +131,7 @@ def write_inputs(folder: Path) -> None:
 
 def results_at(prefix: Path) -> dict[str, bytes]:
     """Give the files of a whole run, wherever its mark says that they are."""
-    found = marks.find(str(prefix))
+    found = run_state.find(str(prefix))
     paths = {suffix: found.path(suffix) for suffix in SUFFIXES}
     return {suffix: path.read_bytes() for suffix, path in paths.items() if path.exists()}
 
@@ -143,10 +143,10 @@ def check_results(
 
     `new` are its own as they should be, None if it cannot have come to its end.
     """
-    mark = marks.read(str(prefix))
+    mark = run_state.read(str(prefix))
     found.expect(mark is None or not mark.is_alive, "the mark's lock is still held")
     is_there = mark is not None or Path(f"{prefix}_jobs.csv").exists()
-    if is_there and marks.find(str(prefix)).is_whole:
+    if is_there and run_state.find(str(prefix)).is_whole:
         known = [whole for whole in (new, earlier) if whole is not None]
         found.expect(results_at(prefix) in known, "the results are neither those before nor the new ones")
     else:

@@ -16,9 +16,9 @@ from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import Run, read_run
-from pybatsched.report import gantt, moves
-from pybatsched.report.bands import Band, Rows, rows_of
-from pybatsched.report.bars import bars_of
+from pybatsched.report.gantt import bars, chart
+from pybatsched.report.gantt.bars import bars_of
+from pybatsched.report.gantt.cluster_rows import Band, Rows, rows_of
 
 SUCCESS, KILLED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"
 
@@ -155,14 +155,14 @@ def test_jobs_moved_most_come_first() -> None:
         job("f", "0", "resubmitted=9"),  # no policy that moves
         job("g", "0"),
     ]
-    assert [one[:4] for one in moves.moved(records)] == [
+    assert [one[:4] for one in bars.moved(records)] == [
         ("w0!d", 3, 7, ""),
         ("w0!b", 3, 3, "y"),
         ("w0!a", 1, None, "x"),
         ("w0!e", 0, 2, ""),
     ]
-    assert moves.are_told(records)
-    assert not moves.are_told(records[5:])
+    assert bars.are_told(records)
+    assert not bars.are_told(records[5:])
 
 
 # --- runs ---
@@ -176,7 +176,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_a_run_knows_the_clusters_of_its_machine(run: Run) -> None:
     assert run.summary["clusters"] == {"hpc2n": "0-11", "ctc": "12-33", "sdsc": "34-39"}
     assert run.clusters == {"hpc2n": ((0, 12),), "ctc": ((12, 34),), "sdsc": ((34, 40),)}
-    data = gantt.data_of(run)
+    data = chart.data_of(run)
     assert data["bands"] == [Band("hpc2n", 0, 12), Band("ctc", 12, 34), Band("sdsc", 34, 40)]
     assert (data["procs"], "rows" in data) == (40, False)
     assert data["notes"] == [
@@ -195,7 +195,7 @@ def test_a_machine_of_one_cluster_has_no_bands(tmp_path: Path) -> None:
     found = read_run(str(moved.run(tmp_path, "sx-ace@0.01", jobs)))
     assert "clusters" not in found.summary
     assert rows_of(found) is None
-    assert "bands" not in gantt.data_of(found)
+    assert "bands" not in chart.data_of(found)
 
 
 def test_a_run_that_broke_off_has_its_bands(tmp_path: Path) -> None:

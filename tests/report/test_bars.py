@@ -14,7 +14,19 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import read_run
-from pybatsched.report.bars import HELD, LEGEND, LOAD, LOST, PLAIN, SUSPENDED, URGENT, Bar, bars_of, color_of, legend_of
+from pybatsched.report.gantt.bars import (
+    HELD,
+    LEGEND,
+    LOAD,
+    LOST,
+    PLAIN,
+    SUSPENDED,
+    URGENT,
+    Bar,
+    bars_of,
+    color_of,
+    legend_of,
+)
 
 SUCCESS, KILLED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED"
 

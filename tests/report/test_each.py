@@ -15,9 +15,9 @@ from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.metrics import Outcome, joined
 from pybatsched.report import page
-from pybatsched.report.boxes import Chart
-from pybatsched.report.layout import charts_of, named_charts
-from pybatsched.report.samples import Point, points_of
+from pybatsched.report.campaign.boxes import Chart
+from pybatsched.report.campaign.layout import charts_of, named_charts
+from pybatsched.report.campaign.points import Point, points_of
 
 SUCCESS, REJECTED = "COMPLETED_SUCCESSFULLY", "REJECTED"
 

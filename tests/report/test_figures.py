@@ -18,8 +18,10 @@ from support.process import run_cli, run_elsewhere, run_process
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
-from pybatsched.report import bars, facets, gantt, page, samples
+from pybatsched.report import campaign_figures, page
+from pybatsched.report.campaign import points as samples
 from pybatsched.report.figures import KINDS, plain
+from pybatsched.report.gantt import bars, chart
 from pybatsched.session.explain import explain, stories
 from pybatsched.session.journal import JournalReader
 
@@ -84,7 +86,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ending"), [*((kind, "svg") for kind in facets.KINDS), *(("boxes", end) for end in ("pdf", "png"))]
+    ("kind", "ending"),
+    [*((kind, "svg") for kind in campaign_figures.KINDS), *(("boxes", end) for end in ("pdf", "png"))],
 )
 def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     kind: str, ending: str, study: Path, tmp_path: Path
@@ -93,7 +96,7 @@ def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
     found = []
     for name in ("one", "two"):
         path = tmp_path / f"{name}.{ending}"
-        facets.draw(kind, points, path, figure="wait_s")
+        campaign_figures.draw(kind, points, path, figure="wait_s")
         found.append(path.read_bytes())
     assert found[0] == found[1]
     assert len(found[0]) > 5000
@@ -167,8 +170,8 @@ def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> No
         campaigns.Row("w", "p", {"wait_s_mean": 2.0}, {"o$_{": "^$y$"}),
     ]
     points = samples.points_of(Store(campaigns.keep(tmp_path / "c", rows, ["w"])))
-    for kind in facets.KINDS:
-        facets.draw(kind, points, tmp_path / "x.svg", figure="wait_s_mean")
+    for kind in campaign_figures.KINDS:
+        campaign_figures.draw(kind, points, tmp_path / "x.svg", figure="wait_s_mean")
 
 
 @pytest.mark.parametrize(
@@ -190,11 +193,11 @@ def test_what_cannot_be_drawn_of_a_campaign(args: tuple[str, ...], said: str, st
 def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
     none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
     with pytest.raises(InputError, match="no cell is done"):
-        facets.draw("boxes", none, tmp_path / "x.svg", figure="wait_s")
+        campaign_figures.draw("boxes", none, tmp_path / "x.svg", figure="wait_s")
     rows = [campaigns.Row("w", "p", {"wait_s_mean": 1.0})]
     one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
     with pytest.raises(InputError, match="expected a campaign with several policies or settings"):
-        facets.draw("ratios", one, tmp_path / "x.svg", figure="wait_s")
+        campaign_figures.draw("ratios", one, tmp_path / "x.svg", figure="wait_s")
 
 
 @pytest.mark.long
@@ -248,7 +251,7 @@ def column(data: dict[str, Any], name: str, code: str) -> list[Any]:
 
 def test_rectangles_are_the_processors_of_each_segment(place: Path) -> None:
     run = read_run(str(place / "pushy"))
-    data = gantt.data_of(run)
+    data = chart.data_of(run)
     n_rows = sum(len(list(part.procs.intervals())) for record in run.records for part in record.segments)
     assert len(data["jobs"]) == 30
     left, looks = column(data, "left", "d"), column(data, "look", "B")
@@ -260,7 +263,7 @@ def test_rectangles_are_the_processors_of_each_segment(place: Path) -> None:
 
 
 def test_a_chart_without_anything_special_has_neither_legend_nor_notes(place: Path) -> None:
-    data = gantt.data_of(read_run(str(place / "easy")))
+    data = chart.data_of(read_run(str(place / "easy")))
     assert data["legend"] == []
     assert "note" not in data
     assert "notes" not in data
@@ -268,7 +271,7 @@ def test_a_chart_without_anything_special_has_neither_legend_nor_notes(place: Pa
 
 def test_each_rectangle_has_the_look_and_the_note_of_its_bar(tmp_path: Path) -> None:
     prefix = preempted.simulated(tmp_path, *preempted.SWAPS)
-    data = gantt.data_of(read_run(str(prefix), [str(tmp_path / "urgent.json")]))
+    data = chart.data_of(read_run(str(prefix), [str(tmp_path / "urgent.json")]))
     rows = zip(
         column(data, "left", "d"),
         column(data, "low", "I"),

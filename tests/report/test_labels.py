@@ -12,7 +12,7 @@ from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.report.labels import labels_of
+from pybatsched.report.provenance import labels_of
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,11 @@ from support.campaigns import Row, keep, scanned
 from pybatsched.campaign import table
 from pybatsched.campaign.store import Store
 from pybatsched.metrics.confidence import student_t
-from pybatsched.report import means_table, page
-from pybatsched.report.layout import charts_of
-from pybatsched.report.means import Mean, mean_over, means_of
-from pybatsched.report.samples import Origin, Point, points_of
+from pybatsched.report import page
+from pybatsched.report.campaign import means_table
+from pybatsched.report.campaign.layout import charts_of
+from pybatsched.report.campaign.means import Mean, mean_over, means_of
+from pybatsched.report.campaign.points import Origin, Point, points_of
 
 FIGURE = "wait_s_mean"
 

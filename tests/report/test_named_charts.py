@@ -13,9 +13,9 @@ from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.report import page
-from pybatsched.report.boxes import Chart
-from pybatsched.report.layout import named_charts
-from pybatsched.report.samples import Point, figure_title, figures_of, points_of
+from pybatsched.report.campaign.boxes import Chart
+from pybatsched.report.campaign.layout import named_charts
+from pybatsched.report.campaign.points import Point, figure_title, figures_of, points_of
 from pybatsched.report.scales import scale_of
 
 FIGURE = "urgent_slowdown_max"

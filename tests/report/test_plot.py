@@ -17,9 +17,10 @@ from support import campaigns
 from support.process import run_cli, run_with_little_room
 
 from pybatsched.metrics.runs import read_run
-from pybatsched.report import durations, gantt
-from pybatsched.report.bars import bars_of
+from pybatsched.report import durations
 from pybatsched.report.figures import KINDS, Asked
+from pybatsched.report.gantt import chart
+from pybatsched.report.gantt.bars import bars_of
 from pybatsched.report.scales import axis_for
 
 DAY_S = 86400
@@ -258,7 +259,7 @@ def test_a_gantt_chart_has_the_colours_of_the_page_and_names_its_run(tmp_path: P
     colors: Any = bars.get_facecolor()
     ran = [record for record in run.records if record.ran]
     found = {ran[bar.job].id: to_hex(color) for bar, color in zip(bars_of(ran), colors, strict=True)}
-    data = gantt.data_of(run)
+    data = chart.data_of(run)
     palette = [f"#{value & 0xFF:02x}{value >> 8 & 0xFF:02x}{value >> 16 & 0xFF:02x}" for value in data["palette"]]
     hues = base64.b64decode(data["hues"])
     assert [record.id for record in run.records] != sorted(found)

@@ -12,7 +12,7 @@ from support.process import run_cli
 
 from pybatsched.metrics.runs import Run, read_run
 from pybatsched.report import page, provenance
-from pybatsched.report.gantt import kin_of
+from pybatsched.report.gantt.chart import kin_of
 
 LOG = tuple(line(k, 10 * k, allocated=16 * k) for k in range(1, 6))
 

@@ -16,10 +16,11 @@ from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run, read_what_is_there
-from pybatsched.report import charts, durations, page, tales
-from pybatsched.report.gantt import data_of, kin_of
-from pybatsched.report.run_page import Told
-from pybatsched.report.sheet import Sheet
+from pybatsched.report import durations, page
+from pybatsched.report.gantt.chart import data_of, kin_of
+from pybatsched.report.gantt.columns import Sheet
+from pybatsched.report.run import charts, job_history
+from pybatsched.report.run.page import Told
 from pybatsched.session.explain import explain, whole_stories
 from pybatsched.session.journal import JournalReader
 
@@ -234,7 +235,7 @@ def test_whole_stories_are_what_explain_tells(place: Path) -> None:
 @pytest.mark.parametrize("name", ["fcfs", "easy"])
 def test_a_journal_is_found_by_itself_and_told(name: str, place: Path) -> None:
     run = read_run(str(place / "out" / name))
-    told = tales.tell(run)
+    told = job_history.tell(run)
     assert told.note == ""
     assert any("not started: " in text for lines in told.stories.values() for _, text in lines)
     data = data_of(run, told.stories)
@@ -281,17 +282,17 @@ def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
 def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = read_run(str(place / "out" / "easy"))
     path = str(place / "out" / "easy.pbj")
-    monkeypatch.setattr(tales, "MAX_JOBS", 29)
-    told = tales.tell(run)
+    monkeypatch.setattr(job_history, "MAX_JOBS", 29)
+    told = job_history.tell(run)
     assert told.stories == {}
     assert told.note == f"The journal {path} is not told: of 30 jobs, 29 are the most; --journal tells it."
     assert told.note in unescape(page.of_runs([run], [told]))
-    assert len(tales.tell(run, path).stories) == 30
+    assert len(job_history.tell(run, path).stories) == 30
 
 
 def test_where_too_many_wait_decisions_are_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = read_run(str(place / "out" / "easy"))
-    n = tales.n_questions(Sheet(run).jobs)
+    n = job_history.n_questions(Sheet(run).jobs)
     asked = sum(
         1
         for record in run.records
@@ -299,8 +300,8 @@ def test_where_too_many_wait_decisions_are_told(place: Path, monkeypatch: pytest
         if record.submitted_at <= instant < record.started_at
     )
     assert n == asked > 0
-    monkeypatch.setattr(tales, "MAX_QUESTIONS", n - 1)
-    told = tales.tell(run)
+    monkeypatch.setattr(job_history, "MAX_QUESTIONS", n - 1)
+    told = job_history.tell(run)
     assert told.note.startswith("Why jobs waited is not told: too many waited for too long")
     assert all("not started" not in text for lines in told.stories.values() for _, text in lines)
     assert any(text.startswith("started on") for _, text in told.stories["w0!05"])
@@ -311,20 +312,20 @@ def test_a_journal_of_another_run_is_no_story(place: Path, tmp_path: Path) -> No
         (tmp_path / f"{name}_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
         (tmp_path / f"{name}_summary.json").write_bytes((place / "out" / "easy_summary.json").read_bytes())
     (tmp_path / "a.pbj").write_bytes((place / "books.pbj").read_bytes())
-    told = tales.tell(read_run(str(tmp_path / "a")))
+    told = job_history.tell(read_run(str(tmp_path / "a")))
     assert told.stories == {}
     assert f"The journal {tmp_path / 'a.pbj'} is not told: policy fcfs, but " in told.note
     run = read_run(str(tmp_path / "b"))
-    assert tales.tell(run) == Told()
+    assert job_history.tell(run) == Told()
     with pytest.raises(InputError, match="policy fcfs, but .* has easy; expected the journals of the runs"):
-        tales.tell(run, str(tmp_path / "a.pbj"))
+        job_history.tell(run, str(tmp_path / "a.pbj"))
     content = (tmp_path / "b_summary.json").read_text().replace('"name": "easy"', '"name": "fcfs"')
     fcfs = json.loads((place / "out" / "fcfs_summary.json").read_text())["policy"]["options"]
     (tmp_path / "b_summary.json").write_text(
         json.dumps(json.loads(content) | {"policy": {"name": "fcfs", "options": fcfs}})
     )
     with pytest.raises(InputError, match=r"job w0!\d+ started at .*, but in .*; expected the journal of this run"):
-        tales.tell(read_run(str(tmp_path / "b")), str(tmp_path / "a.pbj"))
+        job_history.tell(read_run(str(tmp_path / "b")), str(tmp_path / "a.pbj"))
 
 
 def test_no_file_is_run_for_a_story(tmp_path: Path) -> None:

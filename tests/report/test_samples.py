@@ -9,9 +9,9 @@ from support.campaigns import Row, keep, scanned
 
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.report.boxes import Chart
-from pybatsched.report.layout import charts_of
-from pybatsched.report.samples import Point, baseline_of, family_of, points_of
+from pybatsched.report.campaign.boxes import Chart
+from pybatsched.report.campaign.layout import charts_of
+from pybatsched.report.campaign.points import Point, baseline_of, family_of, points_of
 
 FIGURE = "wait_s_mean"
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from support.campaigns import scanned
 
 from pybatsched.campaign.store import Store
-from pybatsched.report import spreads
-from pybatsched.report.boxes import Box, Chart, Dot
-from pybatsched.report.layout import charts_of
-from pybatsched.report.means import Mean
-from pybatsched.report.samples import Origin, points_of
+from pybatsched.report.campaign import charts as spreads
+from pybatsched.report.campaign.boxes import Box, Chart, Dot
+from pybatsched.report.campaign.layout import charts_of
+from pybatsched.report.campaign.means import Mean
+from pybatsched.report.campaign.points import Origin, points_of
 from pybatsched.report.scales import Scale, log_ticks, scale_of, scales_of
 
 

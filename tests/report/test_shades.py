@@ -8,8 +8,8 @@ from typing import Any
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.runs import Run
-from pybatsched.report.shades import BY_JOB, Shade, as_pixel, shades_of, told, usual
-from pybatsched.report.sheet import Sheet
+from pybatsched.report.gantt.colors import BY_JOB, Shade, as_pixel, shades_of, told, usual
+from pybatsched.report.gantt.columns import Sheet
 
 DAY = 86_400.0
 

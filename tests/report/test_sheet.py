@@ -24,12 +24,11 @@ from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import Run, read_run, read_what_is_there
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of, steps_of
 from pybatsched.report import page
-from pybatsched.report.bands import Rows, rows_of
-from pybatsched.report.bars import bars_of
-from pybatsched.report.rectangles import rectangles_of
-from pybatsched.report.run_page import Told
-from pybatsched.report.sheet import Sheet, jobs_of
-from pybatsched.report.stairs import Stairs, on_tick, stairs_of
+from pybatsched.report.gantt.bars import bars_of
+from pybatsched.report.gantt.chart import rectangles_of
+from pybatsched.report.gantt.cluster_rows import Rows, rows_of
+from pybatsched.report.gantt.columns import Sheet, Stairs, jobs_of, on_tick, stairs_of
+from pybatsched.report.run.page import Told
 
 _TIMES = st.one_of(st.integers(0, 20).map(float), st.floats(0, 1e9).map(lambda value: round(value, 6)))
 _SETS = st.sets(st.integers(0, 12)).map(IntervalSet)

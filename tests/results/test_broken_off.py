@@ -24,10 +24,10 @@ from pybatsched.metrics.runs import read_run, read_what_is_there
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.report import page
-from pybatsched.results import marks
-from pybatsched.results.marks import SUFFIXES, State
+from pybatsched.results import run_state
+from pybatsched.results.run_state import SUFFIXES, State
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy
 from pybatsched.workload import load
 
@@ -112,7 +112,7 @@ def test_a_run_that_is_stopped(
 ) -> None:
     earlier = {} if is_first else whole_run()
     with halted() as process:
-        mark = marks.read("out/a")
+        mark = run_state.read("out/a")
         assert mark is not None
         assert (mark.state, mark.is_alive, mark.n_jobs, mark.about["pid"]) == ("running", True, N_JOBS, process.pid)
         assert results() == earlier

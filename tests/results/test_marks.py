@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pybatsched.errors import InputError
-from pybatsched.results import marks
-from pybatsched.results.marks import Found, Mark, Standing, State, find, read, steadily
+from pybatsched.results import run_state
+from pybatsched.results.run_state import Found, Mark, Standing, State, find, read, steadily
 from pybatsched.results.writing import Results
 
 
@@ -212,5 +212,5 @@ def test_files_that_take_their_places_while_they_are_read(tmp_path: Path) -> Non
 
 
 def test_the_order_in_which_files_take_their_places() -> None:
-    assert marks.SUFFIXES[0] == marks.JOBS
-    assert marks.SUFFIXES[-1] == marks.SUMMARY  # scripts that wait for it find the others
+    assert run_state.SUFFIXES[0] == run_state.JOBS
+    assert run_state.SUFFIXES[-1] == run_state.SUMMARY  # scripts that wait for it find the others

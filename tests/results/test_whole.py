@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pybatsched.errors import InputError
-from pybatsched.results.whole import whole
+from pybatsched.results.atomic_files import whole
 
 
 def test_a_link_that_somebody_has_put_there_is_not_followed(tmp_path: Path) -> None:

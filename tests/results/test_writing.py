@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybatsched.errors import InputError, Interrupted, PolicyError
-from pybatsched.results import marks
-from pybatsched.results.marks import JOBS, LOG, SUFFIXES, State, find
+from pybatsched.results import run_state
+from pybatsched.results.run_state import JOBS, LOG, SUFFIXES, State, find
 from pybatsched.results.writing import Results
 
 
@@ -186,7 +186,7 @@ def test_the_mark_can_be_read_at_any_moment(tmp_path: Path, monkeypatch: pytest.
     real = os.ftruncate
 
     def truncate(fd: int, size: int) -> None:
-        mark = marks.read(prefix)
+        mark = run_state.read(prefix)
         assert mark is not None
         read.append((str(mark.state), mark.moving))
         real(fd, size)
@@ -239,7 +239,7 @@ def test_results_that_somebody_takes_away(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a.part_jobs.csv is gone"), Results(prefix) as results:
         results.begin(1)
         results.finish()
-    mark = marks.read(prefix)
+    mark = run_state.read(prefix)
     assert mark is not None
     assert (mark.state, mark.reason.endswith("a.part_jobs.csv is gone; somebody has taken it away")) == ("failed", True)
 
@@ -274,7 +274,7 @@ def test_a_mark_without_room_leaves_the_last_one(tmp_path: Path, monkeypatch: py
     prefix = str(tmp_path / "a")
     with Results(prefix) as results:
         write(results, "old", frozenset({JOBS}))
-    before = marks.read(prefix)
+    before = run_state.read(prefix)
     assert before is not None
     size, real = Path(f"{prefix}_state.json").stat().st_size, os.pwrite
     for room in range(size, size + 200, 7):
@@ -285,7 +285,7 @@ def test_a_mark_without_room_leaves_the_last_one(tmp_path: Path, monkeypatch: py
                 Results(prefix, {"policy": "x" * 200}) as results,
             ):
                 results.begin(1)
-        after = marks.read(prefix)
+        after = run_state.read(prefix)
         assert after is not None
         assert after.about == before.about
         assert seen(prefix) == {JOBS: "old"}
@@ -301,7 +301,7 @@ def test_no_room_for_the_last_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         results.begin(3)
         monkeypatch.setattr(os, "pwrite", full)
         raise ZeroDivisionError
-    mark = marks.read(prefix)
+    mark = run_state.read(prefix)
     assert mark is not None
     assert mark.told(2) == "broke off after 2 of 3 jobs"
 

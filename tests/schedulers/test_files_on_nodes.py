@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pybatsched_schedulers.input_files import Arrival, FilesOnNode, Stay
+from pybatsched_schedulers.locality.input_files import Arrival, FilesOnNode, Stay
 
 
 def stays(files: FilesOnNode, now: float) -> dict[str, tuple[float, Stay]]:

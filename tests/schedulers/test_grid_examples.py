@@ -9,11 +9,11 @@ import pytest
 from support.gridded import Fate, Grid, fates
 from support.located import DYNAMIC
 
-from pybatsched.policies.profile import Profile
+from pybatsched.policies.availability import Profile
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for
-from pybatsched_schedulers.grid import amdahl
-from pybatsched_schedulers.sizing import binary, exhaustive
+from pybatsched_schedulers.reallocation.grid import amdahl
+from pybatsched_schedulers.reallocation.sizing import binary, exhaustive
 
 TWO = Grid({"c1": (4, None), "c2": (4, None)})
 

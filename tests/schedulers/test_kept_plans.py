@@ -27,10 +27,9 @@ from pybatsched.policies.registry import local_scheduler
 from pybatsched.testing import Workload, run_policy
 from pybatsched_schedulers import fcfs
 from pybatsched_schedulers.conservative import ConservativeScheduler
-from pybatsched_schedulers.dbf import DbfScheduler
-from pybatsched_schedulers.fcfs import FcfsScheduler
+from pybatsched_schedulers.dbf.policy import DbfScheduler
+from pybatsched_schedulers.fcfs import FcfsScheduler, QueuePlan
 from pybatsched_schedulers.plan_options import ConservativeOptions, DbfFields, DbfOptions
-from pybatsched_schedulers.queue_plan import QueuePlan
 
 DYNAMIC = {"dynamic-jobs-enabled": True}
 

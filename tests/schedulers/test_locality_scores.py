@@ -16,10 +16,10 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.testing import Workload, run_policy
-from pybatsched_schedulers.locality_options import LocalityOptions
-from pybatsched_schedulers.node_board import Board
-from pybatsched_schedulers.node_scores import Draft, Waiter, Weights
-from pybatsched_schedulers.nodes import Nodes
+from pybatsched_schedulers.locality.node_index import Board
+from pybatsched_schedulers.locality.nodes import Nodes
+from pybatsched_schedulers.locality.options import LocalityOptions
+from pybatsched_schedulers.locality.scores import Draft, Waiter, Weights
 
 RACKHAM = Node(n_cores=20, memory_gb=128, bandwidth=0.1)
 

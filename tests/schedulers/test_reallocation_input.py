@@ -16,7 +16,7 @@ from pybatsched.core.decisions import Decision, RejectJob, reason_text
 from pybatsched.errors import InputError
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
-from pybatsched_schedulers.reallocation import Reallocation
+from pybatsched_schedulers.reallocation.policy import Reallocation
 
 TWO = Grid({"c1": (4, None), "c2": (2, None)})
 SLOW_AND_FAST = Grid({"c1": (2, 1), "c2": (4, 2)})

@@ -26,8 +26,8 @@ from pybatsched.gym import SchedulingEnv
 from pybatsched.policies.registry import PolicyPlan, find
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
-from pybatsched.workload import batsim_json
-from pybatsched.workload.generate import Recipe, generate
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.generate.models import Recipe, generate
 
 AGENTS = ROOT / "tests" / "support" / "agents.py"
 BY_NUMBERS = f"{AGENTS}:by_numbers"
@@ -56,7 +56,7 @@ def week(tmp_path: Path) -> tuple[Path, Played]:
     episode = played(env, by_numbers, seed=9)
     assert env.workload is not None
     assert set(episode.actions) == set(range(7))  # every choice there is
-    batsim_json.write(env.workload, tmp_path / "w.json")
+    batsim4.write(env.workload, tmp_path / "w.json")
     return tmp_path / "w.json", episode
 
 
@@ -189,7 +189,7 @@ def test_an_agent_that_chooses_what_there_is_not(choice: str, tmp_path: Path) ->
 
 def test_an_agent_that_knows_no_masks_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def best(observation, mask):\n    return 3\n")
-    batsim_json.write(as_workload(JOBS, 4), tmp_path / "w.json")
+    batsim4.write(as_workload(JOBS, 4), tmp_path / "w.json")
     arguments = ("--procs", "4", "-w", "w.json", "--policy", "rl", "-o", "agent=mine.py:best")
     done = run_cli("simulate", *arguments, cwd=tmp_path)
     assert done.returncode == 0

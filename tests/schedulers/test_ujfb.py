@@ -11,7 +11,7 @@ from pybatsched.metrics import joined
 from pybatsched.metrics.outcomes import Outcome
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
-from pybatsched_schedulers.ujfb import Ujfb
+from pybatsched_schedulers.ujfb.policy import Ujfb
 
 DYNAMIC = {"dynamic-jobs-enabled": True}
 FIXED: dict[str, Any] = {"swap": "fixed", "swap_out": 1.0, "swap_in": 1.0}

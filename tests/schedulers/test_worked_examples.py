@@ -10,7 +10,7 @@ import pytest
 from pybatsched.core.decisions import Decision
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.testing import FakeBatsim, Workload, run_policy
-from pybatsched_schedulers.dbf import Dbf, DbfScheduler
+from pybatsched_schedulers.dbf.policy import Dbf, DbfScheduler
 
 DYNAMIC = {"dynamic-jobs-enabled": True}
 

@@ -14,9 +14,9 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job
 from pybatsched.protocol import v4
 from pybatsched.session.explain import explain, stories, whole_stories
+from pybatsched.session.job_history import Story
 from pybatsched.session.journal import Exchange, JournalReader, JournalWriter
 from pybatsched.session.session import Session
-from pybatsched.session.story import Story
 from pybatsched.testing import FakeBatsim, Refused, Workload, plan_for
 
 DYNAMIC = {"dynamic-jobs-enabled": True}

@@ -13,7 +13,7 @@ from support.places import ROOT
 from support.process import run_cli
 
 from pybatsched.cli import simulate
-from pybatsched.cli.command_line import to_repeat
+from pybatsched.cli.common.inputs import to_repeat
 from pybatsched.metrics.runs import read_run
 
 WORKLOAD = "a's.json"

@@ -19,9 +19,9 @@ from pybatsched.core import decisions as d
 from pybatsched.core import events as e
 from pybatsched.errors import NotSimulatedError
 from pybatsched.protocol import v4
-from pybatsched.simulator.outputs import Outputs
-from pybatsched.simulator.refusal import Refusal
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
+from pybatsched.simulator.world import Refusal
 
 PLATFORM = RECORDED / "energy" / "platform.xml"
 ABORTED = -6

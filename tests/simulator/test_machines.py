@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.simulator import machines
-from pybatsched.simulator.machines import CountingBook, HostBook, HostState
+from pybatsched.simulator.machine import hosts
+from pybatsched.simulator.machine.hosts import CountingBook, HostBook, HostState
 
 N = 12
 actions = st.lists(
@@ -60,10 +60,10 @@ def test_a_processor_says_why_it_cannot_take_a_job() -> None:
 
 def test_changes_are_forgotten_when_later_ones_hide_them() -> None:
     book = CountingBook(2)
-    for i in range(3 * machines._MANY_CHANGES):
+    for i in range(3 * hosts._MANY_CHANGES):
         book.start(f"j{i}", IntervalSet([i % 2]), float(i))
         book.end(f"j{i}", IntervalSet([i % 2]), float(i + 1))
-    assert len(book._changes) <= machines._MANY_CHANGES
-    n = 3 * machines._MANY_CHANGES
+    assert len(book._changes) <= hosts._MANY_CHANGES
+    n = 3 * hosts._MANY_CHANGES
     assert book.times_s()[HostState.COMPUTING] == n
     assert book.times_s()[HostState.IDLE] == n - 1

@@ -13,7 +13,7 @@ from support.simulated import play, rows
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.simulator.jobs import NO_TIME_S
-from pybatsched.simulator.paje import ScheduleTrace
+from pybatsched.simulator.outputs.paje import ScheduleTrace
 
 BEGIN = "# Begin of events\n"
 END = "\n# End of events, containers destruction\n"

@@ -18,8 +18,8 @@ from support.simulated import rows
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
-from pybatsched.report.sheet import Sheet
-from pybatsched.results import marks
+from pybatsched.report.gantt.columns import Sheet
+from pybatsched.results import run_state
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload.selection import Selection
 
@@ -233,7 +233,7 @@ def test_readers_say_that_it_was_cut_and_take_it(place: Path) -> None:
     mark = json.loads((place / "cut_state.json").read_text())
     (place / "cut_state.json").write_text(json.dumps(mark | {"cut_at": "noon"}))
     with pytest.raises(InputError, match="cut_state.json: cut_at is 'noon'; expected a time in seconds"):
-        marks.read(str(place / "cut"))
+        run_state.read(str(place / "cut"))
 
 
 def machine_seconds(place: Path, prefix: str, until: float) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybatsched.simulator.loop import Loop, Process
-from pybatsched.simulator.tasks import Capacity, Tasks, fair_rates
+from pybatsched.simulator.work.tasks import Capacity, Tasks, fair_rates
 
 
 def one(host: int) -> Capacity:

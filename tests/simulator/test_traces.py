@@ -13,7 +13,7 @@ from pybatsched.core.policy import Policy
 from pybatsched.metrics import Figures
 from pybatsched.platform.model import uniform
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
+from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy
 from pybatsched.testing import plan_for
 from pybatsched.workload import Workload, load

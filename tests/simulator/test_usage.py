@@ -13,7 +13,7 @@ from support.process import run_cli
 from support.simulated import beside_batsim, rows, same_jobs
 
 from pybatsched.errors import InputError
-from pybatsched.simulator.usage import read_ranks
+from pybatsched.simulator.work.usage_traces import read_ranks
 
 #: Four hosts of four cores of 1 Gflop/s that draw 100 W idle, 120 W with a little work and 200 W in full use.
 PLATFORM = equal_nodes(4, n_cores=4, properties={"wattage_per_state": "100:120:200"})

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pybatsched.workload.formats.swf import SwfTrace, read_swf
 from pybatsched.workload.report import Report
-from pybatsched.workload.swf import SwfTrace, read_swf
 from support.places import TRACES
 
 HEADER = "; Version: 2.2\n; MaxProcs: 8\n"

@@ -19,8 +19,8 @@ from pybatsched.core import events as e
 from pybatsched.errors import PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
 from pybatsched.simulator.options import Scenario
-from pybatsched.simulator.outputs import Outputs
-from pybatsched.simulator.paje import ScheduleTrace
+from pybatsched.simulator.outputs.files import Outputs
+from pybatsched.simulator.outputs.paje import ScheduleTrace
 from pybatsched.simulator.simulation import Simulation
 from support.patience import PATIENCE_OF_WORK_S
 from support.process import Server

@@ -19,7 +19,7 @@ from pybatsched.core.events import Notify
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.core.policy import Need, Policy
-from pybatsched_schedulers.ujfb_options import UjfbOptions
+from pybatsched_schedulers.ujfb.options import UjfbOptions
 
 TICK = 1e-6
 LATE = 1e-3  # less than that is the network's

@@ -18,9 +18,10 @@ from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.machines import names
-from pybatsched.platform.nodes import nodes_by_memory
-from pybatsched.workload import batsim_json, load
+from pybatsched.platform.groups import nodes_by_memory
+from pybatsched.workload import load
 from pybatsched.workload.areas import planned_areas
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.model import Workload
 
 PLATFORM = """<?xml version='1.0'?>
@@ -102,9 +103,7 @@ def test_what_has_no_area(job: dict[str, Any], told: str) -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     file = tmp_path / "w.json"
-    batsim_json.write(
-        workload({"res": 5}, {"node_memory_gb": 0.75}, {"node_memory_gb": 2}, {"node_memory_gb": 3}), file
-    )
+    batsim4.write(workload({"res": 5}, {"node_memory_gb": 0.75}, {"node_memory_gb": 2}, {"node_memory_gb": 3}), file)
     hosts = [*cores("0", "0.5"), *cores("b", "0.5"), *cores("1", "1.0", 4)]
     done = run_cli("workload", "areas", str(file), "-p", str(platform(tmp_path, *hosts)))
     assert (done.returncode, done.stdout) == (0, '{"0.5": 25, "1": 10}\n')
@@ -147,7 +146,7 @@ def test_properties_of_zones_count(tmp_path: Path) -> None:
 )
 def test_platforms_that_do_not_tell_nodes(tmp_path: Path, hosts: list[dict[str, str]], told: str) -> None:
     file = tmp_path / "w.json"
-    batsim_json.write(workload({}), file)
+    batsim4.write(workload({}), file)
     where = platform(tmp_path, *hosts)
     done = run_cli("workload", "areas", str(file), "-p", str(where))
     assert (done.returncode, done.stdout) == (2, "")
@@ -159,7 +158,7 @@ def test_platforms_that_do_not_tell_nodes(tmp_path: Path, hosts: list[dict[str, 
 )
 def test_machines_by_name(tmp_path: Path, machine: str, n_nodes: dict[str, int]) -> None:
     jobs = [{"node_memory_gb": int(memory), "res": n, "walltime": 20} for memory, n in n_nodes.items()]
-    batsim_json.write(workload(*jobs), tmp_path / "w.json")
+    batsim4.write(workload(*jobs), tmp_path / "w.json")
     done = run_cli("workload", "areas", str(tmp_path / "w.json"), "-p", machine)
     assert json.loads(done.stdout) == dict.fromkeys(n_nodes, 20)
 

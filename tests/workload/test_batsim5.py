@@ -11,7 +11,7 @@ from support.batsim5_files import DELAY, job, workload
 from support.places import GOLDEN
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim5, batsim_json
+from pybatsched.workload.formats import batsim4, batsim5
 from pybatsched.workload.model import Workload
 
 SPREAD = "DefinedAmountsSpreadUniformly"
@@ -31,7 +31,7 @@ def job5(**fields: Any) -> dict[str, Any]:
 def read(tmp_path: Path, content: Any) -> Workload:
     file = tmp_path / "w5.json"
     file.write_text(json.dumps(content))
-    return batsim_json.read(file)
+    return batsim4.read(file)
 
 
 def content5(*jobs: dict[str, Any], **profiles: Any) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
         pytest.skip("no recordings of Batsim 5")
     for file in recorded:
         said = json.loads(file.read_text())
-        found = batsim_json.read(file)
+        found = batsim4.read(file)
         delays = {name: one["delay"] for name, one in said["profiles"].items() if one["type"] == "DelayProfile"}
         assert delays == {name: one["delay"] for name, one in found.profiles.items() if one["type"] == "delay"}
         assert found.jobs == said["jobs"]
@@ -237,16 +237,16 @@ def test_the_recorded_workloads_are_read_and_written(tmp_path: Path) -> None:
         if file.parent.name != "features-reject":  # where fields stand beside Batsim's own, which does not forward them
             assert made.jobs == said["jobs"]
             assert made.profiles == said["profiles"]
-        batsim_json.write(made, tmp_path / "again.json")
-        again = batsim_json.read(tmp_path / "again.json")
+        batsim4.write(made, tmp_path / "again.json")
+        again = batsim4.read(tmp_path / "again.json")
         assert (again.jobs, again.profiles, again.n_procs) == (found.jobs, found.profiles, found.n_procs)
 
 
 def test_it_is_known_whose_file_a_workload_was(tmp_path: Path) -> None:
     found = read(tmp_path, content5(job(), d={"type": "DelayProfile", "delay": 5}))
     assert found.batsim == 5
-    batsim_json.write(found, tmp_path / "w4.json")
-    assert batsim_json.read(tmp_path / "w4.json").batsim == 4
+    batsim4.write(found, tmp_path / "w4.json")
+    assert batsim4.read(tmp_path / "w4.json").batsim == 4
     assert (batsim5.to_batsim5(found).batsim, workload(DELAY).batsim) == (0, 0)
 
 
@@ -254,7 +254,7 @@ def test_a_recorded_workload_with_fields_gets_extra_data() -> None:
     file = GOLDEN / "v5" / "features-reject" / "workload.json"
     if not file.exists():
         pytest.skip("no recordings of Batsim 5")
-    made = batsim5.to_batsim5(batsim_json.read(file))
+    made = batsim5.to_batsim5(batsim4.read(file))
     assert made.jobs[0] == job(res=1, profile="d5", walltime=60, extra_data='{"user": "pat", "n": 3}')
     assert made.profiles == {"d5": {"type": "DelayProfile", "delay": 5, "extra_data": '{"app": "x"}'}}
 
@@ -346,13 +346,13 @@ def test_amounts_spread_over_jobs_of_several_sizes_stay_batsim_5s(tmp_path: Path
     assert found.profiles["t"]["type"] == "parallel_homogeneous_total"
     assert batsim5.to_batsim5(found).profiles == content["profiles"]
     with pytest.raises(InputError) as caught:
-        batsim_json.text_of(found)
+        batsim4.text_of(found)
     assert str(caught.value).endswith(
         'profile "t", field generation_strategy: expected jobs of one size for Batsim 4, which spreads amounts '
         "otherwise; found jobs of 3, 4 processors"
     )
     found.jobs.pop()
-    assert json.loads(batsim_json.text_of(found))["profiles"]["t"]["com"] == 4
+    assert json.loads(batsim4.text_of(found))["profiles"]["t"]["com"] == 4
 
 
 @pytest.mark.parametrize(

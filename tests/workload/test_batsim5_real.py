@@ -13,7 +13,7 @@ from support.process import run_cli
 from support.simulated import rows
 
 from pybatsched.simulator import external_events
-from pybatsched.workload import batsim5, batsim_json
+from pybatsched.workload.formats import batsim4, batsim5
 from pybatsched.workload.model import Workload
 
 pytestmark = pytest.mark.batsim5
@@ -72,7 +72,7 @@ def workload(profile: dict[str, Any], n_procs: int, **fields: Any) -> Workload:
 
 
 def run5(place: Path, content: Workload, *args: str) -> Run:
-    batsim_json.write(content, place / "w5.json")
+    batsim4.write(content, place / "w5.json")
     return run_batsim5(place, "-p", "p.xml", "-w", "w5.json", *args)
 
 
@@ -84,7 +84,7 @@ def test_a_profile_takes_as_long_as_in_batsim_4(name: str, place: Path) -> None:
     if profile["type"] != "composed":
         content.profiles.pop("d")
         content.profiles.pop("t")
-    batsim_json.write(content, place / "w4.json")
+    batsim4.write(content, place / "w4.json")
     done = run_cli("run", "-p", "p.xml", "-w", "w4.json", "--policy", "fcfs", "-e", "four", cwd=place)
     assert done.returncode == 0, done.stderr
     five = run5(place, batsim5.to_batsim5(content))

@@ -13,7 +13,7 @@ from support.process import run_cli
 
 from pybatsched.protocol.v5_events import read_job
 from pybatsched.protocol.v5_members import Members
-from pybatsched.workload import batsim5, batsim_json
+from pybatsched.workload.formats import batsim4, batsim5
 from pybatsched.workload.model import Workload
 
 SPREAD = "DefinedAmountsSpreadUniformly"
@@ -78,7 +78,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 @given(workloads())
 def test_a_workload_comes_back_as_it_was(before: Workload) -> None:
     made = batsim5.to_batsim5(before)
-    text = batsim_json.text_of(made)
+    text = batsim4.text_of(made)
     content = json.loads(text)
     jobs, profiles = batsim5.from_batsim5(content["jobs"], content["profiles"], "w5.json")
     assert (jobs, profiles) == (before.jobs, before.profiles)
@@ -92,7 +92,7 @@ def test_a_workload_comes_back_as_it_was(before: Workload) -> None:
 @given(workloads())
 def test_a_scheduler_is_told_of_the_same_fields_that_the_file_has(before: Workload) -> None:
     """Batsim 5 passes on its own members and `extra_data`, of which the protocol makes fields again."""
-    content = json.loads(batsim_json.text_of(batsim5.to_batsim5(before)))
+    content = json.loads(batsim4.text_of(batsim5.to_batsim5(before)))
     for one, ours in zip(content["jobs"], before.jobs, strict=True):
         told = {"resource_request": one["res"], "walltime": one.get("walltime"), "profile_id": f"w0!{one['profile']}"}
         told["extra_data"] = one.get("extra_data", "")
@@ -116,7 +116,7 @@ def test_convert_writes_batsim_5s_format_and_simulate_runs_it_the_same(tmp_path:
         job(id=i, subtime=i, res=1 + i % 3, profile="dpc"[i % 3], walltime=60, estimate=50 - i, user=f"u{i}")
         for i in range(12)
     ]
-    batsim_json.write(Workload(jobs, profiles, 4), tmp_path / "w.json")
+    batsim4.write(Workload(jobs, profiles, 4), tmp_path / "w.json")
     done = run_cli("workload", "convert", "w.json", "w5.json", "--for", "batsim5", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     content = json.loads((tmp_path / "w5.json").read_text())
@@ -137,10 +137,10 @@ def test_convert_writes_batsim_5s_format_and_simulate_runs_it_the_same(tmp_path:
 
 def test_convert_tells_what_it_changed_and_what_it_cannot(tmp_path: Path) -> None:
     total = {"type": "parallel_homogeneous_total", "cpu": 8e9, "com": 4}
-    batsim_json.write(workload({"t": total}, sizes=(4,)), tmp_path / "w.json")
+    batsim4.write(workload({"t": total}, sizes=(4,)), tmp_path / "w.json")
     done = run_cli("workload", "convert", "w.json", "w5.json", "--for", "batsim5", cwd=tmp_path)
     assert "1  amounts of a profile are written as Batsim 5 spreads them" in done.stdout
-    batsim_json.write(workload({"s": {"type": "send", "msg": {}}}, sizes=(4,)), tmp_path / "w.json")
+    batsim4.write(workload({"s": {"type": "send", "msg": {}}}, sizes=(4,)), tmp_path / "w.json")
     done = run_cli("workload", "convert", "w.json", "w6.json", "--for", "batsim5", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith('pybatsched: w.json: profile "s", field type: expected a profile that Batsim 5 can')
@@ -148,7 +148,7 @@ def test_convert_tells_what_it_changed_and_what_it_cannot(tmp_path: Path) -> Non
 
 
 def test_convert_leaves_unused_profiles_out(tmp_path: Path) -> None:
-    batsim_json.write(workload(DELAY | {"unused": {"type": "delay", "delay": 3}}, sizes=(4,)), tmp_path / "w.json")
+    batsim4.write(workload(DELAY | {"unused": {"type": "delay", "delay": 3}}, sizes=(4,)), tmp_path / "w.json")
     content = json.loads((tmp_path / "w.json").read_text())
     content["jobs"] = [one for one in content["jobs"] if one["profile"] == "d"]
     (tmp_path / "w.json").write_text(json.dumps(content))

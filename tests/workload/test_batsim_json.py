@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.places import GOLDEN, ROOT
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.model import Workload
 
 GOOD: dict[str, Any] = {
@@ -55,7 +55,7 @@ def changed(*keys: Any, value: Any) -> dict[str, Any]:
 def refusal(path: Path, content: Any) -> str:
     file = written(path, content)
     with pytest.raises(InputError) as caught:
-        batsim_json.read(file)
+        batsim4.read(file)
     text = str(caught.value)
     assert text.startswith(f"{file}: "), text
     return text.removeprefix(f"{file}: ")
@@ -63,7 +63,7 @@ def refusal(path: Path, content: Any) -> str:
 
 def test_a_good_file_is_read_as_it_is(tmp_path: Path) -> None:
     file = written(tmp_path, {**GOOD, "version": 3, "command": "make"})
-    assert batsim_json.read(file) == Workload(
+    assert batsim4.read(file) == Workload(
         GOOD["jobs"], GOOD["profiles"], 4, str(file), {"version": 3, "command": "make"}
     )
 
@@ -74,12 +74,12 @@ def test_all_that_batsim_loaded_is_loaded() -> None:
     assert len(paths) > 100
     for path in paths:
         content = json.loads(path.read_text())
-        read = batsim_json.read(path)
+        read = batsim4.read(path)
         assert (read.n_procs, read.jobs, read.profiles) == (content["nb_res"], content["jobs"], content["profiles"])
 
 
 def test_the_example_is_loaded() -> None:
-    assert len(batsim_json.read(ROOT / "examples" / "workload.json").jobs) == 30
+    assert len(batsim4.read(ROOT / "examples" / "workload.json").jobs) == 30
 
 
 @pytest.mark.parametrize(
@@ -170,12 +170,12 @@ def test_what_batsim_refuses_is_refused(tmp_path: Path, keys: tuple[Any, ...], v
 
 @pytest.mark.parametrize("walltime", [-1, -1.0, 0.5, 3600])
 def test_walltimes_that_batsim_takes(tmp_path: Path, walltime: float) -> None:
-    batsim_json.read(written(tmp_path, changed("jobs", 0, "walltime", value=walltime)))
+    batsim4.read(written(tmp_path, changed("jobs", 0, "walltime", value=walltime)))
 
 
 @pytest.mark.parametrize("kind", ["parallel_homogeneous_pfs", "data_staging", "smpi", "usage_trace", "recv"])
 def test_other_types_are_the_simulators_matter(tmp_path: Path, kind: str) -> None:
-    batsim_json.read(written(tmp_path, changed("profiles", "other", value={"type": kind})))
+    batsim4.read(written(tmp_path, changed("profiles", "other", value={"type": kind})))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_an_id_is_the_same_as_number_and_as_text(tmp_path: Path) -> None:
 
 
 def test_a_part_used_twice_is_no_circle(tmp_path: Path) -> None:
-    batsim_json.read(written(tmp_path, changed("profiles", "c", "seq", value=["inner", "d", "inner", "d"])))
+    batsim4.read(written(tmp_path, changed("profiles", "c", "seq", value=["inner", "d", "inner", "d"])))
 
 
 def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_chain_as_long_as_the_file_needs_no_recursion(tmp_path: Path) -> None:
     content = copy.deepcopy(GOOD)
     content["profiles"] |= {f"x{k}": {"type": "composed", "seq": [f"x{k + 1}"]} for k in range(n)}
     content["profiles"][f"x{n}"] = {"type": "delay", "delay": 1}
-    batsim_json.read(written(tmp_path, content))
+    batsim4.read(written(tmp_path, content))
 
 
 @pytest.mark.parametrize(
@@ -242,32 +242,32 @@ def test_broken_text_is_told_with_its_place(tmp_path: Path, text: str, told: str
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="w: expected a workload file, found a directory"):
         (tmp_path / "w").mkdir()
-        batsim_json.read(tmp_path / "w")
+        batsim4.read(tmp_path / "w")
     with pytest.raises(InputError, match=re.escape("no.json: cannot be read: No such file or directory")):
-        batsim_json.read(tmp_path / "no.json")
+        batsim4.read(tmp_path / "no.json")
     (tmp_path / "b.json").write_bytes(b'{"nb_res":\n \xff\x00}')
     with pytest.raises(InputError, match="line 2: expected JSON in UTF-8"):
-        batsim_json.read(tmp_path / "b.json")
+        batsim4.read(tmp_path / "b.json")
 
 
 def test_gzip_is_known_by_its_content(tmp_path: Path) -> None:
     packed = gzip.compress(json.dumps(GOOD).encode())
     (tmp_path / "w.json").write_bytes(packed)
-    assert batsim_json.read(tmp_path / "w.json").n_procs == 4
+    assert batsim4.read(tmp_path / "w.json").n_procs == 4
     for cut in (len(packed) - 9, len(packed) // 2, 5):
         (tmp_path / "cut.json.gz").write_bytes(packed[:cut])
         with pytest.raises(InputError, match="cut.json.gz: the gzip data is truncated or damaged"):
-            batsim_json.read(tmp_path / "cut.json.gz")
+            batsim4.read(tmp_path / "cut.json.gz")
     damaged = bytearray(packed)
     damaged[len(packed) // 2] ^= 0xFF
     (tmp_path / "cut.json.gz").write_bytes(damaged)
     with pytest.raises(InputError, match="truncated or damaged"):
-        batsim_json.read(tmp_path / "cut.json.gz")
+        batsim4.read(tmp_path / "cut.json.gz")
 
 
 def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode())
-    assert batsim_json.read(tmp_path / "w.json").n_procs == 4
+    assert batsim4.read(tmp_path / "w.json").n_procs == 4
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -275,7 +275,7 @@ def test_a_byte_order_mark_does_no_harm(tmp_path: Path) -> None:
 
 def test_a_job_a_line_and_the_same_bytes_each_time(tmp_path: Path) -> None:
     workload = Workload(GOOD["jobs"], {"d": GOOD["profiles"]["d"]}, 4, "x", {"note": "é"})
-    batsim_json.write(workload, tmp_path / "w.json")
+    batsim4.write(workload, tmp_path / "w.json")
     assert (tmp_path / "w.json").read_text().splitlines() == [
         '{"nb_res": 4,',
         '"note": "\\u00e9",',
@@ -288,7 +288,7 @@ def test_a_job_a_line_and_the_same_bytes_each_time(tmp_path: Path) -> None:
         "}}",
     ]
     for name in ("a.json.gz", "b.json.gz"):
-        batsim_json.write(workload, tmp_path / name)
+        batsim4.write(workload, tmp_path / name)
     assert (tmp_path / "a.json.gz").read_bytes() == (tmp_path / "b.json.gz").read_bytes()
     assert gzip.decompress((tmp_path / "a.json.gz").read_bytes()) == (tmp_path / "w.json").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json.gz", "b.json.gz", "w.json"]
@@ -296,12 +296,12 @@ def test_a_job_a_line_and_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     workload = Workload([], {}, 1)
-    batsim_json.write(workload, tmp_path / "out" / "deep" / "w.json")  # directories are made
-    assert batsim_json.read(tmp_path / "out" / "deep" / "w.json").n_procs == 1
+    batsim4.write(workload, tmp_path / "out" / "deep" / "w.json")  # directories are made
+    assert batsim4.read(tmp_path / "out" / "deep" / "w.json").n_procs == 1
     with pytest.raises(InputError, match=r"w\.json/no/w\.json: cannot be written: Not a directory"):
-        batsim_json.write(workload, tmp_path / "out" / "deep" / "w.json" / "no" / "w.json")
+        batsim4.write(workload, tmp_path / "out" / "deep" / "w.json" / "no" / "w.json")
     with pytest.raises(InputError, match="cannot be written: it is a directory"):
-        batsim_json.write(workload, tmp_path)
+        batsim4.write(workload, tmp_path)
 
 
 VALUES = st.recursive(
@@ -333,8 +333,8 @@ def workloads(draw: st.DrawFn) -> Workload:
 @given(workloads(), st.sampled_from(["w.json", "w.json.gz"]))
 def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, workload: Workload, name: str) -> None:
     file = tmp_path_factory.getbasetemp() / name
-    batsim_json.write(workload, file)
-    read = batsim_json.read(file)
+    batsim4.write(workload, file)
+    read = batsim4.read(file)
     assert (read.jobs, read.profiles, read.n_procs, read.about) == (
         workload.jobs,
         workload.profiles,

@@ -14,9 +14,10 @@ import pytest
 from support.logs import line, log, real
 from support.patience import PATIENCE_S
 
-from pybatsched.cli import workload as command
+from pybatsched.cli.workload import command
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, load
+from pybatsched.workload import load
+from pybatsched.workload.formats import batsim4
 from pybatsched.workload.weeks import WEEK_S
 
 Run = Callable[..., tuple[int, str]]
@@ -36,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def jobs(path: Path) -> list[Any]:
-    return batsim_json.read(path).jobs
+    return batsim4.read(path).jobs
 
 
 # ------------------------------------------------------------------------------------------------------------- convert
@@ -108,7 +109,7 @@ def test_windows_from_the_first_submission(
         run("convert", file, tmp_path / "whole.json")
         file = tmp_path / "whole.json"
     run("convert", file, tmp_path / "cut.json", "--clock", "first", *options)
-    made = batsim_json.read(tmp_path / "cut.json")
+    made = batsim4.read(tmp_path / "cut.json")
     assert [(job["id"], job["subtime"], job["res"]) for job in made.jobs] == expected
     assert made.about["selection"]["clock"] == "first"
 
@@ -126,7 +127,7 @@ def test_all_the_options_for_logs(run: Run, tmp_path: Path) -> None:
     options += ["--memory-unit", "GB"]
     code, said = run("convert", file, out, *options, "--procs", 16, "--walltimes", "factor:3")
     assert code == 0
-    workload = batsim_json.read(out)
+    workload = batsim4.read(out)
     assert workload.n_procs == 16
     assert workload.profiles == {
         "2": {"type": "parallel_homogeneous", "cpu": 2_000_000, "com": 0},
@@ -154,7 +155,7 @@ def test_weeks_keep_the_unit_of_memory(
 ) -> None:
     file = log(tmp_path, line(1, 0, requested_kb=61_500), line(2, 2 * WEEK_S))
     run("convert", file, tmp_path / "w.json", "--week", 1, *option)
-    made = batsim_json.read(tmp_path / "w.json")
+    made = batsim4.read(tmp_path / "w.json")
     assert (made.jobs[0]["memory_gb"], made.about["conversion"]["memory_unit"]) == (memory_gb, unit)
 
 
@@ -170,7 +171,7 @@ def test_weeks(run: Run, tmp_path: Path) -> None:
     assert code == 0
     assert "week 2 of 4: logged utilisation 75.0%" in said
     assert sorted(path.name for path in tmp_path.glob("w*")) == ["w-week02.json.gz"]
-    week = batsim_json.read(tmp_path / "w-week02.json.gz")
+    week = batsim4.read(tmp_path / "w-week02.json.gz")
     assert [(job["id"], job["subtime"]) for job in week.jobs] == [(2, 0)]
     assert week.about["week"] == {"number": 2, "logged_utilisation": 0.75}
     assert week.about["report"]["read"] == 4
@@ -261,7 +262,7 @@ def test_convert_refuses_other_names_and_options_of_logs_for_batsim_files(run: R
 def test_a_batsim_file_with_other_walltimes_and_machine(run: Run, tmp_path: Path) -> None:
     run("convert", log(tmp_path, line(requested_s=500)), tmp_path / "w.json")
     run("convert", tmp_path / "w.json", tmp_path / "v.json", "--walltimes", "exact", "--procs", 32)
-    made = batsim_json.read(tmp_path / "v.json")
+    made = batsim4.read(tmp_path / "v.json")
     assert (made.n_procs, made.jobs[0]["walltime"], made.jobs[0]["estimate"]) == (32, 61, 60)
     run("convert", tmp_path / "w.json", tmp_path / "same.json")
     assert jobs(tmp_path / "same.json") == jobs(tmp_path / "w.json")
@@ -377,7 +378,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path, name: str, content:
 def test_the_package_is_light_to_import() -> None:
     """`simulate` loads it at each start: nothing that draws, and no arrays of others."""
     code = "import sys, pybatsched.cli.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
-    alone = code.replace("pybatsched.cli.workload", "pybatsched.workload")
+    alone = code.replace("pybatsched.cli.workload.command", "pybatsched.workload")
     done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stdout == "[]\n"
 
@@ -399,7 +400,7 @@ def test_real_logs(run: Run, tmp_path: Path, name: str, n_read: int, n_kept: int
     code, said = run("convert", real(name), out, "--walltimes", "exact")
     assert code == 0
     assert said.startswith(f"{n_read:,} jobs read, {n_kept:,} kept, {n_read - n_kept:,} dropped\n")
-    made = batsim_json.read(out)
+    made = batsim4.read(out)
     assert (len(made.jobs), made.n_procs) == (n_kept, n_procs)
     delays = {name: profile["delay"] for name, profile in made.profiles.items()}
     assert all(job["estimate"] == delays[job["profile"]] == job["walltime"] - 1 for job in made.jobs)
@@ -417,6 +418,6 @@ def test_the_memory_of_real_logs_fits_their_machines(
     """Nodes of SX-ACE have 64 GB, engines of SX-Aurora 48."""
     out = tmp_path / "w.json.gz"
     run("convert", real(name), out, "--memory-unit", unit)
-    made = batsim_json.read(out)
+    made = batsim4.read(out)
     assert made.about["conversion"]["memory_unit"] == unit
     assert max(job.get("memory_gb", 0) for job in made.jobs) == most_gb

@@ -13,9 +13,9 @@ from support.examples import examples
 from support.logs import line
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, swf_file
+from pybatsched.workload.formats import batsim4, swf_file
+from pybatsched.workload.formats.swf_file import SwfTrace
 from pybatsched.workload.report import Report
-from pybatsched.workload.swf_file import SwfTrace
 from pybatsched.workload.walltimes import plain, plains
 
 # ------------------------------------------------------------------------------------------------------------- logs
@@ -155,7 +155,7 @@ _SPOILED = st.sampled_from(
 
 def _parsed(text: bytes) -> str:
     try:
-        return repr(batsim_json.Parser("w.json", text).parse())
+        return repr(batsim4.Parser("w.json", text).parse())
     except InputError as error:
         return f"InputError: {error}"
 
@@ -164,7 +164,7 @@ def _parsed(text: bytes) -> str:
 @examples(300)
 def test_json_at_once_and_carefully(value: Any, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
-    found = batsim_json.parsed_at_once(text)
+    found = batsim4.parsed_at_once(text)
     assert found is None or repr(found) == _parsed(text)
 
 
@@ -173,7 +173,7 @@ def test_json_at_once_and_carefully(value: Any, ascii_only: bool, indent: int | 
 def test_odd_json_is_left_to_the_careful_way(odd: str, value: Any, first: bool) -> None:
     parts = [odd, json.dumps(value)] if first else [json.dumps(value), odd]
     text = f"[{', '.join(parts)}]".encode()
-    found = batsim_json.parsed_at_once(text)
+    found = batsim4.parsed_at_once(text)
     assert found is None or repr(found) == _parsed(text)
 
 
@@ -185,7 +185,7 @@ def test_odd_json_is_left_to_the_careful_way(odd: str, value: Any, first: bool) 
 @examples(300)
 def test_numbers_are_read_to_the_last_bit(whole: str, part: str, power: int) -> None:
     text = f"{int(whole)}.{part}e{power}".encode()
-    assert repr(batsim_json.parsed_at_once(text)) in (repr(float(text)), "None")
+    assert repr(batsim4.parsed_at_once(text)) in (repr(float(text)), "None")
 
 
 def test_a_usual_workload_is_read_at_once(tmp_path: Path) -> None:
@@ -193,10 +193,10 @@ def test_a_usual_workload_is_read_at_once(tmp_path: Path) -> None:
         '{"nb_res": 4, "note": "a: b", "jobs": [{"id": 1, "subtime": 0.5, "res": 1, "profile": "ü"}],\n'
         ' "profiles": {"ü": {"type": "delay", "delay": 5}}}'
     )
-    assert batsim_json.parsed_at_once(text.encode()) == json.loads(text)
+    assert batsim4.parsed_at_once(text.encode()) == json.loads(text)
     file = tmp_path / "w.json"
     file.write_text(text.replace('"res": 1,', '"res": 1, "res": 1,'), encoding="utf-8")
-    assert batsim_json.parsed_at_once(file.read_bytes()) is None
+    assert batsim4.parsed_at_once(file.read_bytes()) is None
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.lists(st.integers(0, 9), max_size=3))

@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, lublin
-from pybatsched.workload.generate import MODELS, Recipe, generate, run_times, sizes
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.generate import lublin
+from pybatsched.workload.generate.models import MODELS, Recipe, generate, run_times, sizes
 from pybatsched.workload.model import Workload
 from pybatsched.workload.walltimes import Walltimes
 
@@ -32,10 +33,10 @@ def load(workload: Workload) -> float:
 @pytest.mark.parametrize("model", MODELS)
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(model: str) -> None:
     random.seed(1)
-    first = batsim_json.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5)))
+    first = batsim4.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5)))
     random.seed(2)  # the dice of the process have nothing to do with it
-    assert batsim_json.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5))) == first
-    assert batsim_json.text_of(generate(Recipe(model, 64, 8, n_jobs=300, n_users=5))) != first
+    assert batsim4.text_of(generate(Recipe(model, 64, 7, n_jobs=300, n_users=5))) == first
+    assert batsim4.text_of(generate(Recipe(model, 64, 8, n_jobs=300, n_users=5))) != first
 
 
 @given(
@@ -57,8 +58,8 @@ def test_what_is_drawn_is_a_workload(
 ) -> None:
     workload = generate(Recipe(model, n_procs, seed, n_jobs=n_jobs, load=load, walltimes=Walltimes.parse(rule)))
     file = tmp_path_factory.getbasetemp() / "drawn.json"
-    batsim_json.write(workload, file)
-    assert batsim_json.read(file).jobs == workload.jobs
+    batsim4.write(workload, file)
+    assert batsim4.read(file).jobs == workload.jobs
     assert len(workload.jobs) == n_jobs
     assert [job["id"] for job in workload.jobs] == list(range(1, n_jobs + 1))
     times = [job["subtime"] for job in workload.jobs]

@@ -15,10 +15,10 @@ from support.process import run_cli
 from pybatsched.errors import InputError
 from pybatsched.machines import names
 from pybatsched.metrics import jobs_csv
-from pybatsched.platform.sizes import host_size
+from pybatsched.platform.groups import host_size
 from pybatsched.platform.xml import parse
-from pybatsched.workload.host_sizes import in_hosts
 from pybatsched.workload.model import Workload
+from pybatsched.workload.prepare import in_hosts
 
 LOG = (line(1, 0, allocated=16), line(2, 1, allocated=17), line(3, 2, allocated=1), line(4, 3, allocated=4096))
 

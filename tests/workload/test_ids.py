@@ -10,7 +10,7 @@ from support.process import run_cli
 
 from pybatsched.campaign.execute import run_cell
 from pybatsched.errors import InputError
-from pybatsched.workload import ids
+from pybatsched.workload import jobs as ids
 from pybatsched.workload.model import Workload
 
 NONE = "Batsim takes no '!', commas, quotes, backslashes, line ends or NUL characters in ids"
@@ -56,9 +56,9 @@ def test_an_id_that_batsim_does_not_take_in_a_campaign(tmp_path: Path) -> None:
 
 
 def test_ids_that_are_fine() -> None:
-    ids.check({"w0": workload(1, "a", "w0!b", "x w1"), "w1": workload(1, "w1!a", "w0")})
+    ids.check_ids({"w0": workload(1, "a", "w0!b", "x w1"), "w1": workload(1, "w1!a", "w0")})
 
 
 def test_the_name_of_a_workload_is_looked_for_in_its_own_ids() -> None:
     with pytest.raises(InputError, match='^w.json: job "x w1", field id: as the workload w1'):
-        ids.check({"w0": workload("x w1"), "w1": workload("x w1")})
+        ids.check_ids({"w0": workload("x w1"), "w1": workload("x w1")})

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json
-from pybatsched.workload.injections import Deadlines, Moldable, Step, Urgent, step_of
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.inject.steps import Deadlines, Moldable, Step, Urgent, step_of
+from pybatsched.workload.inject.urgent import UrgentJob, offered_load
 from pybatsched.workload.model import Workload
-from pybatsched.workload.urgent import UrgentJob, offered_load
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -80,8 +80,8 @@ def test_nothing_else_changes(step: Step, jobs: list[tuple[float, int, float]], 
 
 def test_what_is_made_can_be_read(tmp_path: Path) -> None:
     made = Moldable().applied(Urgent(every_s=5000).applied(Deadlines(every=3).applied(steady(60), 1), 1), 1)
-    batsim_json.write(made, tmp_path / "w.json")
-    assert batsim_json.read(tmp_path / "w.json").jobs == made.jobs
+    batsim4.write(made, tmp_path / "w.json")
+    assert batsim4.read(tmp_path / "w.json").jobs == made.jobs
 
 
 # --- deadlines ---
@@ -411,8 +411,8 @@ def inject(place: Path, *args: str) -> tuple[int, str, str]:
 
 
 def test_the_command_is_the_step(tmp_path: Path) -> None:
-    batsim_json.write(workload(*((i * 900, 2, 600) for i in range(300)), queue=("a", "b") * 150), tmp_path / "w.json")
-    before = batsim_json.read(tmp_path / "w.json")
+    batsim4.write(workload(*((i * 900, 2, 600) for i in range(300)), queue=("a", "b") * 150), tmp_path / "w.json")
+    before = batsim4.read(tmp_path / "w.json")
     out = tmp_path / "o.json"
     for args, step, seed in (
         (
@@ -434,7 +434,7 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
         code, said, errors = inject(tmp_path, *args, "--output", str(out))
         assert code == 0, errors
         assert f"wrote {out}" in said
-        assert out.read_text() == batsim_json.text_of(step.applied(before, seed))
+        assert out.read_text() == batsim4.text_of(step.applied(before, seed))
 
 
 @pytest.mark.parametrize(
@@ -461,7 +461,7 @@ def test_the_command_is_the_step(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    batsim_json.write(steady(10), tmp_path / "w.json")
+    batsim4.write(steady(10), tmp_path / "w.json")
     code, _, errors = inject(tmp_path, *args)
     assert (code, said in errors) == (2, True), errors
     code, _, errors = inject(tmp_path, "moldable", "--output", str(tmp_path / "w.json"))
@@ -480,13 +480,13 @@ def test_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -
     ],
 )
 def test_jobs_by_name_go_with_nothing_else(other: tuple[str, str], tmp_path: Path) -> None:
-    batsim_json.write(steady(10), tmp_path / "w.json")
+    batsim4.write(steady(10), tmp_path / "w.json")
     code, _, errors = inject(tmp_path, "urgent", "--at", "8:60:5", *other, "--output", str(tmp_path / "o.json"))
     assert (code, f"urgent: {other[0]}: expected without --at" in errors) == (2, True), errors
     assert not (tmp_path / "o.json").exists()
 
 
 def test_jobs_by_name_are_told_without_a_seed(tmp_path: Path) -> None:
-    batsim_json.write(steady(10), tmp_path / "w.json")
+    batsim4.write(steady(10), tmp_path / "w.json")
     _, said, _ = inject(tmp_path, "urgent", "--at", "8:60:5", "--seed", "7", "--output", str(tmp_path / "o.json"))
     assert said.splitlines()[0] == "urgent: 1 job urgent"

@@ -17,8 +17,8 @@ from support.process import run_cli
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json
-from pybatsched.workload.injections import Files, step_of
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.inject.steps import Files, step_of
 from pybatsched.workload.lint import lint_workload
 from pybatsched.workload.model import Workload
 
@@ -115,7 +115,7 @@ def test_nothing_else_changes_and_a_seed_is_a_workload(
     untouched = copy.deepcopy(before)
     made = step.applied(before, seed)
     assert before == untouched
-    assert batsim_json.text_of(step.applied(before, seed)) == batsim_json.text_of(made)
+    assert batsim4.text_of(step.applied(before, seed)) == batsim4.text_of(made)
     new = {"input_file", "input_size_gb", "node_memory_gb", "alone_s"}
     bare = [{key: value for key, value in job.items() if key not in new} for job in made.jobs]
     assert bare == sorted(before.jobs, key=lambda job: job["subtime"])
@@ -239,7 +239,7 @@ def test_the_command_and_the_step_of_a_campaign_are_the_same(
     args: tuple[str, ...], step: Files, seed: int, tmp_path: Path
 ) -> None:
     before = workload(*((300 * k, 1 + k // 7 % 3, f"u{k % 4}") for k in range(200)))
-    batsim_json.write(before, tmp_path / "w.json")
+    batsim4.write(before, tmp_path / "w.json")
     out = tmp_path / "f.json"
     done = run_cli("workload", "inject", str(tmp_path / "w.json"), "files", *args, "--output", str(out))
     assert done.returncode == 0, done.stderr
@@ -247,7 +247,7 @@ def test_the_command_and_the_step_of_a_campaign_are_the_same(
     n_files = len(set(names(made)))
     dice = f", seed {seed}" if step.draws else ""
     assert done.stdout.startswith(f"files: 200 jobs with {n_files} input files{dice}\nwrote {out}: 200 jobs")
-    assert out.read_text() == batsim_json.text_of(made)
+    assert out.read_text() == batsim4.text_of(made)
     given_ = {"name": "w", "file": "w.json", "files": json.loads(step.model_dump_json(exclude_unset=True))}
     preparer = Preparer(tmp_path / "ready", [tmp_path])
     (tmp_path / "ready").mkdir()
@@ -258,7 +258,7 @@ def test_the_command_and_the_step_of_a_campaign_are_the_same(
 
 
 def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> None:
-    batsim_json.write(workload((0, 2, "ann")), tmp_path / "w.json")
+    batsim4.write(workload((0, 2, "ann")), tmp_path / "w.json")
     given_ = {"name": "w", "file": "w.json", "files": {}, "urgent": {"jobs": [[1, 5, 9]]}}
     (one,) = Preparer(tmp_path, [tmp_path]).prepare(WorkloadSpec.model_validate(given_), 0)
     jobs = json.loads(Path(one.path).read_text())["jobs"]
@@ -281,7 +281,7 @@ def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> Non
     ],
 )
 def test_what_the_command_refuses(args: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    batsim_json.write(many(3), tmp_path / "w.json")
+    batsim4.write(many(3), tmp_path / "w.json")
     out = tmp_path / "f.json"
     done = run_cli("workload", "inject", str(tmp_path / "w.json"), "files", *args, "--output", str(out))
     assert (done.returncode, said in done.stderr, out.exists()) == (2, True, False), done.stderr

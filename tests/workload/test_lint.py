@@ -16,8 +16,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.fields import MetricFields
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
-from pybatsched.workload.lint import METRICS, Linted, lint
-from pybatsched.workload.turns import OTHER_ORDER, out_of_turn
+from pybatsched.workload.lint import METRICS, OTHER_ORDER, Linted, lint, out_of_turn
 
 SHIPPED = ("conservative", "dbf", "easy", "fcfs", "locality", "reallocation", "redirection", "ujf", "ujfb")
 READERS: dict[str, type[FieldModel]] = {

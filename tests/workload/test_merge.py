@@ -15,8 +15,9 @@ from support.logs import line, log, rackham_file, rackham_line, real
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, prepare
-from pybatsched.workload.injections import Moldable
+from pybatsched.workload import prepare
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.inject.steps import Moldable
 from pybatsched.workload.merge import Part, merged
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import Selection
@@ -52,7 +53,7 @@ def test_three_logs_by_hand(tmp_path: Path) -> None:
         tmp_path, "b", line(1, 0, run=0), line(2, 50), line(3, 170, run=7, requested_s=7), header="; MaxProcs: 16\n"
     )
     c = tmp_path / "c.json"
-    batsim_json.write(workload({"subtime": 9, "id": "x"}, {"subtime": 129, "id": "y", "res": 4, "walltime": 70}), c)
+    batsim4.write(workload({"subtime": 9, "id": "x"}, {"subtime": 129, "id": "y", "res": 4, "walltime": 70}), c)
     out = tmp_path / "m.json"
     window = ("--from", "100", "--to", "200s", "--output", str(out))
     done = run_cli("workload", "merge", f"a={a}", f"b={b}", f"c={c}", *window, "--procs", "c=32")
@@ -80,7 +81,7 @@ def test_three_logs_by_hand(tmp_path: Path) -> None:
         "c: 1 job, 0 of them external, for 32 processors",
         f"wrote {out}: 4 jobs for 56 processors, submitted from 0 s to 99.5 s",
     ]
-    whole = batsim_json.read(out)
+    whole = batsim4.read(out)
     assert told(whole, "id", "subtime", "res", "profile", "walltime", "estimate", "cluster", "external") == [
         ("a-2", 0, 2, "60", 90, None, "a", None),
         ("b-3", 20, 2, "7", 8, 7, "b", None),  # the first job of b that can run is at 50
@@ -120,7 +121,7 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
     options = ("--min-runtime", "2", "--lenient", "--profile", "parallel", "--speed", "1e6", "--output", str(out))
     done = run_cli("workload", "merge", f"a={a}", f"r={r}", *options, "--walltimes", "exact")
     assert done.returncode == 0, done.stderr
-    whole = batsim_json.read(out)
+    whole = batsim4.read(out)
     assert told(whole, "id", "subtime", "res", "walltime", "cluster", "evaluated") == [
         ("a-1", 0, 2, 3, "a", None),
         ("r-7", 0, 2, 61, "r", False),
@@ -132,7 +133,7 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
     assert whole.n_procs == 8 + 9720
     alone = ("--size", "requested", "--memory-unit", "GB", "--min-runtime", "2", "--lenient", "--output", str(out))
     assert run_cli("workload", "merge", f"a={a}", *alone).returncode == 0
-    assert told(batsim_json.read(out), "id", "res", "memory_gb") == [("a-1", 4, 500), ("a-2", 2, None)]
+    assert told(batsim4.read(out), "id", "res", "memory_gb") == [("a-1", 4, 500), ("a-2", 2, None)]
     done = run_cli("workload", "merge", f"a={a}", f"r={r}", *alone)
     assert done.returncode == 2
     assert f"r: --size: expected a log in SWF, found a file of the Rackham format, {r}" in done.stderr
@@ -338,7 +339,7 @@ def test_the_first_half_year_of_three_real_logs(tmp_path: Path) -> None:
     options = ("--to", "182d", "--external", "0.667", "--seed", "1", "--output", str(out))
     done = run_cli("workload", "merge", *named, *options, "--procs", "ctc=430")
     assert done.returncode == 0, done.stderr
-    whole = batsim_json.read(out)
+    whole = batsim4.read(out)
     counts = {part["name"]: (part["jobs"], part["nb_res"]) for part in whole.about["merged"]}
     assert counts == {"hpc2n": (15_086, 240), "ctc": (42_826, 430), "sdsc": (16_162, 128)}
     assert (len(whole.jobs), whole.n_procs) == (15_086 + 42_826 + 16_162, 798)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from support.logs import ONE_OF_EACH, counts, rackham_file, rackham_line
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, load
-from pybatsched.workload.logs import (
+from pybatsched.workload import load
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.formats.conversion import (
     MOVED,
     NO_RUN_TIME,
     NO_SUBMISSION,
@@ -21,18 +22,9 @@ from pybatsched.workload.logs import (
     TOO_LARGE,
     LogOptions,
 )
+from pybatsched.workload.formats.rackham import EARLY, LATE, NO_CORES, OUT_OF_TURN, OVER, RUNNING, WAITING, to_workload
+from pybatsched.workload.formats.rackham_file import Kind, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.model import Workload
-from pybatsched.workload.rackham import (
-    EARLY,
-    LATE,
-    NO_CORES,
-    OUT_OF_TURN,
-    OVER,
-    RUNNING,
-    WAITING,
-    to_workload,
-)
-from pybatsched.workload.rackham_file import Kind, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.report import Report
 from pybatsched.workload.selection import OUTSIDE, TOO_MANY, Selection
 from pybatsched.workload.walltimes import OVERRAN_STRICT, UNREQUESTED_STRICT, Walltimes
@@ -127,10 +119,10 @@ def test_one_job_of_each_class(tmp_path: Path) -> None:
 
 def test_what_is_written_is_read_again_and_is_the_same_each_time(tmp_path: Path) -> None:
     file = rackham_file(tmp_path, *ONE_OF_EACH)
-    texts = [batsim_json.text_of(load(file)) for _ in range(2)]
+    texts = [batsim4.text_of(load(file)) for _ in range(2)]
     assert texts[0] == texts[1]
     (tmp_path / "w.json").write_text(texts[0])
-    assert batsim_json.read(tmp_path / "w.json").jobs == load(file).jobs
+    assert batsim4.read(tmp_path / "w.json").jobs == load(file).jobs
     assert not [job for job in load(file, walltimes="none").jobs if "walltime" in job or "estimate" in job]
 
 

@@ -15,17 +15,11 @@ from support.logs import ONE_OF_EACH, rackham_file, rackham_line, real
 from pybatsched.campaign.prepare import Preparer
 from pybatsched.campaign.workloads import WorkloadSpec
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, load, stats
-from pybatsched.workload.lint import lint
-from pybatsched.workload.rackham import (
-    OVER,
-    RUNNING,
-    WAITING,
-    time_zero,
-    to_workload,
-)
-from pybatsched.workload.rackham_file import Kind, read_rackham
-from pybatsched.workload.turns import OTHER_ORDER
+from pybatsched.workload import load, stats
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.formats.rackham import OVER, RUNNING, WAITING, time_zero, to_workload
+from pybatsched.workload.formats.rackham_file import Kind, read_rackham
+from pybatsched.workload.lint import OTHER_ORDER, lint
 from pybatsched.workload.walltimes import OVERRAN_STRICT
 
 SEPTEMBER = "rackham/rackham-2022-09-10_V10000_anonymous.txt.gz"
@@ -57,7 +51,7 @@ def test_convert(tmp_path: Path) -> None:
         "        1  ran at time 0: submitted then, run time and walltime shortened by what had passed (line 2)",
         f"wrote {out}: 4 jobs for 40 processors, submitted from 0 s to 200 s",
     ]
-    workload = batsim_json.read(out)
+    workload = batsim4.read(out)
     assert workload.profiles["250"] == {"type": "parallel_homogeneous", "cpu": 250_000_000, "com": 0}
     assert workload.about["conversion"] == {
         "walltimes": "exact",
@@ -90,9 +84,9 @@ def test_a_shift_of_a_batsim_file_moves_logged_starts(tmp_path: Path) -> None:
     workload = load(rackham_file(tmp_path, *ONE_OF_EACH))
     for job in workload.jobs:
         job["subtime"] += 30
-    batsim_json.write(workload, tmp_path / "w.json")
+    batsim4.write(workload, tmp_path / "w.json")
     assert run_cli("workload", "convert", tmp_path / "w.json", tmp_path / "v.json", "--shift-to-zero").returncode == 0
-    assert [job.get("history_start") for job in batsim_json.read(tmp_path / "v.json").jobs] == [None, -80, *[None] * 3]
+    assert [job.get("history_start") for job in batsim4.read(tmp_path / "v.json").jobs] == [None, -80, *[None] * 3]
 
 
 def test_simulate_takes_it_and_says_what_was_changed(tmp_path: Path) -> None:

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from support.logs import ONE_OF_EACH, counts, line, log, rackham_file, rackham_line
 
 from pybatsched.errors import InputError
-from pybatsched.workload import files, load
-from pybatsched.workload.rackham import (
-    to_workload,
-)
-from pybatsched.workload.rackham_file import FIELDS, Kind, RackhamJob, read_rackham
+from pybatsched.workload import load
+from pybatsched.workload.formats import files
+from pybatsched.workload.formats.rackham import to_workload
+from pybatsched.workload.formats.rackham_file import FIELDS, Kind, RackhamJob, read_rackham
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n   \n"])

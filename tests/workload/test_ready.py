@@ -8,7 +8,7 @@ import pytest
 
 from pybatsched.errors import InputError
 from pybatsched.workload import prepare
-from pybatsched.workload.logs import LOOSE
+from pybatsched.workload.formats.conversion import LOOSE
 from pybatsched.workload.model import Workload
 from pybatsched.workload.selection import OUTSIDE, TOO_MANY, Selection, seconds_of
 from pybatsched.workload.walltimes import Walltimes

@@ -8,12 +8,9 @@ import pytest
 from support.logs import counts, line, trace
 
 from pybatsched.errors import InputError
-from pybatsched.workload.logs import MOVED
+from pybatsched.workload.formats.conversion import MOVED
+from pybatsched.workload.formats.swf import Options, to_workload
 from pybatsched.workload.selection import OUTSIDE, TOO_LARGE, TOO_MANY, TOO_SMALL, Selection
-from pybatsched.workload.swf import (
-    Options,
-    to_workload,
-)
 from pybatsched.workload.walltimes import OVERRAN, Walltimes
 
 EXACT = Walltimes("exact")

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from support.logs import line, log
 
 from pybatsched.errors import InputError
-from pybatsched.workload import describe, plot, stats
+from pybatsched.workload import plot, stats
+from pybatsched.workload import stats as describe
 from pybatsched.workload.stats import DAY_S, Sample
 
 HOUR_S = 3600

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from support.logs import counts, line, log, trace
 
 from pybatsched.errors import InputError
-from pybatsched.workload import batsim_json, load
-from pybatsched.workload.logs import LOOSE, MOVED, NO_RUN_TIME, NO_SUBMISSION, RAISED, RENUMBERED
-from pybatsched.workload.logs import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
-from pybatsched.workload.selection import Selection
-from pybatsched.workload.swf import (
+from pybatsched.workload import load
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.formats.conversion import LOOSE, MOVED, NO_RUN_TIME, NO_SUBMISSION, RAISED, RENUMBERED
+from pybatsched.workload.formats.conversion import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
+from pybatsched.workload.formats.swf import (
     CUT,
     NO_REQUEST,
     NO_SIZE,
@@ -26,6 +26,7 @@ from pybatsched.workload.swf import (
     read_swf,
     to_workload,
 )
+from pybatsched.workload.selection import Selection
 from pybatsched.workload.walltimes import OVERRAN, UNREQUESTED, Walltimes
 
 EXACT = Walltimes("exact")
@@ -364,8 +365,8 @@ def test_every_job_is_accounted_for(
             assert job["walltime"] > workload.profiles[job["profile"]]["delay"]
     # And what was made is a workload by Batsim's rules.
     file = tmp_path_factory.getbasetemp() / "made.json"
-    batsim_json.write(workload, file)
-    assert batsim_json.read(file).jobs == workload.jobs
+    batsim4.write(workload, file)
+    assert batsim4.read(file).jobs == workload.jobs
 
 
 # ----------------------------------------------------------------------------------------------------------------- load
@@ -376,7 +377,7 @@ def test_load_takes_either_format_by_its_content(tmp_path: Path) -> None:
     workload = load(file)
     assert workload.jobs[0]["walltime"] == 100
     assert load(file, walltimes="exact", n_procs=5).n_procs == 5
-    batsim_json.write(workload, tmp_path / "w.swf")
+    batsim4.write(workload, tmp_path / "w.swf")
     assert load(tmp_path / "w.swf").jobs == workload.jobs
     assert load(tmp_path / "w.swf", walltimes="exact").jobs[0]["walltime"] == 61
     with pytest.raises(InputError, match="expected one of exact"):

@@ -14,7 +14,7 @@ from support.patience import PATIENCE_S
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.workload import files
+from pybatsched.workload.formats import files
 
 
 @pytest.fixture(autouse=True)

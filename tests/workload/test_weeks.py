@@ -8,7 +8,7 @@ import pytest
 from support.logs import line, real, trace
 
 from pybatsched.errors import InputError
-from pybatsched.workload.swf import read_swf
+from pybatsched.workload.formats.swf import read_swf
 from pybatsched.workload.weeks import WEEK_S, Week, busy_weeks, range_of, weeks_of
 
 HALF = WEEK_S // 2

@@ -1,0 +1,334 @@
+"""What several commands have in common: the policy and its options, numbers, and how they speak."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import math
+import os
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from pybatsched import __version__
+from pybatsched.errors import InputError
+from pybatsched.metrics import DEFAULT_TAU_S
+from pybatsched.policies import registry
+from pybatsched.results import run_state
+from pybatsched.workload.formats.swf import MEMORY_UNITS
+from pybatsched.workload.selection import seconds_of
+
+
+class Group(Protocol):
+    """What options are added to: a parser, or a group of one."""
+
+    def add_argument(self, *names: str, **how: Any) -> argparse.Action:
+        """Add an option."""
+
+
+class Command(NamedTuple):
+    """A command below a command: what it is called, what it does, more to read, its options, and what runs it."""
+
+    name: str
+    summary: str
+    epilog: str
+    add_options: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def add_commands(parser: argparse.ArgumentParser, commands: Iterable[Command]) -> None:
+    """Describe the commands below a command; `run_chosen` runs the one that was given."""
+    below = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    for command in commands:
+        sub = below.add_parser(
+            command.name,
+            help=command.summary,
+            description=command.summary,
+            epilog=command.epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.add_options(sub)
+        sub.set_defaults(run_subcommand=command.run)
+
+
+def run_chosen(args: argparse.Namespace) -> int:
+    """Run the command below a command, and give its exit code."""
+    return int(args.run_subcommand(args))
+
+
+def add_policy(parser: Group, *, required: bool) -> None:
+    """Describe the options that choose a policy."""
+    add = parser.add_argument
+    add("--policy", required=required, metavar="NAME", help="an installed policy, or path/to/file.py:Class")
+    add_options(parser, "an option of the policy; the value is read as JSON, else as text (repeatable)")
+    add("--config", metavar="FILE.toml", help="options of policies, in tables [policy.NAME]")
+
+
+def add_options(parser: Group, help_text: str) -> None:
+    """Describe the option for a policy's own options."""
+    parser.add_argument("-o", dest="options", action="append", default=[], metavar="KEY=VALUE", help=help_text)
+
+
+def say(text: str) -> None:
+    """Tell people something, on standard error."""
+    print(f"pybatsched {__version__}: {text}", file=sys.stderr, flush=True)
+
+
+def policy_plan(name: str, given: list[str], config: str | None, seed: int | None = None) -> registry.PolicyPlan:
+    """Find a policy and gather the options the user gave for it; a seed goes to one that has an option of that name."""
+    source = registry.find(name, trusted=True)
+    from_file: Mapping[str, Any] = {}
+    if config is not None:
+        from_file = _table(config, source.table_name)
+    options = options_given(given)
+    if seed is not None and "seed" in source.option_fields:
+        options.setdefault("seed", seed)
+    return registry.PolicyPlan(source, options, from_file, config or "", trusted=True)
+
+
+def hints(args: argparse.Namespace, unknown: Sequence[str]) -> Iterator[str]:
+    """Say how options of policies are given, for those that were given as options of a command, which are unknown.
+
+    Where no policy is chosen, it may be any of the installed ones.
+    """
+    if "options" not in args:  # the command takes no options of policies
+        return
+    names = [args.policy] if args.policy else registry.available()
+    for word, after in zip(unknown, [*unknown[1:], "--"], strict=True):
+        flag, equals, value = word.partition("=")
+        key = flag.removeprefix("--").replace("-", "_")
+        owners = [name for name in names if _has_option(name, key)] if flag.startswith("--") else []
+        if owners:
+            given = value if equals else "VALUE" if after.startswith("--") else after
+            which = f"policy {owners[0]}" if len(owners) == 1 else f"policies {', '.join(owners)}"
+            yield f"{key} is an option of the {which}: give it with -o {shlex.quote(f'{key}={given}')}"
+
+
+def _has_option(policy: str, key: str) -> bool:
+    try:
+        return key in registry.find(policy, trusted=True).option_fields
+    except InputError:  # told when there is nothing else wrong
+        return False
+
+
+def options_given(texts: Iterable[str]) -> dict[str, Any]:
+    """Read what was given with ``-o``. Raises InputError."""
+    return dict(map(_option, texts))
+
+
+def add_for_batsim(parser: argparse.ArgumentParser, help_text: str, *, required: bool = False) -> None:
+    """Describe ``--for``, which Batsim something is for (`args.batsim`): 4, unless it is `required` to be said."""
+    parser.add_argument(
+        "--for",
+        dest="batsim",
+        choices=("batsim4", "batsim5"),
+        default=None if required else "batsim4",
+        required=required,
+        help=help_text,
+    )
+
+
+def add_first_timeout(add: Callable[..., object]) -> None:
+    """Describe ``--first-timeout``, for whoever waits for a Batsim; `add` is the parser's, or a group's."""
+    add(
+        "--first-timeout",
+        type=timeout_s,
+        default=0.0,
+        metavar="SECONDS",
+        help="give up if no Batsim has come within so long (default: wait for ever)",
+    )
+
+
+def ip_address(text: str) -> str:
+    """Read an IP address."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected an IP address such as 192.0.2.7, got {text!r}") from None
+
+
+def _option(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InputError(f"-o {text!r}: expected KEY=VALUE")
+    try:
+        return key, msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return key, value
+
+
+def _table(path: str, name: str) -> Mapping[str, Any]:
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"--config {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of thousands of digits
+        raise InputError(f"--config {path}: {error}") from None
+    strange = [key for key in content if key != "policy"]
+    if strange:
+        raise InputError(f"--config {path}: unknown key {strange[0]!r}; expected tables [policy.NAME]")
+    tables = content.get("policy", {})
+    for other in tables if isinstance(tables, dict) else ():
+        if other != name and other not in registry.available():
+            raise InputError(f"--config {path}: there is no policy {other!r} for the table [policy.{other}]")
+    table = tables.get(name, {}) if isinstance(tables, dict) else None
+    if not isinstance(table, dict):
+        raise InputError(f"--config {path}: expected a table [policy.{name}]")
+    return table
+
+
+def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
+    """Raise InputError if a file to write is one of those to read."""
+    if Path(output).resolve() in {Path(path).resolve() for path in inputs}:
+        raise InputError(f"{output} is to be read; expected another file to write")
+
+
+def _files_of_run(prefix: str, more_suffixes: Iterable[str]) -> list[str]:
+    """Give the names of all files that a run may write, the journal aside."""
+    aside = [f"{prefix}{run_state.PART}{suffix}" for suffix in (*run_state.SUFFIXES, run_state.MARK)]
+    return [*aside, *(f"{prefix}{suffix}" for suffix in (*run_state.SUFFIXES, run_state.MARK, *more_suffixes))]
+
+
+def refuse_outputs_over(prefix: str, inputs: Iterable[str], more_suffixes: Iterable[str] = ()) -> None:
+    """Raise InputError if a run with this prefix would write over one of its own inputs."""
+    wanted = list(inputs)
+    for name in _files_of_run(prefix, more_suffixes):
+        refuse_to_overwrite(name, wanted)
+
+
+def refuse_journal_among(journal: str, prefix: str, more_suffixes: Iterable[str] = ()) -> None:
+    """Raise InputError if the journal has the name of another file of the run."""
+    if Path(journal).resolve() in {Path(name).resolve() for name in _files_of_run(prefix, more_suffixes)}:
+        raise InputError(f"--journal {journal} is a file of the run itself (-e {prefix}); expected another name")
+
+
+def timeout_s(text: str) -> float:
+    """Read a number of seconds from 0."""
+    seconds = _number(text)
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0")
+    return seconds
+
+
+def add_workers(parser: Group) -> None:
+    """Describe the option for the number of processes."""
+    n_cores = os.cpu_count() or 1
+    parser.add_argument(
+        "--workers", type=n_workers, default=n_cores, metavar="N", help="processes (default: all cores)"
+    )
+
+
+def add_fields_from(parser: argparse.ArgumentParser) -> None:
+    """Describe the option that names the workloads of a run that has been made."""
+    parser.add_argument(
+        "-w",
+        "--workload",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="where jobs have their fields (repeatable)",
+    )
+
+
+def add_tau(parser: Group) -> None:
+    """Describe the option for the bound of bounded slowdowns."""
+    name = "bound of bounded slowdowns (default %(default)g)"
+    parser.add_argument("--tau", type=timeout_s, default=DEFAULT_TAU_S, metavar="SECONDS", help=name)
+
+
+def add_own_tau(parser: Group) -> None:
+    """Describe the same option for readers of runs, which have one of their own."""
+    name = f"bound of bounded slowdowns (default: the run's own, or {DEFAULT_TAU_S:g})"
+    parser.add_argument("--tau", type=timeout_s, metavar="SECONDS", help=name)
+
+
+def add_procs(parser: Group) -> None:
+    """Describe the option for the size of a machine that no file of a run tells."""
+    text = "the machine's processors, for runs with nothing but a _jobs.csv, which does not say"
+    parser.add_argument("--procs", type=positive, metavar="N", help=text)
+
+
+def add_max_jobs(parser: Group) -> None:
+    """Describe the option for a number of jobs."""
+    parser.add_argument("--max-jobs", type=positive, metavar="N", help="the first N jobs of what is kept")
+
+
+def add_lenient(parser: Group) -> None:
+    """Describe the option for logs with bad lines."""
+    text = "leave out bad lines of logs, counted, instead of stopping at one"
+    parser.add_argument("--lenient", action="store_true", help=text)
+
+
+def add_window(parser: Group) -> None:
+    """Describe the window of time whose jobs are kept; `window` reads it."""
+    add = parser.add_argument
+    add("--from", dest="from_at", metavar="T", help="jobs submitted from T on: seconds, or 12h, 3d, 2w")
+    add("--to", "--until", dest="to_at", metavar="T", help="jobs submitted before T")
+
+
+def window(args: argparse.Namespace) -> tuple[float | None, float | None]:
+    """Give the begin and the end of the window in seconds."""
+    begin = None if args.from_at is None else seconds_of(args.from_at, "--from")
+    end = None if args.to_at is None else seconds_of(args.to_at, "--until, --to")
+    if begin is not None and end is not None and begin >= end:
+        raise InputError(f"--until, --to {args.to_at}: expected a time after --from {args.from_at}")
+    return begin, end
+
+
+def add_memory_unit(parser: Group) -> None:
+    """Describe the option for the unit of memory in logs."""
+    text = "what logs count memory a processor in (default: KB, as the format says)"
+    parser.add_argument("--memory-unit", choices=MEMORY_UNITS, help=text)
+
+
+def add_partition(parser: Group) -> None:
+    """Describe the option for the partitions of logs."""
+    text = "jobs of this partition of the log alone (field 16 of SWF; repeatable)"
+    parser.add_argument("--partition", action="append", default=[], metavar="P", help=text)
+
+
+def n_workers(text: str) -> int:
+    """Read a number of processes."""
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes")
+    return int(text)
+
+
+def megabytes(text: str) -> int:
+    """Read a size in MiB; gives bytes."""
+    size = _number(text)
+    if not (math.isfinite(size) and 0 < size <= 2**20):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size in MiB")
+    return int(size * 2**20)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1 on."""
+    return _whole(text, 1)
+
+
+def natural(text: str) -> int:
+    """Read a whole number from 0 on."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, got {text!r:.40}")
+    return number

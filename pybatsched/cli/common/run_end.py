@@ -1,0 +1,159 @@
+"""The end of a run: its files in their places, the closing table, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from pybatsched.cli.common import arguments, process
+from pybatsched.core.instants import seconds_text
+from pybatsched.errors import BrokenPromiseError, UnfinishedError, quantity
+from pybatsched.metrics import comparison, summary
+from pybatsched.results import run_state
+from pybatsched.results.run_state import Standing
+from pybatsched.results.writing import Results
+
+
+def add_partial(parser: arguments.Group) -> None:
+    """Describe the option for runs that are not finished."""
+    text = "show the last run even if it still runs or broke off (without it: the last whole one, else exit code 7)"
+    parser.add_argument("--partial", action="store_true", help=text)
+
+
+def introduce(standings: Iterable[Standing], file: TextIO | None = None) -> None:
+    """Say on top of what is shown which of these runs are not whole, and on standard error which are not the last."""
+    for standing in {one.prefix: one for one in standings}.values():
+        if standing.notice:
+            print(f"{standing.prefix}: {standing.notice}", file=file or sys.stdout)
+        if standing.reason:
+            print(f"  {standing.reason}", file=file or sys.stdout)
+        if standing.remark:
+            arguments.say(f"{standing.prefix}: {standing.remark}")
+
+
+def check(standings: Iterable[Standing], *, partial: bool) -> None:
+    """Raise BrokenPromiseError if one of these runs is not whole and nobody has asked for such."""
+    each = {one.prefix: one for one in standings}.values()
+    broken = [f"{one.prefix}: {one.notice}" for one in each if one.mark is not None]
+    if broken and not partial:
+        raise BrokenPromiseError(f"{'; '.join(broken)} (expected whole runs, or --partial)")
+
+
+#: How many of a kind are told.
+N_SHOWN: Final = 20
+#: Why a run is not over although its jobs are.
+NOT_CLOSED: Final = (
+    "all jobs are over, but with --enable-dynamic-jobs the scheduler has to say registration_finished, and it did not"
+)
+
+
+@contextmanager
+def kept(results: Results) -> Iterator[Results]:
+    """Keep the files of a run; if it breaks off, say where there is what of it."""
+    try:
+        with results:
+            yield results
+    except BaseException as error:
+        if results.state in {run_state.State.INTERRUPTED, run_state.State.FAILED}:
+            earlier = Path(f"{results.prefix}{run_state.JOBS}").exists()
+            where = (
+                f"{results.told()}; its files are {results.part}_*"
+                + (f", the results of an earlier run stay in {results.prefix}_*" if earlier else "")
+                + f" (pybatsched metrics {results.prefix} --partial)"
+            )
+            if results.state is run_state.State.INTERRUPTED:
+                error.add_note(where)  # which comes with the one line that tells of the signal
+            else:
+                arguments.say(where)
+        raise
+
+
+def put_in_place(results: Results, about: Mapping[str, Any], *, quiet: bool) -> None:
+    """Write the summary, and put all files of a run that is over in their places. Say it if they replace another run's.
+
+    The same policy on the same inputs is the same run.
+    """
+    earlier = None if quiet else _summary_in_place(results.prefix)
+    summary.write(f"{results.part}{run_state.SUMMARY}", about)
+    with process.undisturbed():
+        results.finish()
+    if earlier is not None and (different := _different(earlier, about)):
+        arguments.say(
+            f"{results.prefix}: replaced the results of {_named(earlier)} with those of {_named(about)} "
+            f"(different: {', '.join(different)})"
+        )
+
+
+def _summary_in_place(prefix: str) -> Mapping[str, Any] | None:
+    """Read the summary of the last finished run; None if there is none that can be read."""
+    try:
+        content = json.loads(Path(f"{prefix}{run_state.SUMMARY}").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) and content.get("format") == summary.FORMAT else None
+
+
+def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Name in what two runs differ, by their summaries."""
+    (name, options), (other_name, other_options) = _policy(before), _policy(after)
+    different = ["policy"] * (name != other_name) + ["options"] * (options != other_options)
+    different += comparison.different_inputs(comparison.inputs_of(before), comparison.inputs_of(after))
+    return different + ["processors"] * (before.get("n_procs") != after.get("n_procs"))
+
+
+def _policy(about: Mapping[str, Any]) -> tuple[str, str]:
+    """Give the name of a run's policy, or nothing, and its options as text."""
+    policy = about.get("policy")
+    return (str(policy.get("name")), json.dumps(policy.get("options"))) if isinstance(policy, dict) else ("", "")
+
+
+def _named(about: Mapping[str, Any]) -> str:
+    """Name a run by its policy and its workloads."""
+    inputs, (name, _) = about.get("inputs"), _policy(about)
+    found = inputs.get("workloads") if isinstance(inputs, Mapping) else None
+    files = [str(one.get("file")) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    who = f"policy {name}" if name else "an external scheduler"
+    return f"{who} on {', '.join(files)}" if files else who
+
+
+def tell(result: summary.Result, *, quiet: bool, dynamic_jobs: bool) -> int:
+    """Print the closing table, and on standard error what was left over. Gives the exit code: 0, 5 or 7."""
+    if not quiet:
+        print("\n".join(summary.table(result)))
+        for remark in result.remarks:
+            arguments.say(remark)
+    if result.broken_promises:
+        print("pybatsched: " + "\n".join(broken(result.broken_promises)), file=sys.stderr)
+    if result.finished:
+        return BrokenPromiseError.exit_code if result.broken_promises else 0
+    n = len(result.stuck)
+    stopped = f"the simulation stopped at {seconds_text(result.ended_at)} with {quantity(n, 'job')} unfinished"
+    lines = [f"{stopped}: nothing can happen any more"]
+    if result.cut_at is not None:
+        lines = [f"{stopped} and {result.n_to_come} still to come: {result.stopped} (--until-time)"]
+    elif result.stopped:
+        lines = [f"{stopped}: {result.stopped}"]
+    lines += [
+        f"  {job.job_id} ({quantity(job.n_procs, 'processor')}, submitted at {seconds_text(job.submitted_at)}): "
+        f"{job.why}"
+        for job in result.stuck[:N_SHOWN]
+    ]
+    if n > N_SHOWN:
+        lines.append(f"  and {n - N_SHOWN} more (all of them in the summary)")
+    if not n and dynamic_jobs and not result.stopped:
+        lines[0] = f"the simulation stopped at {seconds_text(result.ended_at)}: {NOT_CLOSED}"
+    print("pybatsched: " + "\n".join(lines), file=sys.stderr)
+    return UnfinishedError.exit_code
+
+
+def broken(promises: Sequence[str]) -> list[str]:
+    """Tell the promises of a policy that did not hold, a line each, and not too many."""
+    lines = [f"the policy broke {len(promises)} of its promises"]
+    lines += [f"  {promise}" for promise in promises[:N_SHOWN]]
+    if len(promises) > N_SHOWN:
+        lines.append(f"  and {len(promises) - N_SHOWN} more")
+    return lines

@@ -1,0 +1,1 @@
+"""Commands for CURVE encryption: make keys, and relay for a Batsim without keys."""

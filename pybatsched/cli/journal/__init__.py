@@ -1,0 +1,1 @@
+"""Commands that read a journal: replay a run and explain a job."""

@@ -1,0 +1,201 @@
+"""Check, convert, cut, merge, generate and describe workloads."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Final
+
+from pybatsched.cli.common import arguments
+from pybatsched.cli.common.arguments import Command
+from pybatsched.cli.common.progress import loading
+from pybatsched.cli.workload import areas, convert, events, inject, merge, output
+from pybatsched.core.fields import FieldModel
+from pybatsched.errors import InputError, quantity
+from pybatsched.metrics.fields import MetricFields
+from pybatsched.policies import registry
+from pybatsched.workload import plot, stats
+from pybatsched.workload import stats as describe
+from pybatsched.workload.formats import batsim4
+from pybatsched.workload.generate.models import MODELS, Recipe, generate
+from pybatsched.workload.lint import METRICS, Linted, lint
+from pybatsched.workload.walltimes import Walltimes
+
+EPILOG: Final = """\
+examples:
+  pybatsched workload lint log.swf.gz                              what is odd in a log, and what becomes of it
+  pybatsched workload convert log.swf.gz w.json --walltimes exact  a log as a workload for Batsim
+  pybatsched workload convert log.swf.gz w.json --weeks            each week of 70 % utilisation or more
+  pybatsched workload merge ctc=CTC.swf.gz sdsc=SDSC.swf.gz --to 26w --output m.json   several logs as one
+  pybatsched workload generate lublin --jobs 1000 --procs 128 --seed 1 --output w.json
+  pybatsched workload inject w.json deadlines --every 3 --least 24h --output d.json   also: urgent, moldable, files
+  pybatsched workload areas w.json -p rackham                      planned areas, by memory of nodes
+  pybatsched workload events outages.txt --for batsim5 --output e.txt   external events for Batsim 5
+  pybatsched workload stats w.json --plot w.svg                    figures and a picture
+
+A log is a file in the Standard Workload Format, or of the Rackham format; every FILE may be plain or gzip.
+"""
+
+_LINT: Final = """\
+exit codes: 0 read, whatever was found; 2 cannot be read; with --strict 7 when something is odd (notes are not)
+"""
+_GENERATE: Final = f"""\
+models:
+{chr(10).join(f"  {name:<20} {text}" for name, text in MODELS.items())}
+
+examples:
+  pybatsched workload generate lublin --jobs 5000 --procs 256 --seed 1 --load 0.8 --output w.json
+  pybatsched workload generate poisson --days 7 --procs 64 --runtimes lognormal:1800:1.5 --output w.json
+
+The same options and seed give the same file, byte for byte.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the sub-commands of `workload` and their options."""
+    arguments.add_commands(
+        parser,
+        (
+            Command("lint", "Tell what is odd about a workload.", _LINT, _lint_arguments, _lint),
+            Command("convert", convert.SUMMARY, convert.EPILOG, convert.add_arguments, convert.run),
+            Command("merge", merge.SUMMARY, merge.EPILOG, merge.add_arguments, merge.run),
+            Command(
+                "generate",
+                "Draw a workload at random, by a model and a seed.",
+                _GENERATE,
+                _generate_arguments,
+                _generate,
+            ),
+            Command("inject", inject.SUMMARY, inject.EPILOG, inject.add_arguments, inject.run),
+            Command("areas", areas.SUMMARY, areas.EPILOG, areas.add_arguments, areas.run),
+            Command("events", events.SUMMARY, events.EPILOG, events.add_arguments, events.run),
+            Command("stats", "Describe a workload in figures and histograms.", "", _stats_arguments, _stats),
+        ),
+    )
+
+
+run = arguments.run_chosen
+
+
+# --------------------------------------------------------------------------------------------------------------- lint
+
+
+def _lint_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument(
+        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
+    )
+    parser.add_argument("--strict", action="store_true", help="exit with 7 when something is odd")
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def _lint(args: argparse.Namespace) -> int:
+    with loading(f"reading {args.file}"):
+        found = lint(args.file, args.procs, _readers())
+    print(json.dumps(found.as_json(), indent=1) if args.json else "\n".join(_lint_lines(found)))
+    return 7 if args.strict and found.is_odd else 0
+
+
+def _readers() -> dict[str, type[FieldModel]]:
+    """Give those who read fields of jobs: figures, and all installed policies; say which of these cannot be loaded."""
+    readers: dict[str, type[FieldModel]] = {METRICS: MetricFields}
+    for name in registry.available():
+        try:
+            readers[name] = registry.find(name).cls.JobFields
+        except InputError as error:
+            arguments.say(f"{error}; what it reads of jobs is not checked")
+    return readers
+
+
+def _lint_lines(found: Linted) -> list[str]:
+    lines = [f"{found.source}: {found.format}, {quantity(found.n_jobs, 'job')}, {quantity(found.n_procs, 'processor')}"]
+    for level, title in (("odd", "odd:"), ("note", "notes:")):
+        chosen = [finding for finding in found.findings.values() if finding.level == level]
+        lines += [title] * bool(chosen)
+        for finding in sorted(chosen, key=lambda finding: -finding.count):
+            more = ", ..." if finding.count > len(finding.places) else ""
+            plural = "s" if finding.count > 1 else ""
+            places = f"{found.where}{plural} {', '.join(map(str, finding.places))}{more}"
+            lines += [f"{finding.count:>9,}  {finding.what}", f"{'':11}{places}", f"{'':11}convert: {finding.remedy}"]
+    return lines if found.findings else [*lines, "nothing odd"]
+
+
+# ----------------------------------------------------------------------------------------------------------- generate
+
+
+def _generate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", choices=tuple(MODELS), help=f"one of {', '.join(MODELS)}")
+    much = parser.add_mutually_exclusive_group(required=True)
+    much.add_argument("--jobs", type=arguments.positive, metavar="N", help="so many jobs")
+    much.add_argument("--days", type=float, metavar="D", help="the jobs of so many days")
+    parser.add_argument("--procs", type=arguments.positive, metavar="N", required=True, help="the machine's processors")
+    parser.add_argument("--seed", type=int, metavar="S", default=0, help="where the random numbers begin (default: 0)")
+    parser.add_argument("--output", metavar="FILE", required=True, help="the file to write: .json or .json.gz")
+    parser.add_argument("--load", type=float, metavar="L", help="work over capacity, 0.8 for 80 %% (poisson: 0.7)")
+    parser.add_argument(
+        "--gap", type=float, metavar="S", help="poisson: mean seconds between arrivals, instead of a load"
+    )
+    help_text = (
+        "poisson: exponential:MEAN, lognormal:MEDIAN:SIGMA, uniform:LOW:HIGH or fixed:S (default: exponential:3600)"
+    )
+    parser.add_argument("--runtimes", metavar="DIST", help=help_text)
+    help_text = "poisson: power2, uniform, each also with :LOW:HIGH, or fixed:N (default: power2)"
+    parser.add_argument("--sizes", metavar="DIST", help=help_text)
+    parser.add_argument(
+        "--walltimes", metavar="RULE", default="exact", help="exact, factor:F, round, none (default: exact)"
+    )
+    parser.add_argument(
+        "--users", type=arguments.positive, metavar="N", default=0, help="give the jobs to N users, some busier"
+    )
+
+
+def _generate(args: argparse.Namespace) -> int:
+    output.check_name(args.output)
+    own: dict[str, Any] = {name: value for name in ("runtimes", "sizes") if (value := getattr(args, name)) is not None}
+    if own and args.model != "poisson":
+        raise InputError(f"--{next(iter(own))}: expected the model poisson, found {args.model}, which has its own")
+    workload = generate(
+        Recipe(
+            args.model,
+            args.procs,
+            args.seed,
+            n_jobs=args.jobs,
+            days=args.days,
+            load=args.load,
+            gap_s=args.gap,
+            walltimes=Walltimes.parse(args.walltimes),
+            n_users=args.users,
+            **own,
+        )
+    )
+    batsim4.write(workload, args.output)
+    load = stats.summary(stats.sample_workload(workload))["offered_load"]
+    print(f"{args.model}, seed {args.seed}" + (f": offered load {load:.3f}" if load is not None else ""))
+    output.say_written(workload, args.output)
+    return 0
+
+
+# -------------------------------------------------------------------------------------------------------------- stats
+
+
+def _stats_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a log (SWF, Rackham) or a Batsim workload (JSON)")
+    parser.add_argument(
+        "--procs", type=arguments.positive, metavar="N", help="the machine's processors (default: as the file says)"
+    )
+    arguments.add_partition(parser)
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    help_text = f"draw arrivals, sizes and load ({', '.join(plot.FORMATS)}); needs the extra pybatsched[plot]"
+    parser.add_argument("--plot", metavar="PICTURE", help=help_text)
+
+
+def _stats(args: argparse.Namespace) -> int:
+    with loading(f"reading {args.file}"):
+        sample = stats.sample(args.file, args.procs, args.partition)
+    figures = stats.summary(sample)
+    print(json.dumps(figures, indent=1) if args.json else "\n".join(describe.lines(sample, figures)))
+    if args.plot is not None:
+        plot.draw(sample, args.plot)
+        if not args.json:
+            print(f"drew {args.plot}")
+    return 0

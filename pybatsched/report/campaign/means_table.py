@@ -1,0 +1,78 @@
+"""Tables of means with their confidence intervals, as HTML. All that is given is text."""
+
+from __future__ import annotations
+
+import html
+import math
+
+from pybatsched.report import html as tables
+from pybatsched.report.campaign.means import Mean, Row, Table
+from pybatsched.report.campaign.points import figure_title, name_and_unit
+
+
+def written(told: Table, name: str, around: float | None = None) -> str:
+    """Write a table: means with half their intervals beside them. O(cells).
+
+    How many jobs there are has none: it is given, not measured. What is on one side of `around` with its whole interval
+    is bold.
+    """
+    with_runs = any(row.n_runs != _largest_n(row)[0] for row in told.rows)
+    is_wide = [
+        figure != "n_jobs" and any(mean is not None and mean.half is not None for mean in column)
+        for figure, column in zip(told.figures, zip(*(row.means for row in told.rows), strict=True), strict=True)
+    ]
+    heads = [f'<th class="text">{html.escape(head)}</th>' for head in told.heads]
+    heads += ["<th>runs</th>", "<th>n</th>"] if with_runs else ["<th>n</th>"]
+    for figure, wide in zip(told.figures, is_wide, strict=True):
+        title = name_and_unit(figure)[0] if told.are_ratios else figure_title(figure)
+        heads.append(f"<th{' colspan=2' if wide else ''}>{html.escape(title)}</th>")
+    body = []
+    for row in told.rows:
+        n, words = _largest_n(row)
+        cells = [f'<td class="text">{html.escape(word)}</td>' for word in row.names[:-1]]
+        cells.append(f'<td class="text" title="{html.escape(row.setting)}">{html.escape(row.names[-1])}</td>')
+        cells += [f"<td>{row.n_runs:,}</td>"] if with_runs else []
+        cells.append(f'<td class="n">{words}</td>')
+        cells += [_cells(mean, n, around, wide=wide) for mean, wide in zip(row.means, is_wide, strict=True)]
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    return (
+        f'<div class="wide beyond"><table class="means" id="{name}"><thead><tr>{"".join(heads)}</tr></thead>\n<tbody>\n'
+        + "\n".join(body)
+        + "\n</tbody></table></div>"
+    )
+
+
+def _largest_n(row: Row) -> tuple[int, str]:
+    """Give the largest n of a row, and the words for it."""
+    return max(((mean.n, mean.told_n) for mean in row.means if mean is not None), default=(0, "-"))
+
+
+def _cells(mean: Mean | None, n: int, around: float | None, *, wide: bool) -> str:
+    """Write a mean, and half its interval in a cell of its own; with its n where others of the row have more."""
+    if mean is None:
+        return "<td>-</td><td></td>" if wide else "<td>-</td>"
+    words, half = with_half(mean) if wide else (tables.number(mean.mean), "")
+    is_sure = around is not None and mean.half is not None and not mean.low <= around <= mean.high
+    told = f' title="{mean.low:,.6g} to {mean.high:,.6g}, n = {mean.told_n}"' if half else ""
+    fewer = f" (n = {mean.n:,})" if mean.n < n else ""
+    cell = f"<td{told}>{f'<b>{words}</b>' if is_sure else words}{fewer}</td>"
+    return f'{cell}<td class="half"{told}>{f"± {half}" if half else ""}</td>' if wide else cell
+
+
+def with_half(mean: Mean) -> tuple[str, str]:
+    """Write a mean and half its interval with as many digits after the point: of the mean four count, of the half two.
+
+    >>> with_half(Mean(3, 92.8712, 143.2)), with_half(Mean(3, 2.0, 2.484)), with_half(Mean(3, 0.6877123, 0.000123))
+    (('92.87', '143.20'), ('2.000', '2.484'), ('0.68771', '0.00012'))
+    >>> with_half(Mean(3, 95317.4, 148243.2)), with_half(Mean(3, 95317.4, 1.25)), with_half(Mean(1, 0.0, None))
+    (('95,317', '148,243'), ('95,317.4', '1.2'), ('0', ''))
+    """
+    if mean.half is None:
+        return tables.number(mean.mean), ""
+    digits = max(_digits(mean.mean, 4), _digits(mean.half, 2))
+    return f"{mean.mean:,.{digits}f}", f"{mean.half:,.{digits}f}"
+
+
+def _digits(value: float, n: int) -> int:
+    """Give how many digits after the point show so many that count; not more than nine."""
+    return min(max(n - 1 - math.floor(math.log10(abs(value))), 0), 9) if value else 0

@@ -1,0 +1,1 @@
+"""The Gantt chart: bars, rows, colors and the data columns that it draws."""

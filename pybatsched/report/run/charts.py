@@ -1,0 +1,201 @@
+"""The charts of the page of runs but the Gantt chart, by Bokeh: lines over time and distributions.
+
+Over time each run has a panel of its own, all below each other with one time: lines of several runs in one panel hide
+each other. Names are data: they go into columns, which the page writes as text and never as HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from bokeh.models import (
+    BasicTicker,
+    ColumnDataSource,
+    CustomJSHover,
+    CustomJSTickFormatter,
+    FixedTicker,
+    HoverTool,
+    NumeralTickFormatter,
+    PanTool,
+    Range1d,
+    SaveTool,
+    WheelZoomTool,
+)
+from bokeh.models.annotations import Legend, LegendItem
+from bokeh.palettes import Category10
+from bokeh.plotting import figure
+
+from pybatsched.metrics.classes import title_of
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.report import durations
+from pybatsched.report.gantt.columns import Sheet, Stairs, at_least
+
+#: How wide charts are.
+WIDTH: Final = 1080
+#: The width of what lies between the axes, that of a Gantt chart, and the room to its left.
+_FRAME_WIDTH: Final = 984
+_LEFT: Final = 64
+_MAX_POINTS: Final = 4_000
+#: Means over time are so many at most.
+_N_MEANS: Final = 150
+_DASHES: Final = ("solid", "dashed", "dotted", "dotdash", "dashdot")
+#: What the script of the page (board.js) finds by their names: the time that is shown, and the ticks.
+TIME: Final = "time"
+TICKS: Final = "ticks"
+#: The script of the page writes times (clock.js).
+_AS_TIME: Final = "return pybatschedClock.text(value)"
+
+Quantity = Literal["utilisation", "queue"]
+
+
+class TimeAxis(NamedTuple):
+    """The stretch of time that all panels show, and its ticks. The page finds both by name, and sets them."""
+
+    shown: Range1d
+    ticks: FixedTicker
+
+
+def time_axis(begin: float, end: float) -> TimeAxis:
+    """Give the axis of panels from one instant to another; the page puts its ticks where Gantt charts have theirs."""
+    last = max(end, begin + 1e-6)
+    shown = Range1d(start=begin, end=last, bounds=(begin, last), name=TIME)
+    return TimeAxis(shown, FixedTicker(ticks=[], name=TICKS))
+
+
+class Grain(NamedTuple):
+    """How fine panels are, the same for all of a page: 0 is exact, else means over spans of so many seconds."""
+
+    line_s: float = 0.0
+    area_s: float = 0.0
+
+
+def grain_of(runs: Sequence[Sheet]) -> Grain:
+    """Give the grain of the panels of some runs: what is to be compared is drawn by one rule. O(runs).
+
+    Lines are means if one of them would have too many steps to see anything, areas if to draw them.
+    """
+    n_steps = max((len(steps.times) for run in runs for steps in (run.usage, run.queue_length)), default=0)
+    spans = [run.span for run in runs]
+    length_s = max((end for _, end in spans), default=0.0) - min((begin for begin, _ in spans), default=0.0)
+    line_s = durations.span_for(length_s, _N_MEANS) if n_steps > 2 * _N_MEANS else 0.0
+    return Grain(line_s, length_s / _MAX_POINTS if n_steps > _MAX_POINTS else 0.0)
+
+
+def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, grain: Grain, kin: Sequence[str]) -> list[figure]:
+    """Draw the processors in use (as a share), or the length of the queue, over time, a panel a run. O(n log n).
+
+    A pale area is exact, or as fine as can be drawn, a line the mean over spans of time where there are many steps.
+    Runs of the same `kin`, by their workloads, have the same values on their axes.
+    """
+    is_share = what == "utilisation" and all(run.n_procs for run in runs)
+    series = [_steps(run, what, is_share=is_share) for run in runs]
+    tops = dict.fromkeys(kin, 0.0)
+    for of_run, steps in zip(kin, series, strict=True):
+        tops[of_run] = max(tops[of_run], float(steps.values.max(initial=0)))
+    plots = []
+    for number, steps in enumerate(series):
+        top = 1.0 if is_share else tops[kin[number]]
+        is_last = number + 1 == len(runs)
+        plot = figure(
+            frame_width=_FRAME_WIDTH,
+            frame_height=150 if len(runs) == 1 else 84,
+            min_border_left=_LEFT,
+            min_border_right=32,
+            tools=[PanTool(dimensions="width"), _wheel("width"), SaveTool()],
+            toolbar_location="right",
+            x_range=time.shown,
+            y_range=Range1d(start=0, end=(top or 1.0) * 1.04),
+            name=f"{what}-{number}",
+        )
+        plot.toolbar.autohide = True
+        plot.xaxis.ticker = plot.xgrid.ticker = time.ticks
+        plot.xaxis.formatter = CustomJSTickFormatter(code="return tick ? pybatschedClock.text(tick) : '0'")
+        plot.xaxis.visible = is_last
+        plot.yaxis.ticker = BasicTicker(desired_num_ticks=3 if len(runs) > 1 else 5)
+        plot.yaxis.formatter = NumeralTickFormatter(format="0%" if is_share else "0,0")
+        _draw(plot, steps, what, Category10[10][number % 10], grain)
+        plots.append(plot)
+    return plots
+
+
+def _steps(run: Sheet, what: Quantity, *, is_share: bool) -> Stairs:
+    steps = run.usage if what == "utilisation" else run.queue_length
+    return Stairs(steps.times, steps.values / run.n_procs) if is_share else steps
+
+
+def _draw(plot: figure, steps: Stairs, what: Quantity, color: str, grain: Grain) -> None:
+    if not len(steps.times):  # Bokeh would paint an area of no points for ever
+        return
+    times, values = _means(steps, grain.area_s) if grain.area_s else steps
+    exact = ColumnDataSource({"time": times, "value": values})
+    plot.varea_step("time", 0, "value", step_mode="after", source=exact, color=color, alpha=0.3)
+    if grain.line_s:
+        times, values = _means(steps, grain.line_s)
+        exact = ColumnDataSource({"time": times, "value": values})
+    line = plot.step("time", "value", mode="after", source=exact, color=color, line_width=1.5)
+    as_time = CustomJSHover(code=_AS_TIME)
+    told = [("from", "@time{custom}"), (what, "@value{0.[000]}")]
+    plot.add_tools(HoverTool(renderers=[line], tooltips=told, formatters={"@time": as_time}, mode="vline"))
+
+
+def _means(steps: Stairs, span_s: float) -> Stairs:
+    """Give the means over spans of time from and to whole multiples of their length, but for the outermost."""
+    begin, end = float(steps.times[0]), float(steps.times[-1])
+    inner = np.arange(np.floor(begin / span_s) + 1, np.ceil(end / span_s)) * span_s
+    edges = np.concatenate(([begin], inner, [end]))
+    means = steps.binned(edges)
+    return Stairs(edges, np.append(means, steps.values[-1]))
+
+
+def _wheel(dimensions: Literal["both", "width"]) -> WheelZoomTool:
+    """Give the wheel, which zooms only with a key held: else it is the page that it scrolls."""
+    return WheelZoomTool(dimensions=dimensions, modifiers="ctrl")
+
+
+def cumulated(runs: Sequence[Sheet], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
+    """Draw the share of jobs up to each value of a measure, of all runs. O(n log n).
+
+    Lines differ in their colours and dashes, and their names are beside the plot.
+    """
+    is_time = measure.endswith("_s")
+    wheel = _wheel("both")
+    exact = [run.evaluated.values(measure, tau_s) for run in runs]
+    is_below = any(float(values.min(initial=1.0)) < 1.0 for values in exact)
+    below = f", values below 1{' s' if is_time else ''} drawn there" if is_below else ""
+    columns = [np.sort(at_least(1.0, values)) for values in exact]
+    last = max((float(values[-1]) for values in columns if len(values)), default=1.0)
+    plot = figure(
+        frame_width=390,
+        frame_height=270,
+        tools=[PanTool(), wheel, "box_zoom", "reset", SaveTool()],
+        active_scroll=wheel,
+        x_axis_type="log",
+        x_range=Range1d(start=0.8, end=max(1.25 * last, 10.0)),
+        y_range=Range1d(start=0, end=1.02),
+        x_axis_label=f"{title_of(measure.removesuffix('_s'))}{below}",
+        y_axis_label="share of jobs",
+        name=f"cdf-{measure}",
+    )
+    plot.toolbar.autohide = True
+    plot.yaxis.formatter = NumeralTickFormatter(format="0%")
+    if is_time:
+        plot.xaxis.ticker = plot.xgrid.ticker = FixedTicker(ticks=[at for at, _ in durations.MARKS])
+        plot.xaxis.major_label_overrides = dict(durations.MARKS)
+    items: list[LegendItem] = []
+    for number, (run, values) in enumerate(zip(runs, columns, strict=True)):
+        stride = max(len(values) // _MAX_POINTS, 1)
+        kept = np.array([*range(0, len(values), stride), len(values) - 1] if len(values) else [], np.int64)
+        x, y = values[kept], (kept + 1) / max(len(values), 1)
+        line: Any = plot.step(x, y, mode="after", **line_of(number), name=f"run{number}")
+        items.append(LegendItem(label=run.label, renderers=[line]))
+    if len(items) > 1:
+        plot.add_layout(Legend(items=items, click_policy="hide", border_line_color=None, glyph_width=36), "right")
+    return plot
+
+
+def line_of(number: int) -> Mapping[str, Any]:
+    """Give how the line of a run looks, by its number: runs differ in colour and dashes, the first is solid."""
+    dash = _DASHES[number % len(_DASHES)]
+    return {"color": Category10[10][number % 10], "line_dash": dash, "line_width": 2}

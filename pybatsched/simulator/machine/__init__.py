@@ -1,0 +1,1 @@
+"""The simulated machine: hosts, their power states and their energy."""

@@ -1,0 +1,101 @@
+"""Changes of pstates: at once between two speeds, through a virtual pstate to sleep and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pybatsched.core import events as e
+from pybatsched.simulator.loop import SOON
+from pybatsched.simulator.machine.hosts import HostState
+from pybatsched.simulator.machine.power import WAY_DOWN, WAY_UP, Power
+from pybatsched.simulator.world import Refusal
+
+if TYPE_CHECKING:
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.simulator.execution import Execution
+    from pybatsched.simulator.loop import Process
+    from pybatsched.simulator.world import World
+
+
+class Switching:
+    """Switches hosts of one simulation with energy."""
+
+    def __init__(self, world: World, execution: Execution, power: Power) -> None:
+        assert world.hosts is not None
+        self._world = world
+        self._book = world.hosts
+        self._execution = execution
+        self._power = power
+
+    def switch(self, hosts: IntervalSet, pstate: int) -> None:
+        """Carry out SET_RESOURCE_STATE. O(hosts)."""
+        world, power, now = self._world, self._power, self._world.now
+        self._check(hosts, pstate)
+        power.begin_switch(hosts, pstate)
+        self._execution.note_energy("p")
+        falls_asleep = power.is_sleep(hosts.lowest, pstate)
+        world.outputs.pstate(now, hosts, WAY_DOWN if falls_asleep else WAY_UP)
+        for host in hosts:
+            if power.is_sleep(host, pstate) or power.is_sleep(host, power.pstate(host)):
+                down = power.is_sleep(host, pstate)
+                self._book.change(host, HostState.SWITCHING_OFF if down else HostState.SWITCHING_ON, now)
+                world.n_switching += 1
+                world.loop.spawn(self._on_the_way(host, pstate))
+            else:
+                power.set_pstate(host, pstate, now)
+                tasks = self._execution.tasks
+                if tasks is not None:
+                    tasks.share_anew((host,))
+                self._arrived(host, pstate)
+        world.outputs.machine_states(now, self._book.counts())
+
+    def _check(self, hosts: IntervalSet, pstate: int) -> None:
+        book, power = self._book, self._power
+        if not hosts:
+            raise Refusal("a change of pstate names no machine")
+        for host in hosts:
+            if host >= len(book.states):
+                raise Refusal(f"cannot change the pstate of machine {host}: it does not exist")
+            if not power.exists(host, pstate):
+                raise Refusal(f"machine {host} has no pstate {pstate}")
+            present = power.pstate(host)
+            if book.states[host] in {HostState.SWITCHING_ON, HostState.SWITCHING_OFF}:
+                raise Refusal(f"machine {host} is switching already")
+            if power.is_sleep(host, present) and not power.is_computation(host, pstate):
+                raise Refusal(
+                    f"machine {host} sleeps and can only be switched to a computation pstate, not to {pstate}"
+                )
+            if power.is_sleep(host, pstate) and book.jobs[host]:
+                raise Refusal(f"machine {host} cannot go to sleep: it computes {', '.join(book.jobs[host])}")
+            if not power.is_sleep(host, pstate) and not power.is_computation(host, pstate):
+                raise Refusal(f"machine {host}: pstate {pstate} is on the way to or from sleep and cannot be asked for")
+
+    def _on_the_way(self, host: int, pstate: int) -> Process:
+        """Compute one flop in the virtual pstate, at full load."""
+        world, power = self._world, self._power
+        down = power.is_sleep(host, pstate)
+        power.set_pstate(host, power.way(host, pstate), world.now)
+        power.set_load(host, 1.0, world.now)
+        yield world.now + 1.0 / power.speed(host)
+        power.set_pstate(host, pstate, world.now)
+        power.set_load(host, 0.0, world.now)
+        self._book.change(host, HostState.SLEEPING if down else HostState.IDLE, world.now)
+        yield SOON  # as for jobs with energy
+        yield self._on_switched, (host, pstate)
+
+    def _on_switched(self, what: tuple[int, int]) -> None:
+        world = self._world
+        world.n_switching -= 1
+        if self._arrived(*what):
+            world.outputs.machine_states(world.now, world.book.counts())
+
+    def _arrived(self, host: int, pstate: int) -> bool:
+        """Note that a host has its pstate, and tell the scheduler if it was the last of its request."""
+        hosts = self._power.arrived(host, pstate)
+        if hosts is None:
+            return False
+        world = self._world
+        world.outputs.pstate(world.now, hosts, pstate)
+        self._execution.note_energy("p")
+        world.say(e.ResourceStateChanged(hosts, str(pstate), timestamp=world.stamp()))
+        return True

@@ -1,0 +1,1 @@
+"""Batsim's output files: CSV tables and the Paje trace."""

@@ -1,0 +1,329 @@
+"""Batsim's own output files, column by column: what evalys and everybody's scripts read.
+
+Numbers are written as Batsim writes them: six decimals, in ``_machine_states.csv`` and ``_pstate_changes.csv`` times
+with six significant digits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from pybatsched.compiling import mypyc_attr
+from pybatsched.core.events import COMPLETED_SUCCESSFULLY, REJECTED
+from pybatsched.core.instants import on_tick
+from pybatsched.errors import InputError
+from pybatsched.metrics import Outcome, Tally
+from pybatsched.results.run_state import JOBS
+from pybatsched.results.writing import InPlace, Results
+from pybatsched.simulator.jobs import NO_TIME_S
+from pybatsched.simulator.machine.hosts import SHOWN_STATES, HostState
+
+if TYPE_CHECKING:
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.simulator.jobs import SimJob
+    from pybatsched.simulator.outputs.paje import ScheduleTrace
+
+
+JOB_COLUMNS: Final = (
+    "job_id",
+    "workload_name",
+    "profile",
+    "submission_time",
+    "requested_number_of_resources",
+    "requested_time",
+    "success",
+    "final_state",
+    "starting_time",
+    "execution_time",
+    "finish_time",
+    "waiting_time",
+    "turnaround_time",
+    "stretch",
+    "allocated_resources",
+    "consumed_energy",
+    "metadata",
+)
+
+# Rows as %-templates: twice as fast as f-strings where floats are many.
+_HEAD: Final = "%s,%s,%s,%.6f,%d,%.6f,%s,%s,"
+_REJECTED: Final = _HEAD + ",,,,,,,,%s\n"
+_RAN: Final = _HEAD + "%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%s,%.6f,%s\n"
+
+
+def plain_job_row(*values: Any) -> str:
+    """Write the row of a job that ran: a value for each of `JOB_COLUMNS`, times as floats, metadata in quotes."""
+    return _RAN % values
+
+
+def rejected_row(*values: Any) -> str:
+    """Write the row of a rejected job: the columns up to ``final_state``, and the metadata in quotes."""
+    return _REJECTED % values
+
+
+if TYPE_CHECKING:
+    job_row = plain_job_row
+else:
+    try:
+        from pybatsched.core._six import row as job_row
+    except ImportError:  # not built
+        job_row = plain_job_row
+
+
+#: The Batsim whose behaviour and files these are.
+BATSIM_VERSION: Final = "4.2.1"
+
+_PER_NO_TIME: Final = round(1 / NO_TIME_S)
+#: So long may the rows of jobs be kept from a reader of a run that goes on, and be lost with one that is killed.
+_KEPT_BACK_S: Final = 1.0
+
+
+class Totals:
+    """The figures of ``_schedule.csv`` that follow from the jobs' rows."""
+
+    def __init__(self) -> None:
+        self.n_jobs = 0
+        self.n_finished = 0
+        self.n_success = 0
+        self.n_rejected = 0
+        self.makespan = 0.0
+        self.sums = [0.0, 0.0, 0.0]  # waiting time, turnaround time, slowdown
+        self.maxima = [0.0, 0.0, 0.0]
+        self.jobs_j = 0.0  # as in the rows, in six decimals
+
+    def add_rejected(self) -> None:
+        """Count a job that was rejected."""
+        self.n_jobs += 1
+        self.n_rejected += 1
+
+    def add(self, *, success: bool, finish: float, wait: float, turnaround: float, stretch: float) -> None:
+        """Count a job that ran."""
+        self.n_jobs += 1
+        self.n_finished += 1
+        self.n_success += success
+        if finish > self.makespan:
+            self.makespan = finish
+        sums, maxima = self.sums, self.maxima
+        for i, figure in enumerate((wait, turnaround, stretch)):
+            sums[i] += figure
+            if figure > maxima[i]:
+                maxima[i] = figure
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Outputs:
+    """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted.
+
+    They take the places of an earlier run's when the run is over; one that is refused before it begins leaves all as it
+    was. Who has more files to add to them gives `Results` instead of a prefix, and finishes these; who wants them where
+    they belong from the first moment on, whatever is there, gives `InPlace`.
+    """
+
+    def __init__(
+        self,
+        place: str | Results | InPlace | None,
+        *,
+        energy: bool = False,
+        machine_states: bool = True,
+        trace: ScheduleTrace | None = None,
+    ) -> None:
+        self.totals = Totals()
+        self.tally = Tally()
+        self.trace = trace
+        self._place = place
+        self._part: str | None = None
+        self._with_energy = energy
+        self._with_states = machine_states
+        self._files = ExitStack()
+        self._jobs: TextIO | _Nowhere = _Nowhere()
+        self._states: TextIO | _Nowhere = _Nowhere()
+        self._energy: TextIO | _Nowhere = _Nowhere()
+        self._pstates: TextIO | _Nowhere = _Nowhere()
+        self._last_entry = (0.0, 0.0)
+        self._flush_at = 0.0
+        self._states_at = math.nan
+        self._states_at_text = ""
+
+    @contextmanager
+    def opened(self, n_jobs: int, n_procs: int) -> Iterator[None]:
+        """Have the files open for a run of so many jobs and processors. Raises InputError if they cannot be written."""
+        if self._place is None:
+            yield
+        elif isinstance(self._place, Results):
+            with self._opened_among(self._place, n_jobs, n_procs):
+                yield
+        elif isinstance(self._place, InPlace):
+            self._part = self._place.prefix
+            with _told_of(self._part), self._files:
+                self._open_all()
+                yield
+        else:
+            with Results(self._place) as results:
+                with self._opened_among(results, n_jobs, n_procs):
+                    yield
+                results.finish()
+
+    @contextmanager
+    def _opened_among(self, results: Results, n_jobs: int, n_procs: int) -> Iterator[None]:
+        results.begin(n_jobs, n_procs)
+        self._part = results.part
+        try:
+            with _told_of(self._part), self._files:
+                self._open_all()
+                yield
+        finally:
+            figures = self.tally.figures(n_procs)
+            results.n_over = figures.n_jobs + figures.n_left_out
+
+    def _open_all(self) -> None:
+        self._jobs = self._open(JOBS)
+        self._jobs.write(",".join(JOB_COLUMNS) + "\n")
+        if self._with_states:
+            self._states = self._open("_machine_states.csv")
+            self._states.write("time," + ",".join(f"nb_{state.value}" for state in SHOWN_STATES) + "\n")
+        if self._with_energy:
+            self._energy = self._open("_consumed_energy.csv")
+            self._energy.write("time,energy,event_type,wattmin,epower\n")
+            self._pstates = self._open("_pstate_changes.csv")
+            self._pstates.write("time,machine_id,new_pstate\n")
+        if self.trace is not None:
+            self.trace.begin(self._open("_schedule.trace"))
+
+    def _open(self, suffix: str) -> TextIO:
+        return self._files.enter_context(Path(f"{self._part}{suffix}").open("w", encoding="utf-8", newline=""))
+
+    def job(self, job: SimJob) -> None:
+        """Write the row of a job that is over. O(1)."""
+        state, sub, start, runtime = job.state, job.subtime, job.started_at, job.runtime_s
+        times = (on_tick(sub), on_tick(start), on_tick(runtime))  # as in the row below
+        self.tally.add(Outcome(job.id, state, *times, len(job.alloc), job.metadata))
+        note = f'"{job.metadata}"'
+        if state == REJECTED:
+            self.totals.add_rejected()
+            head = (job.name, job.workload, job.work.name, sub, job.res, job.walltime, "0", state)
+            self._jobs.write(rejected_row(*head, note))
+            return
+        success = state == COMPLETED_SUCCESSFULLY
+        finish, wait = start + runtime, start - sub
+        turnaround = wait + runtime  # small numbers first: Batsim computes with more digits than a double has
+        stretch = _stretch(wait, turnaround, runtime)
+        self.totals.add(success=success, finish=finish, wait=wait, turnaround=turnaround, stretch=stretch)
+        if job.energy_j >= 0:
+            self.totals.jobs_j += round(job.energy_j, 6)
+        self._jobs.write(
+            job_row(
+                job.name,
+                job.workload,
+                job.work.name,
+                sub,
+                job.res,
+                job.walltime,
+                "1" if success else "0",
+                state,
+                start,
+                runtime,
+                finish,
+                wait,
+                turnaround,
+                stretch,
+                str(job.alloc),
+                job.energy_j,
+                note,
+            )
+        )
+        at = time.monotonic()
+        if at >= self._flush_at:
+            self._jobs.flush()
+            self._flush_at = at + _KEPT_BACK_S
+
+    def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
+        """Write how many hosts do what from now on."""
+        if now != self._states_at:  # often several change at one instant
+            self._states_at, self._states_at_text = now, f"{now:g}"
+        n_sleeping, n_on, n_off, n_idle, n_computing = counts
+        self._states.write(f"{self._states_at_text},{n_sleeping},{n_on},{n_off},{n_idle},{n_computing}\n")
+
+    def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
+        """Write what has been consumed so far; `kind` is s, e or p: a start, an end, a change of pstate."""
+        last_at, last_j = self._last_entry
+        power = f"{(joules - last_j) / (now - last_at):.6f}" if now > last_at else "NA"
+        self._energy.write(f"{now:.6f},{joules:.6f},{kind},{watts_min:.6f},{power}\n")
+        self._last_entry = (now, joules)
+
+    def pstate(self, now: float, hosts: IntervalSet, pstate: int) -> None:
+        """Write that hosts have another pstate; -1 and -2 are the ways up and down."""
+        self._pstates.write(f"{now:g},{hosts},{pstate}\n")
+
+    def schedule(self, figures: dict[str, str], now: float) -> None:
+        """Write ``_schedule.csv``, and the end of the trace: the run is over."""
+        if self.trace is not None:
+            self.trace.finish(now)
+        if self._part is not None:
+            keys = sorted(figures)
+            with Path(f"{self._part}_schedule.csv").open("w", encoding="utf-8", newline="") as file:
+                file.write(",".join(keys) + "\n" + ",".join(figures[key] for key in keys) + "\n")
+
+
+@contextmanager
+def _told_of(prefix: str) -> Iterator[None]:
+    """Tell of what cannot be written with a prefix. A policy's own OSError would have come as a PolicyError."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {error.filename or f'the outputs {prefix}_*'}: {error.strerror}") from None
+
+
+def schedule_figures(
+    totals: Totals, times_s: dict[HostState, float], *, n_hosts: int, joules: float, n_switches: tuple[int, int]
+) -> dict[str, str]:
+    """Give the columns of ``_schedule.csv``. Means are over all jobs, rejected ones included, as in Batsim."""
+    names = ("waiting_time", "turnaround_time", "slowdown")
+    figures = {
+        "batsim_version": BATSIM_VERSION,
+        "consumed_joules": _six(joules),
+        "makespan": _six(totals.makespan),
+        "nb_computing_machines": str(n_hosts),
+        "nb_grouped_switches": str(n_switches[0]),
+        "nb_machine_switches": str(n_switches[1]),
+        "nb_jobs": str(totals.n_jobs),
+        "nb_jobs_finished": str(totals.n_finished),
+        "nb_jobs_killed": str(totals.n_finished - totals.n_success),
+        "nb_jobs_rejected": str(totals.n_rejected),
+        "nb_jobs_success": str(totals.n_success),
+        "success_rate": _mean(totals.n_success, totals.n_jobs),
+        "scheduling_time": _six(0.0),
+        "simulation_time": _six(0.0),
+    }
+    for i, name in enumerate(names):
+        figures[f"mean_{name}"] = _mean(totals.sums[i], totals.n_jobs)
+        figures[f"max_{name}"] = _six(totals.maxima[i])
+    for state in HostState:
+        figures[f"time_{state.value}"] = _six(times_s[state])
+    return figures
+
+
+def _stretch(wait: float, turnaround: float, runtime: float) -> float:
+    """Give Batsim's stretch. It divides with more digits than a double has, which shows for jobs that took no time."""
+    return wait * _PER_NO_TIME + 1.0 if runtime == NO_TIME_S else turnaround / runtime
+
+
+def _mean(total: float, n: int) -> str:
+    return _six(total / n) if n else "-nan"  # what Batsim writes for a run without jobs
+
+
+def _six(value: float) -> str:
+    return f"{value:.6f}" if math.isfinite(value) else "nan"
+
+
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+    def flush(self) -> None:
+        pass

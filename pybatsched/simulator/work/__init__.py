@@ -1,0 +1,1 @@
+"""The work of jobs: profiles, parallel tasks and usage traces."""

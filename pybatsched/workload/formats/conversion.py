@@ -1,0 +1,233 @@
+"""What logs of every format have in common on their way to a workload: options, who is kept, numbers, profiles, counts.
+
+A format (`formats.swf`, `formats.rackham`) reads its lines and makes a job of each; a `Making`
+keeps what was made. What is dropped, changed or remarkable stands in the report, by rule, with the first lines.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from pybatsched.errors import InputError
+from pybatsched.workload.model import Workload
+from pybatsched.workload.report import Report, Tally
+from pybatsched.workload.selection import TOO_MANY, Selection
+from pybatsched.workload.walltimes import Times, Walltimes, plain, tidy
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Let nobody look for garbage meanwhile: what is made in great numbers here is kept, and is in no circles.
+
+    Python looks through all objects again and again while their number grows, which is an eighth of the time that it
+    takes to make a large log ready for a simulation.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+NO_SUBMISSION: Final = "no submit time, or before 0: dropped"
+NO_RUN_TIME: Final = "run time of 0 or unknown: dropped"
+RAISED: Final = "run time of 0 or unknown: set to the minimum"
+RENUMBERED: Final = "job number given before: renumbered"
+LOOSE: Final = "depends on a job that is not in the workload: dependency removed"
+MOVED: Final = "submitted before the job on the line above: put in order of submission"
+TOO_LARGE: Final = "larger than the machine: kept, schedulers will reject it"
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """How a log becomes a workload; the defaults are those of `pybatsched workload convert`.
+
+    `min_runtime_s`: keep jobs that ran 0 seconds or an unknown time, with this run time. `n_procs`: the machine, else
+    what the log or its format says; `n_procs_else`: the machine of a log that does not say it. `duplicates`: give a
+    second job of the same number a new one, or refuse the log. `profile`: delays, or parallel tasks that take as long
+    on processors of `speed_flops`.
+    """
+
+    walltimes: Walltimes = field(default_factory=Walltimes)
+    min_runtime_s: float | None = None
+    n_procs: int | None = None
+    n_procs_else: int | None = None
+    duplicates: Literal["renumber", "error"] = "renumber"
+    profile: Literal["delay", "parallel"] = "delay"
+    speed_flops: float = 1e9
+
+    def __post_init__(self) -> None:
+        if self.n_procs is not None and self.n_procs < 1:
+            raise InputError(f"processors: expected 1 or more, found {self.n_procs}")
+        if self.min_runtime_s is not None and not 0 < self.min_runtime_s < math.inf:
+            raise InputError(f"minimum run time: expected more than 0 seconds, found {self.min_runtime_s}")
+        if not 0 < self.speed_flops < math.inf:
+            raise InputError(f"speed: expected more than 0 flop/s, found {self.speed_flops}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the choices for the file that is made by them."""
+        made: dict[str, Any] = {"walltimes": str(self.walltimes), "duplicates": self.duplicates}
+        if self.min_runtime_s is not None:
+            made["min_runtime"] = self.min_runtime_s
+        if self.profile == "parallel":
+            made |= {"profile": self.profile, "speed": self.speed_flops}
+        return made
+
+
+def profile_of(duration_s: float, kind: str, speed_flops: float) -> dict[str, Any]:
+    """Make a profile that takes so long: a delay, or a parallel task on processors of the given speed."""
+    if kind == "delay":
+        return {"type": "delay", "delay": duration_s}
+    return {"type": "parallel_homogeneous", "cpu": plain(duration_s * speed_flops), "com": 0}
+
+
+class Candidate(NamedTuple):
+    """A line that may become a job, or the rule by which it does not."""
+
+    line: int
+    submitted_at: float
+    n_procs: int
+    refusal: str | None
+
+
+class Lines(NamedTuple):
+    """What was read of a log: where from, the numbers of its jobs, and the lines that a lenient reading left out.
+
+    `others` are jobs that nobody asked for.
+    """
+
+    source: str
+    numbers: Sequence[int]
+    bad: Mapping[str, Tally]
+    others: Tally | None = None
+
+
+class Making:
+    """One conversion under way."""
+
+    #: What errors call the field that numbers jobs.
+    number_field = ""
+
+    def __init__(self, lines: Lines, options: LogOptions, selection: Selection) -> None:
+        self.source = lines.source
+        self.options = options
+        self.selection = selection
+        self.report = Report(n_read=len(lines.numbers) + sum(tally.count for tally in lines.bad.values()))
+        for tally in lines.bad.values():
+            told = replace(tally, rule=f"bad line, {tally.rule}: dropped")
+            self.report.tallies[told.rule] = told
+        if lines.others is not None:
+            self.report.n_read += lines.others.count
+            self.report.tallies[lines.others.rule] = lines.others
+        self.jobs: list[dict[str, Any]] = []
+        self.line_of: dict[int, int] = {}
+        self.origin_at = 0.0
+        self.greatest_number = max(lines.numbers, default=0)
+        self._profiles: dict[str, dict[str, Any]] = {}
+        self._profile_names: dict[float, str] = {}
+
+    def chosen(self, candidates: Iterable[tuple[int, float, int, str | None]]) -> list[int]:
+        """Give the places of the lines that make jobs, in order of submission, and count why others do not. O(n log n).
+
+        For each line comes a `Candidate`, or the same without names, which is faster to make. Raises InputError for a
+        selection that leaves nothing.
+        """
+        kept: list[int] = []
+        times: list[float] = []
+        lines: list[int] = []
+        moved: set[int] = set()
+        latest_at = 0.0
+        n_runnable = 0
+        looks_at_jobs = self.selection.looks_at_jobs
+        if self.selection.clock == "first":
+            candidates = list(candidates)
+            self.origin_at = self.selection.origin(at for _, at, _, refusal in candidates if refusal is None)
+        for place, (line, submitted_at, n_procs, refused) in enumerate(candidates):
+            times.append(submitted_at)
+            lines.append(line)
+            refusal = refused
+            if refusal is None:
+                n_runnable += 1
+                if looks_at_jobs:
+                    refusal = self.selection.refusal(submitted_at, n_procs, self.origin_at)
+            if refusal is not None:
+                self.report.count("dropped", refusal, line)
+                continue
+            if submitted_at < latest_at:
+                moved.add(place)
+            else:
+                latest_at = submitted_at
+            kept.append(place)
+        if n_runnable and not kept and not self.selection.may_be_empty:
+            raise self.selection.nothing_left(self.source, times)
+        kept.sort(key=times.__getitem__)  # stable: equal times stay in the log's order
+        most = len(kept) if self.selection.max_jobs is None else self.selection.max_jobs
+        for place in sorted(kept[most:]):
+            self.report.count("dropped", TOO_MANY, lines[place])
+        for place in sorted(moved.intersection(kept[:most])):
+            self.report.count("changed", MOVED, lines[place])
+        return kept[:most]
+
+    def run_time(self, logged_s: float, line: int) -> float:
+        """Give a job's run time: what was logged, or the minimum."""
+        if logged_s > 0:
+            return logged_s
+        assert self.options.min_runtime_s is not None
+        self.report.count("changed", RAISED, line)
+        return self.options.min_runtime_s
+
+    def times(self, run_s: float, requested_s: float | None, line: int) -> Times:
+        """Give walltime and estimate by the rule, and count it where something had to be changed."""
+        times = self.options.walltimes.of(run_s, requested_s)
+        if times.changed is not None:
+            self.report.count("changed", times.changed, line)
+        return times
+
+    def number(self, number: int, line: int) -> int:
+        """Give the number of the job on a line: its own, or a new one where that was given before."""
+        first = self.line_of.get(number)
+        if first is not None:
+            if self.options.duplicates == "error":
+                raise InputError(
+                    f"{self.source}: line {line}, field {self.number_field}: expected a number of its own, "
+                    f"found {number} again, which is on line {first}"
+                )
+            self.report.count("changed", RENUMBERED, line)
+            self.greatest_number = number = self.greatest_number + 1
+        self.line_of[number] = line
+        return number
+
+    def profile(self, run_s: float) -> str:
+        """Give the name of the profile for a run time; jobs that run as long share one."""
+        name = self._profile_names.get(run_s)
+        if name is None:
+            duration = plain(run_s)
+            name = self._profile_names[run_s] = str(duration)
+            self._profiles[name] = profile_of(duration, self.options.profile, self.options.speed_flops)
+        return name
+
+    def finished(self, n_procs: int, moved_by_s: float = 0) -> Workload:
+        """Put together what was made; jobs were moved by so many seconds before the selection moves them. O(n)."""
+        jobs, report = self.jobs, self.report
+        by_s = self.selection.moved_by(self.origin_at, jobs[0]["subtime"]) if jobs else 0
+        for job in jobs:
+            if by_s:
+                job["subtime"] = tidy(job["subtime"] - by_s)
+            if job["res"] > n_procs:
+                report.count("noted", TOO_LARGE, self.line_of[job["id"]])
+        report.n_kept = len(jobs)
+        about: dict[str, Any] = {"source": Path(self.source).name, "conversion": self.options.as_json()}
+        if chosen := self.selection.as_json():
+            about["selection"] = chosen
+        if by_s or moved_by_s:
+            about["shifted_by"] = tidy(by_s + moved_by_s)
+        about["report"] = report.as_json()
+        return Workload(jobs, self._profiles, n_procs, self.source, about)

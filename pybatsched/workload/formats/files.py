@@ -1,0 +1,171 @@
+"""Opening workload files, compressed or not, with errors that name the file."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import stat
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, cast
+
+from pybatsched.errors import InputError
+from pybatsched.results.atomic_files import whole
+from pybatsched.workload import progress
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+#: What a packed file may unpack to: so many bytes, and so many times its size more.
+SMALL_BYTES: Final = 2**26
+MAX_RATIO: Final = 200
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to read its bytes, uncompressed where its first two bytes say that it is gzip.
+
+    Whatever goes wrong with the file, here or while the caller reads it, is an InputError that names it.
+    """
+    try:
+        with _open(Path(path)) as raw:
+            if raw.peek(2)[:2] == _GZIP_MAGIC:
+                is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+                packed = _Counted(raw)
+                size = os.fstat(raw.fileno()).st_size
+                with gzip.GzipFile(fileobj=cast(BinaryIO, raw if is_file else packed)) as content:
+                    unpacked = Unpacked(content, (lambda: size) if is_file else packed.so_far, str(path))
+                    yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 18))
+            else:
+                yield cast(BinaryIO, raw)
+    except IsADirectoryError:
+        raise InputError(f"{path}: expected a workload file, found a directory") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: the gzip data is truncated or damaged: {error}") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+class _Counted:
+    """What is read from a pipe, which has no size: how much it has been so far."""
+
+    def __init__(self, raw: BinaryIO | io.BufferedReader) -> None:
+        self._raw = raw
+        self._n = 0
+
+    def read(self, n: int = -1) -> bytes:
+        """Read so much, or all."""
+        piece = self._raw.read(n)
+        self._n += len(piece)
+        return piece
+
+    def so_far(self) -> int:
+        """Give the number of bytes."""
+        return self._n
+
+
+class Unpacked(io.RawIOBase):
+    """What was packed in `size()` bytes, as long as it is no bomb: a few bytes that would unpack to all memory.
+
+    No log or workload shrinks to a hundredth; gzip can make a thousandth of nothing but blanks. Raises InputError.
+    """
+
+    def __init__(self, content: gzip.GzipFile, size: Callable[[], int], name: str) -> None:
+        self._content = content
+        self._size = size
+        self._name = name
+        self._n = 0
+
+    def readable(self) -> bool:
+        """Say that it is for reading."""
+        return True
+
+    def readall(self) -> bytes:
+        """Read all, in larger pieces than the base class does."""
+        return b"".join(iter(lambda: self.read(1 << 20) or b"", b""))
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read some."""
+        n = self._content.readinto(buffer)
+        self._n += n
+        if self._n > SMALL_BYTES + MAX_RATIO * self._size():
+            raise InputError(
+                f"{self._name}: the gzip data unpacks to more than {MAX_RATIO} times its size and 64 MiB; "
+                "if that is as it should be, give the file unpacked (gunzip)"
+            )
+        return n
+
+
+class _Told(io.FileIO):
+    """A file that tells how much of it has been read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._size = max(path.stat().st_size, 1)
+        self._n_read = 0
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        n = super().readinto(buffer)
+        self._n_read += n or 0
+        progress.tell(self._n_read / self._size)
+        return n
+
+
+def _open(path: Path) -> io.BufferedReader:
+    return io.BufferedReader(_Told(path)) if progress.is_heard() else path.open("rb")
+
+
+def is_gzip(path: str | Path) -> bool:
+    """Tell whether a file is compressed, by its first bytes."""
+    with Path(path).open("rb") as raw:
+        return raw.read(2) == _GZIP_MAGIC
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Give the whole content of a file, uncompressed."""
+    with opened(path) as content:
+        return content.read()
+
+
+def write_text(path: str | Path, pieces: Iterable[str]) -> None:
+    """Write a file piece by piece, compressed if its name ends in .gz; the same text gives the same bytes.
+
+    A file that is there already is replaced only when the new one is complete; directories are made. A pipe or a device
+    gets plain text, whatever it is called.
+    """
+    with whole(path) as place:
+        _write(place, pieces, compressed=place.suffix == ".gz" and place != Path(path))
+
+
+def _write(path: Path, pieces: Iterable[str], *, compressed: bool = False) -> None:
+    with path.open("wb") as raw:
+        if not compressed:
+            raw.writelines(piece.encode() for piece in pieces)
+            return
+        # Without a name and a time inside, which would make equal files differ.
+        with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed, io.BufferedWriter(packed, 1 << 18) as buffered:
+            buffered.writelines(piece.encode() for piece in pieces)
+
+
+Format = Literal["Batsim JSON", "SWF", "Rackham"]
+#: A brace and a bare name: JSON has quotes there.
+_RACKHAM: Final = re.compile(rb"\{\s*[A-Za-z_][A-Za-z0-9_]*\s*:")
+
+
+def format_of(path: str | Path) -> Format:
+    """Tell what a workload file is by how it begins: a JSON value, a line of the Rackham format, else a log in SWF."""
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        raise InputError(f"{path}: expected a file, which can be read twice, found a pipe or a device")
+    with progress.part(0, 0), opened(path) as content:
+        while head := content.read(4096):
+            text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+            if text:
+                if text[:1] not in b'{["':
+                    return "SWF"
+                return "Rackham" if _RACKHAM.match(text + content.read(80)) else "Batsim JSON"
+    raise InputError(f"{path}: expected a workload (Batsim JSON, SWF or Rackham), found an empty file")

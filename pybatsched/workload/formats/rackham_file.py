@@ -1,0 +1,171 @@
+"""Files of the Rackham format: a line for each job, of names and values in braces.
+
+`{ id: 1 subtime: 0 delay: 158761 walltime: 864000 cores: 20 user: gbqvmwvt data: 1 data_size: 128.000000 workload: -1
+start_time_from_history: 6348758 start_node_from_history: 338 }` is one of them. It is the format of the locality
+study's authors: times are seconds, `delay` is the run time, `data` the input file and `data_size` its size in GB, and
+`workload` the class of the job.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pybatsched.errors import InputError
+from pybatsched.workload.formats.checks import shown
+from pybatsched.workload.formats.files import opened
+from pybatsched.workload.report import Tally
+
+
+class Kind(IntEnum):
+    """The class of a job: what it is to the study."""
+
+    RUNNING = -2  # at time 0, on the node that the log says
+    WAITING = -1  # submitted before time 0
+    WARM_UP = 0
+    EVALUATED = 1
+    AFTER = 2
+
+
+class RackhamJob(NamedTuple):
+    """One job: all fields of its line, and where that is."""
+
+    number: int
+    submitted_at: float
+    run_s: float
+    walltime_s: float
+    n_cores: int
+    user: str
+    file: str
+    size_gb: float
+    kind: Kind
+    started_at: float
+    node: int
+    line: int
+
+
+#: The fields as a line names them, in its order and that of `RackhamJob`.
+FIELDS: Final = (
+    "id",
+    "subtime",
+    "delay",
+    "walltime",
+    "cores",
+    "user",
+    "data",
+    "data_size",
+    "workload",
+    "start_time_from_history",
+    "start_node_from_history",
+)
+_TEXTS: Final = frozenset({"user", "data"})
+_NUMBER: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+_EXACT: Final = 1 << 53  # beyond this, floating point has holes between whole numbers
+_MOST_CORES: Final = (1 << 31) - 1  # Batsim's
+
+_CLASSES: Final = frozenset(map(int, Kind))
+_ANY_NUMBER: Final = ("a number", lambda _: True)
+#: What is more than a number: the words for it, and the test.
+_RULES: Final[dict[str, tuple[str, Callable[[float], bool]]]] = {
+    "id": ("a whole number from 0", lambda value: value.is_integer() and value >= 0),
+    "cores": ("a whole number below 2^31", lambda value: value.is_integer() and abs(value) <= _MOST_CORES),
+    "data_size": ("GB from 0", lambda value: value >= 0),
+    "workload": ("a class from -2 to 2", lambda value: value in _CLASSES),
+    "start_node_from_history": ("a whole number", float.is_integer),
+}
+
+
+@dataclass(slots=True)
+class RackhamTrace:
+    """A file in memory: its jobs, and the lines that a lenient reading left out."""
+
+    source: str
+    jobs: list[RackhamJob] = field(default_factory=list)
+    bad: dict[str, Tally] = field(default_factory=dict)
+
+
+class _BadLineError(Exception):
+    """Something is wrong with a line: the rule it breaks, and what was found."""
+
+    def __init__(self, rule: str, found: str) -> None:
+        super().__init__(rule)
+        self.rule = rule
+        self.found = found
+
+
+def read_rackham(path: str | Path, *, lenient: bool = False) -> RackhamTrace:
+    """Read a file, plain or gzip. About 10 µs a job.
+
+    A line that is none of the format is an InputError that names the file, the line and the field; a lenient reading
+    leaves such lines out and counts them in `bad`.
+    """
+    trace = RackhamTrace(str(path))
+    with opened(path) as content:
+        for line, raw in enumerate(content, 1):
+            text = raw.decode("utf-8-sig" if line == 1 else "utf-8", "backslashreplace").strip()
+            if "\0" in text:
+                raise InputError(f"{path}: line {line}: expected text, found a binary file")
+            if not text:
+                continue
+            try:
+                trace.jobs.append(_job(text, line))
+            except _BadLineError as error:
+                if not lenient:
+                    raise InputError(f"{path}: line {line}: {error.rule}, found {error.found}") from None
+                trace.bad.setdefault(error.rule, Tally(error.rule, "dropped")).add(line)
+    if not trace.jobs and not trace.bad:
+        raise InputError(f"{path}: expected jobs in the Rackham format, found an empty file")
+    return trace
+
+
+def _job(text: str, line: int) -> RackhamJob:
+    words = _words(text)
+    number, at, run_s, walltime_s, n_cores, size_gb, kind, started_at, node = (
+        _number(words[name], name) for name in FIELDS if name not in _TEXTS
+    )
+    if kind == Kind.RUNNING and node < 1:
+        rule = "field start_node_from_history: expected a node from 1 on (it ran)"
+        raise _BadLineError(rule, shown(words["start_node_from_history"]))
+    times = (at, run_s, walltime_s)
+    data = (words["user"], words["data"], size_gb)
+    return RackhamJob(int(number), *times, int(n_cores), *data, Kind(int(kind)), started_at, int(node), line)
+
+
+def _words(text: str) -> dict[str, str]:
+    """Give the values of a line by their names: all fields of the format, and no others."""
+    if not text.startswith("{"):
+        raise _BadLineError("expected a line as { id: 1 subtime: 0 … }", shown(text[:40]))
+    if not text.endswith("}"):
+        raise _BadLineError("expected a } at the end of the line", shown(text[-20:]))
+    words = text[1:-1].split()
+    found: dict[str, str] = {}
+    for name, value in itertools.zip_longest(words[::2], words[1::2], fillvalue=""):
+        field_name = name.removesuffix(":")
+        if field_name == name:
+            raise _BadLineError("expected the name of a field with a colon", shown(name[:40]))
+        if field_name not in FIELDS:
+            raise _BadLineError("expected no fields but those of the format", shown(field_name[:40]))
+        if field_name in found:
+            raise _BadLineError(f"field {field_name}: expected once", "it twice")
+        if not value or (value.endswith(":") and value[:-1] in FIELDS):  # or the name of the next field
+            raise _BadLineError(f"field {field_name}: expected a value", "nothing")
+        found[field_name] = value
+    for field_name in FIELDS:
+        if field_name not in found:
+            raise _BadLineError(f"field {field_name}: expected on every line", "nothing")
+    return found
+
+
+def _number(text: str, name: str) -> float:
+    """Read a number that its field may have."""
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
+    expected, is_right = _RULES.get(name, _ANY_NUMBER)
+    if not abs(value) < _EXACT or not is_right(value):
+        raise _BadLineError(f"field {name}: expected {expected}", shown(text[:40]))
+    return value

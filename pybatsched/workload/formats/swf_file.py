@@ -1,0 +1,350 @@
+"""Files in the Standard Workload Format (version 2): a header of comments, then a line of 18 fields for each job.
+
+The format is described by the Parallel Workloads Archive. A number that is not known is -1. Some logs found in the
+wild have names where the format has numbers (user, group, application, queue, partition); these are kept as text.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pybatsched.errors import InputError, quantity
+from pybatsched.workload.formats.conversion import uncollected
+from pybatsched.workload.formats.files import opened
+from pybatsched.workload.report import Tally
+
+Label = int | str
+
+
+class SwfJob(NamedTuple):
+    """One job of a log, all 18 fields and its line. Times are seconds, -1 is unknown.
+
+    Memory is that of a processor: KB by the format, and other units in some logs, which do not say so.
+    """
+
+    number: int
+    submitted_at: float
+    wait_s: float
+    run_s: float
+    allocated_procs: int
+    cpu_s: float
+    used_memory: float
+    requested_procs: int
+    requested_s: float
+    requested_memory: float
+    status: int
+    user: Label
+    group: Label
+    application: Label
+    queue: Label
+    partition: Label
+    preceding_job: int
+    think_s: float
+    line: int
+
+
+#: What is said of a file whose very first line is no comment and begins with no number.
+_NEITHER: Final = "; it begins neither as a log (SWF, Rackham) nor as a workload of Batsim (JSON)"
+#: The 18 fields as error messages call them, in the order of the format.
+FIELDS: Final = (
+    "job number",
+    "submit time",
+    "wait time",
+    "run time",
+    "allocated processors",
+    "average CPU time",
+    "used memory",
+    "requested processors",
+    "requested time",
+    "requested memory",
+    "status",
+    "user",
+    "group",
+    "application",
+    "queue",
+    "partition",
+    "preceding job",
+    "think time",
+)
+_LABELS: Final = frozenset({11, 12, 13, 14, 15})
+_PARTITION: Final = 15
+_NUMBERS: Final = tuple(index for index in range(18) if index not in _LABELS)
+_WHOLE: Final = (0, 4, 7, 10, 16)
+_EXACT: Final = 1 << 53  # beyond this, floating point has holes between whole numbers; no log needs more
+_CHUNK: Final = 1 << 22
+
+_COUNT: Final = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?![\d.]|,\d)")
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+OTHER_PARTITION: Final = "of another partition: dropped"
+
+#: Capital first, and no address: the rest of a comment that goes on is indented and often holds one.
+_HEADER: Final = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,40}?)\s*:(?!//)\s*(.*)")
+
+
+@dataclass(slots=True)
+class SwfTrace:
+    """A log in memory: a header and the jobs, column by column (about 190 bytes a job).
+
+    Iterating, or `trace[i]`, gives a job as one record. `header` has the values by their keys; a key that is given
+    several times, or goes on over several lines, has them all, a line each. `bad` counts the lines that a lenient
+    reading left out, `others` the jobs of partitions that nobody asked for.
+    """
+
+    source: str
+    header: dict[str, str] = field(default_factory=dict)
+    numbers: list[array[Any]] = field(default_factory=lambda: [array("q" if i in _WHOLE else "d") for i in range(18)])
+    labels: list[list[Label]] = field(default_factory=lambda: [[] for _ in range(18)])
+    lines: array[int] = field(default_factory=lambda: array("L"))
+    bad: dict[str, Tally] = field(default_factory=dict)
+    others: Tally | None = None
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __getitem__(self, index: int) -> SwfJob:
+        return SwfJob._make(column[index] for column in self._columns())
+
+    def __iter__(self) -> Iterator[SwfJob]:
+        return map(SwfJob._make, zip(*self._columns(), strict=True))
+
+    def rows(self, indices: Iterable[int]) -> Iterator[SwfJob]:
+        """Give the jobs at these places, one by one."""
+        return map(SwfJob._make, zip(*self.columns(SwfJob._fields, indices), strict=True))
+
+    def columns(self, names: Iterable[str], indices: Iterable[int]) -> list[Sequence[Any]]:
+        """Give some of the fields of the jobs at these places, column by column. O(n) each."""
+        places = list(indices)
+        columns = dict(zip(SwfJob._fields, self._columns(), strict=True))
+        if len(places) < 2:  # of one place, itemgetter gives no sequence
+            return [[columns[name][place] for place in places] for name in names]
+        return list(map(itemgetter(*places), map(columns.__getitem__, names)))
+
+    def _columns(self) -> list[Sequence[Any]]:
+        return [*(self.labels[i] if i in _LABELS else self.numbers[i] for i in range(18)), self.lines]
+
+    @property
+    def n_bad(self) -> int:
+        """Lines that a lenient reading left out."""
+        return sum(tally.count for tally in self.bad.values())
+
+    def header_count(self, key: str) -> int | None:
+        """Give the number a header's value begins with, as in `MaxProcs: 1664 (72, 1368, 224)`, if more than 0.
+
+        Thousands may be divided: 1,024 is one number, and so is 163,840.
+        """
+        match = _COUNT.match(self.header.get(key, ""))
+        return int(match[0].replace(",", "")) or None if match else None
+
+    @property
+    def partitions(self) -> Counter[str]:
+        """How many jobs each partition of the machine has, by its name; what is not known is none. O(n)."""
+        return Counter(str(label) for label in self.labels[_PARTITION] if label != -1)
+
+    @property
+    def knows_waits(self) -> bool:
+        """Whether it tells of any job when it started: without a wait a start is not known. O(n)."""
+        return any(wait_s >= 0 for wait_s in self.numbers[2])
+
+    def of_partitions(self, wanted: Sequence[str]) -> SwfTrace:
+        """Give the log of some partitions alone; the others' jobs are counted in it. O(n).
+
+        Raises InputError that lists the partitions there are, for one that has no job.
+        """
+        there = self.partitions
+        for name in wanted:
+            if name not in there:
+                known = ", ".join(f"{one} ({quantity(n, 'job')})" for one, n in sorted(there.items())) or "none"
+                raise InputError(f"{self.source}: partition {name!r:.40}: expected one of the log, which has {known}")
+        chosen = set(wanted)
+        if chosen >= {str(label) for label in self.labels[_PARTITION]}:
+            return self
+        keeps = [str(label) in chosen for label in self.labels[_PARTITION]]
+        others = Tally(OTHER_PARTITION, "dropped")
+        for line in compress(self.lines, (not kept for kept in keeps)):
+            others.add(line)
+        numbers = [array(column.typecode, compress(column, keeps)) for column in self.numbers]
+        labels = [list(compress(column, keeps)) for column in self.labels]
+        lines = array("L", compress(self.lines, keeps))
+        return SwfTrace(self.source, self.header, numbers, labels, lines, self.bad, others if others.count else None)
+
+
+def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
+    """Read a log, plain or gzip. About 6 µs a job: two seconds for the largest public ones.
+
+    A line that does not have 18 fields, or something else where a number must be, is an InputError that names the
+    file, the line and the field; a lenient reading leaves such lines out and counts them in `bad`.
+    """
+    trace = SwfTrace(str(path))
+    reader = _Reader(trace, lenient=lenient)
+    n_lines = 0
+    with opened(path) as content, uncollected():
+        # 4 MB at a time, and the line that is begun: the log is never in memory as text.
+        while chunk := content.read(_CHUNK) + content.readline():
+            n_lines += reader.take(chunk if n_lines else chunk.removeprefix(_BYTE_ORDER_MARK), n_lines)
+    if not n_lines or not (len(trace) or trace.n_bad or reader.n_comments):
+        raise InputError(f"{path}: expected a log in the Standard Workload Format, found an empty file")
+    return trace
+
+
+class _Labels(dict[bytes, Label]):
+    """What names and numbers of users, queues and the like mean, each read once: a log has few, and many jobs."""
+
+    def __missing__(self, text: bytes) -> Label:
+        name = _decoded(text)
+        label = self[text] = int(name) if re.fullmatch(r"-?[0-9]{1,15}", name) else name
+        return label
+
+
+class _Reader:
+    """Turns chunks of lines into columns.
+
+    The fast way takes all lines of a chunk at once, if they are jobs and nothing else; the careful way goes through
+    them one by one, and is gone only with a chunk that has something else in it, to find out what.
+    """
+
+    def __init__(self, trace: SwfTrace, *, lenient: bool) -> None:
+        self.trace = trace
+        self.lenient = lenient
+        self.n_comments = 0
+        self._key = ""
+        self._labels = _Labels()
+
+    def take(self, chunk: bytes, n_before: int) -> int:
+        """Take whole lines that come after so many others, and give their number. O(length)."""
+        n_head, rest = self._head(chunk)
+        n_before += n_head
+        n = self.take_jobs(rest, n_before)
+        return n_head + (self.take_carefully(rest, n_before) if n is None else n)
+
+    def _head(self, chunk: bytes) -> tuple[int, bytes]:
+        """Take the comments that a chunk begins with, as every log does; give their number, and what is left."""
+        n = begin = 0
+        while chunk.startswith(b";", begin):
+            end = chunk.find(b"\n", begin) + 1 or len(chunk)
+            self._comment(chunk[begin:end])
+            n, begin = n + 1, end
+        return n, chunk[begin:] if n else chunk
+
+    def take_jobs(self, chunk: bytes, n_before: int) -> int | None:
+        """Take lines all of which are jobs, and give their number; None, and nothing taken, for anything else."""
+        if b";" in chunk:
+            return None
+        if not chunk.endswith(b"\n"):
+            chunk += b"\n"
+        n = chunk.count(b"\n")
+        words = chunk.replace(b"\n", b" ; ").split()  # a mark where a line ended: after every 18 fields, or it is odd
+        if len(words) != 19 * n or words[18::19].count(b";") != n:
+            return None
+        columns = {index: words[index::19] for index in range(18)}
+        if b"_" in chunk and any(b"_" in b" ".join(columns[index]) for index in _NUMBERS):
+            return None  # 1_000 is a number to Python, and to nobody else
+        try:
+            numbers = {index: _read_column(columns[index], index) for index in _NUMBERS}
+        except ValueError:
+            return None
+        self._keep(numbers, columns, range(n_before + 1, n_before + n + 1))
+        return n
+
+    def take_carefully(self, chunk: bytes, n_before: int) -> int:
+        """Take lines one by one, and say what is wrong with them, or count it; give their number."""
+        rows: list[list[bytes]] = []
+        lines: list[int] = []
+        texts = io.BytesIO(chunk).readlines()
+        for line, text in enumerate(texts, n_before + 1):
+            row = text.split()
+            if len(row) == 18 and row[0][:1] != b";":
+                rows.append(row)
+                lines.append(line)
+            elif not row:
+                continue
+            elif row[0][:1] == b";":
+                self._comment(text)
+            else:
+                if b"\0" in text:
+                    raise InputError(f"{self.trace.source}: line {line}: expected text, found a binary file")
+                is_none = line == 1 and not row[0].isdigit() and not self.lenient
+                self._bad(line, f"expected 18 fields, found {len(row)}", _NEITHER if is_none else "")
+        good = [self._is_good(row, line) for row, line in zip(rows, lines, strict=True)]
+        rows = [row for row, fine in zip(rows, good, strict=True) if fine]
+        lines = [line for line, fine in zip(lines, good, strict=True) if fine]
+        columns = {index: [row[index] for row in rows] for index in range(18)}
+        self._keep({index: _read_column(columns[index], index) for index in _NUMBERS}, columns, lines)
+        return len(texts)
+
+    def _keep(
+        self, numbers: Mapping[int, Sequence[float]], columns: Mapping[int, Sequence[bytes]], lines: Iterable[int]
+    ) -> None:
+        for index, column in numbers.items():
+            kept = self.trace.numbers[index]
+            kept += array(kept.typecode, column)
+        for index in _LABELS:
+            self.trace.labels[index] += map(self._labels.__getitem__, columns[index])
+        self.trace.lines.extend(lines)
+
+    def _is_good(self, row: list[bytes], line: int) -> bool:
+        for index in _NUMBERS:
+            try:
+                value = math.nan if b"_" in row[index] else float(row[index])
+            except ValueError:
+                value = math.nan
+            expected = "a whole number" if index in _WHOLE else "a number"
+            if not abs(value) < _EXACT or (index in _WHOLE and not value.is_integer()):
+                found = row[index][:40].decode("utf-8", "backslashreplace")
+                self._bad(line, f"field {index + 1} ({FIELDS[index]}): expected {expected}", f", found {found}")
+                return False
+        return True
+
+    def _bad(self, line: int, rule: str, found: str = "") -> None:
+        if not self.lenient:
+            raise InputError(f"{self.trace.source}: line {line}: {rule}{found}")
+        self.trace.bad.setdefault(rule, Tally(rule, "dropped")).add(line)
+
+    def _comment(self, line: bytes) -> None:
+        """Take a line of the header; one without a key goes on with the value before it."""
+        self.n_comments += 1
+        text = _decoded(line).strip().lstrip(";").strip()
+        match = _HEADER.fullmatch(text)
+        if match:
+            self._key = match[1]
+            text = match[2]
+        elif not text:
+            self._key = ""
+        if self._key and (text or match):
+            before = self.trace.header.get(self._key)
+            self.trace.header[self._key] = text if before is None else f"{before}\n{text}"
+
+
+def _read_column(words: Sequence[bytes], index: int) -> list[float]:
+    """Read a column of numbers, or raise a ValueError if there is anything to say about one of them. O(n)."""
+    if words and words.count(words[0]) == len(words):  # most logs have fields that are not known of any job
+        return _read_numbers(words[:1], index) * len(words)
+    return _read_numbers(words, index)
+
+
+def _read_numbers(words: Sequence[bytes], index: int) -> list[float]:
+    numbers = list(map(float, words))
+    if numbers and not (math.isfinite(sum(numbers)) and min(numbers) > -_EXACT and max(numbers) < _EXACT):
+        raise ValueError(FIELDS[index])
+    if index not in _WHOLE:
+        return numbers
+    if not all(map(float.is_integer, numbers)):
+        raise ValueError(FIELDS[index])
+    return list(map(int, numbers))
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text.decode("latin-1")

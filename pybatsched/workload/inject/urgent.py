@@ -1,0 +1,208 @@
+"""Urgent jobs in a workload: injected ones, as studies of urgent computing have them, or jobs of its own so marked."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from pybatsched.core.derive import delay_of
+from pybatsched.errors import InputError
+from pybatsched.workload.formats.checks import is_count, is_number, shown
+from pybatsched.workload.formats.conversion import profile_of
+from pybatsched.workload.model import Workload
+from pybatsched.workload.selection import seconds_of
+from pybatsched.workload.walltimes import Walltimes, tidy
+
+#: Tsunami simulations of Agung et al. 2021: processors and seconds.
+TSUNAMI: Final = ((128, 600.0), (256, 390.0), (512, 240.0))
+_MINUTE_S: Final = 60
+_MINUTES_OF_AN_HOUR: Final = 60
+_MOST_PROCS: Final = (1 << 31) - 1  # Batsim's
+_END_OF_TIME_S: Final = 1 << 53  # as in a log: beyond this, floating point has holes between whole seconds
+
+
+class UrgentJob(NamedTuple):
+    """An urgent job to inject: its processors, how long it runs, and when it is submitted."""
+
+    n_procs: int
+    run_s: float
+    at: float
+
+
+def urgent_job_of(values: object) -> UrgentJob:
+    """Check a job that was given as [processors, seconds, instant]; times may be texts, as 6.5m and 3d.
+
+    Raises InputError that names which of the three is wrong.
+    """
+    if not isinstance(values, list | tuple) or len(values) != 3:
+        raise InputError(f"expected [processors, seconds, instant], as [256, 390, 86400], found {shown(values)}")
+    n_procs, run_s, at = values
+    if not is_count(n_procs, 1):
+        raise InputError(f"processors: expected a whole number from 1 to {_MOST_PROCS:,}, found {shown(n_procs)}")
+    return UrgentJob(n_procs, _seconds(run_s, "run time", 1e-6), _seconds(at, "instant", 0))
+
+
+def _seconds(value: object, what: str, least: float) -> float:
+    seconds = seconds_of(value, what) if isinstance(value, str) else value
+    if not is_number(seconds) or not least <= seconds < _END_OF_TIME_S:
+        raise InputError(f"{what}: expected seconds, {least:.6g} or more and below 2^53, found {shown(value)}")
+    return float(seconds)
+
+
+def with_urgent(
+    workload: Workload, instants: Sequence[float], kinds: Sequence[tuple[int, float]], seed: int
+) -> Workload:
+    """Inject an urgent job at each instant, its processors and seconds one of `kinds`, each as likely as the others.
+
+    Raises InputError for a kind that the machine cannot hold. O(n log n).
+    """
+    for size, _ in kinds:
+        if size > workload.n_procs:
+            raise InputError(
+                f"{workload.source}: urgent jobs of {size:,} processors: expected at most {workload.n_procs:,}, "
+                "the machine's; give other kinds"
+            )
+    dice = random.Random(f"{seed}/urgent kinds")  # noqa: S311  no secret
+    return _injected(workload, [UrgentJob(*dice.choice(kinds), at) for at in instants], {"seed": seed})
+
+
+def with_given(workload: Workload, given: Sequence[UrgentJob]) -> Workload:
+    """Inject these urgent jobs, each at its own instant and named in this order. No dice. O(n log n).
+
+    Raises InputError for a job that the machine cannot hold.
+    """
+    for number, job in enumerate(given, 1):
+        if job.n_procs > workload.n_procs:
+            raise InputError(
+                f"{workload.source}: urgent job {number} of {len(given)}, at {tidy(job.at):,} s, has {job.n_procs:,} "
+                f"processors: expected at most {workload.n_procs:,}, the machine's"
+            )
+    return _injected(workload, given, {})
+
+
+def _injected(workload: Workload, urgent: Iterable[UrgentJob], about: dict[str, Any]) -> Workload:
+    """Put jobs among those of a workload.
+
+    They come behind jobs that are submitted at the same instant; of the others nothing is changed but that they are in
+    order of submission. Estimates are exact.
+    """
+    ids = _new_ids({str(job["id"]) for job in workload.jobs})
+    profiles = copy.copy(workload.profiles)
+    injected = []
+    for size, run_s, at in urgent:
+        times = Walltimes("exact").of(run_s, None)
+        injected.append(
+            {
+                "id": next(ids),
+                "subtime": tidy(at),
+                "res": size,
+                "profile": _profile(profiles, run_s),
+                "walltime": times.walltime_s,
+                "estimate": times.estimate_s,
+                "urgent": True,
+            }
+        )
+    jobs = sorted([*workload.jobs, *injected], key=lambda job: job["subtime"])
+    told = {**workload.about, "urgent": {"injected": len(injected), **about}}
+    return Workload(jobs, profiles, workload.n_procs, workload.source, told)
+
+
+def periodic(workload: Workload, every_s: float, seed: int, *, busy: float | None = None) -> list[float]:
+    """Give one instant for each period: a minute drawn from the hour that begins when the period is over.
+
+    Periods are counted from the first submission to the last. With `busy`, a period is over at the first arrival from
+    then on at which the offered load is as high, and the next one begins there. O(n log n).
+    """
+    times = sorted(job["subtime"] for job in workload.jobs)
+    if not times:
+        return []
+    over: Iterable[float]
+    if busy is None:
+        over = itertools.takewhile(lambda at: at <= times[-1], (times[0] + k * every_s for k in itertools.count(1)))
+    else:
+        over = _busy_periods(times, offered_load(workload, times), every_s, busy)
+    dice = random.Random(f"{seed}/urgent minutes")  # noqa: S311  no secret
+    return [at + _MINUTE_S * dice.randrange(_MINUTES_OF_AN_HOUR) for at in over]
+
+
+def _busy_periods(times: Sequence[float], loads: Sequence[float], every_s: float, busy: float) -> Iterator[float]:
+    due = times[0] + every_s
+    for at, load in zip(times, loads, strict=True):
+        if at >= due and load >= busy:
+            yield at
+            due = at + every_s
+
+
+def at_arrivals(workload: Workload, probability: float, seed: int, *, busy: float | None = None) -> list[float]:
+    """Choose arrivals, each with the same probability; with `busy` only where the offered load is as high."""
+    times = sorted(job["subtime"] for job in workload.jobs)
+    loads = itertools.repeat(0.0, len(times)) if busy is None else offered_load(workload, times)
+    dice = random.Random(f"{seed}/urgent arrivals")  # noqa: S311  no secret
+    chosen = [dice.random() < probability for _ in times]  # for all: a busier limit only leaves some out
+    return [at for at, load, is_one in zip(times, loads, chosen, strict=True) if is_one and load >= (busy or 0.0)]
+
+
+def offered_load(workload: Workload, times: Iterable[float]) -> list[float]:
+    """Give what jobs would hold of the machine at these times if each had started when it was submitted. O(n log n).
+
+    It depends on no scheduler, so that all of them get the same jobs, and it exceeds 1 where jobs would have to wait.
+    """
+    spans = [(job["subtime"], job["subtime"] + _run_s(workload, job), job["res"]) for job in workload.jobs]
+    begins, begun = _accumulated((begin, size) for begin, _, size in spans)
+    ends, ended = _accumulated((end, size) for _, end, size in spans)
+    return [(begun[bisect_right(begins, at)] - ended[bisect_right(ends, at)]) / workload.n_procs for at in times]
+
+
+def _accumulated(changes: Iterable[tuple[float, int]]) -> tuple[list[float], list[int]]:
+    """Give times in order, and the sum of all sizes before each of them and after the last."""
+    ordered = sorted(changes)
+    return [at for at, _ in ordered], list(itertools.accumulate((size for _, size in ordered), initial=0))
+
+
+def _run_s(workload: Workload, job: dict[str, Any]) -> float:
+    run_s = delay_of(workload.profiles[job["profile"]], workload.profiles)
+    limit_s = job.get("walltime", -1)
+    has_limit = isinstance(limit_s, int | float) and limit_s > 0
+    if run_s is None:
+        if not has_limit:
+            raise InputError(f"{workload.source}: job {job['id']}: no delay or walltime to tell the offered load from")
+        run_s = float(limit_s)
+    return min(run_s, float(limit_s)) if has_limit else run_s
+
+
+def marked(workload: Workload, queues: Sequence[str], share: float | None, seed: int) -> Workload:
+    """Mark jobs as urgent: those of some queues (of all, if none is named), or each of them with a probability. O(n).
+
+    Raises InputError for a queue that no job is of.
+    """
+    there = {str(job["queue"]) for job in workload.jobs if "queue" in job}
+    for queue in queues:
+        if queue not in there:
+            known = ", ".join(sorted(there)) or "none at all"
+            raise InputError(f"{workload.source}: urgent: no job of the queue {queue!r:.60}; queues: {known:.300}")
+    dice = random.Random(f"{seed}/urgent marks")  # noqa: S311  no secret
+    wanted = set(queues)
+    jobs, n_marked = [], 0
+    for job in sorted(workload.jobs, key=lambda job: job["subtime"]):
+        is_one = (not wanted or str(job.get("queue")) in wanted) and (share is None or dice.random() < share)
+        jobs.append({**job, "urgent": True} if is_one else job)
+        n_marked += is_one
+    about = {**workload.about, "urgent": {"marked": n_marked, "queues": list(queues), "share": share}}
+    return Workload(jobs, copy.copy(workload.profiles), workload.n_procs, workload.source, about)
+
+
+def _new_ids(taken: set[str]) -> Iterator[str]:
+    return (name for name in (f"urgent{number}" for number in itertools.count(1)) if name not in taken)
+
+
+def _profile(profiles: dict[str, dict[str, Any]], run_s: float) -> str:
+    """Give the name of a delay, which is added unless it is there."""
+    wanted = profile_of(tidy(run_s), "delay", 1.0)
+    for name in itertools.chain([f"urgent{tidy(run_s)}"], (f"urgent{tidy(run_s)}-{k}" for k in itertools.count(2))):
+        if profiles.setdefault(name, wanted) == wanted:
+            break
+    return name

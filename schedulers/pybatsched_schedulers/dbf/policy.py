@@ -1,0 +1,294 @@
+"""Deadline-based backfilling (N'Takpé and Suter, Compas 2016): jobs that can wait make room for those that cannot.
+
+Regular jobs are planned as in conservative backfilling, for good. A job with a deadline is *accepted* if it can meet it
+when it arrives; from then on it has a place that is provisional: every regular job that comes is placed before it, and
+it moves back, as long as its deadline allows. Accepted jobs that would miss theirs are *promoted*: they get a final
+place before the newcomer does.
+
+One pass of the published procedure can promote too few jobs and break its own promise, so by default it is repeated
+until every accepted deadline is safe (`fixpoint`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Container, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pybatsched.compiling import mypyc_attr
+from pybatsched.core.decisions import Decision, Reason, RejectJob
+from pybatsched.core.instants import instant
+from pybatsched.core.jobs import JobState
+from pybatsched.policies.local import LocalPolicy, LocalScheduler
+from pybatsched.policies.options import QueueOptions
+from pybatsched_schedulers.conservative import TOLERANCE, ConservativeScheduler, upcoming
+from pybatsched_schedulers.dbf.accepted_jobs import NOBODY, Accepted, Draft, Entry, Newcomer, meets
+from pybatsched_schedulers.plan_options import DbfFields, DbfOptions
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Partition
+    from pybatsched.core.jobs import Job
+    from pybatsched.policies.availability import Profile
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class DbfScheduler(ConservativeScheduler):
+    """Deadline-based backfilling on one partition.
+
+    The final places are those of conservative backfilling, which this is as long as no job has a deadline; the
+    provisional ones of `_accepted` lie over them. O(profile) for a regular arrival that disturbs no provisional place,
+    else O(accepted * profile) for each round of promotions.
+    """
+
+    promises = False  # jobs with deadlines step back, and regular ones are placed before them
+    _is_steady = False
+
+    def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
+        super().__init__(partition, options)
+        rules = options if isinstance(options, DbfOptions) else DbfOptions.model_validate({})
+        self._repeats = rules.fixpoint
+        self.rejects_later = rules.infeasible == "reject"
+        self._wanted: dict[str, float] = {}  # deadlines of jobs that have no place yet
+        self._promises: dict[str, float] = {}  # accepted deadlines of jobs that are not over
+        self._broken: list[str] = []
+        self._refused: list[Job] = []
+        self._accepted = Accepted(self.span_s, rules.promote)
+        self._full: Profile | None = None  # with provisional places; None: make it anew when it is asked for
+
+    # --- what happened ---
+
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
+        """Put a job into the queue. O(log queue)."""
+        deadline_at = job.deadline_at()
+        if deadline_at is not None:
+            self._wanted[job.id] = deadline_at
+        super().submit(job, now, front=front)
+
+    def withdraw(self, job: Job, now: float) -> None:
+        """Take a job out of the queue, and its promise back."""
+        self._wanted.pop(job.id, None)
+        self._promises.pop(job.id, None)
+        if job in self._refused:
+            self._refused.remove(job)
+        elif job.id in self._accepted:
+            self._accepted.remove(job)
+            self._full = None
+            self._accepted.is_stale = self._must_compress = True
+        else:
+            super().withdraw(job, now)
+            return
+        LocalScheduler.withdraw(self, job, now)
+
+    def refuse(self, job: Job, now: float) -> None:
+        """Take a job out of the queue for good; if it was accepted, that promise is broken."""
+        deadline_at = self._promises.get(job.id)
+        if deadline_at is not None:
+            self._broken.append(f"job {job.id} was accepted with the deadline {deadline_at} and is rejected at {now}")
+        super().refuse(job, now)
+
+    def ended(self, job: Job, now: float) -> None:
+        """Give back what is left of its time, and see whether its deadline was met."""
+        super().ended(job, now)
+        if job.state is JobState.WAITING:
+            return  # it was killed to begin again, and the promise stands
+        deadline_at = self._promises.pop(job.id, math.inf)
+        ended_at = now if job.ended_at is None else job.ended_at  # a busy scheduler hears of it later
+        if ended_at > deadline_at + TOLERANCE:
+            self._broken.append(f"job {job.id} was accepted with the deadline {deadline_at} and ended at {ended_at}")
+
+    def is_promised(self, job: Job) -> bool:
+        """Tell whether a job's deadline was accepted."""
+        return job.id in self._promises
+
+    def broken_promises(self) -> Iterable[str]:
+        """Tell the accepted deadlines that were missed."""
+        return self._broken
+
+    def _gain(self, n: int, start_at: float, end_at: float) -> None:
+        super()._gain(n, start_at, end_at)
+        self._full = None
+        self._accepted.is_stale |= not self.compression  # nobody will move anybody forward but the next arrival
+
+    # --- the plan ---
+
+    def _plan(self, now: float) -> Iterator[Decision]:
+        yield from super()._plan(now)
+        while self._refused:
+            job = self._refused[0]
+            reason = ("cannot meet its deadline {}", self._wanted[job.id])
+            self.refuse(job, now)  # one that was requeued may have a promise
+            yield RejectJob(job.id, reason=reason)
+
+    def _due(self, now: float) -> list[Entry]:
+        due, provisional = super()._due(now), self._accepted.by_place
+        if provisional and provisional[0][0] <= now:
+            due += [entry for entry in provisional if entry[0] <= now]
+            due.sort()
+        return due
+
+    def _upcoming(self, after: float) -> Iterator[tuple[float, Job]]:
+        final, provisional = super()._upcoming(after), upcoming(self._accepted.by_place, after)
+        return heapq.merge(final, provisional, key=lambda found: found[0])
+
+    def _forget(self, entry: Entry) -> tuple[float, float]:
+        job = entry[2]
+        if job.id not in self._accepted:
+            return super()._forget(entry)
+        place = self._accepted.remove(job)
+        end_at = instant(place, self.span_s(job))
+        self._profile.take(job.n_procs, place, end_at)  # what starts is final
+        return place, end_at
+
+    def _settle(self, now: float) -> None:
+        if self._full is not None:
+            self._full.advance(now)
+        provisional = self._accepted.by_place
+        if provisional and provisional[0][0] < now - TOLERANCE:
+            self._must_repair = True
+        super()._settle(now)
+
+    def _goes_first(self, job: Job) -> bool:
+        return super()._goes_first(job) and job.id not in self._wanted
+
+    def _welcome(self, job: Job, now: float) -> None:
+        """Accept a job with a deadline that can be met; place any other before all accepted ones."""
+        deadline_at = self._wanted.get(job.id)
+        if deadline_at is None:
+            self._insert(job, now)
+            return
+        full, span_s = self._with_provisional(), self.span_s(job)
+        place = full.earliest(job.n_procs, span_s, now)
+        if meets(deadline_at, place, span_s):
+            self._full = full if self._accepted else full.copy()
+            self._full.take(job.n_procs, place, instant(place, span_s))
+            self._promises[job.id] = self._wanted.pop(job.id)
+            if not self._accepted.add(self._entries[job.id], deadline_at, place):
+                self._accepted.is_stale = self._wakes = True  # it was placed behind some that it comes before
+        elif self.rejects_later:
+            self._refused.append(job)
+        else:
+            del self._wanted[job.id]
+            self._insert(job, now)
+
+    def _with_provisional(self) -> Profile:
+        """Give the profile of all there is. O(1), or O(accepted * profile) after a change below."""
+        if not self._accepted:
+            self._full = None
+            return self._profile
+        if self._full is None:
+            self._full = self._profile.copy()
+            self._accepted.take_all(self._full)
+        return self._full
+
+    def _insert(self, job: Job, now: float) -> None:
+        """Give a regular job its final place, before all accepted jobs that can still wait."""
+        newcomer = Newcomer(job.n_procs, self.span_s(job))
+        if not self._accepted:
+            super()._welcome(job, now)
+            return
+        place = self._profile.earliest(*newcomer, now)
+        end_at = instant(place, newcomer.span_s)
+        full = self._with_provisional()
+        if self._accepted.is_stale or not full.fits(newcomer.n, place, end_at):
+            self._adopt(self._drafted(newcomer, now, self._accepted.lost()), now, job)
+        else:  # it disturbs nobody
+            full.take(newcomer.n, place, end_at)
+            self._take(job, place)
+
+    def _drafted(self, newcomer: Newcomer, now: float, lost: Container[str]) -> Draft | None:
+        """Find a plan for a newcomer. None if no set of promotions saves all deadlines but the lost ones."""
+        if self._repeats:
+            return self._accepted.saved(self._profile, newcomer, now, lost)
+        return self._accepted.in_one_pass(self._profile, newcomer, now)
+
+    def _adopt(self, draft: Draft | None, now: float, newcomer: Job | None) -> None:
+        """Make a draft the plan. Without one, all accepted jobs keep their places for good, before the newcomer."""
+        if draft is None:
+            self._wakes = True  # these places may begin when nothing ends
+            final = self._with_provisional()
+            newcomer_at = now
+            if newcomer is not None:
+                newcomer_at = final.earliest(newcomer.n_procs, self.span_s(newcomer), now)
+                final.take(newcomer.n_procs, newcomer_at, instant(newcomer_at, self.span_s(newcomer)))
+            draft = Draft(final, final, self._accepted.places, newcomer_at, {}, [], [])
+        self._profile = draft.final
+        self._accepted.move(draft.provisional)
+        self._full = draft.full if self._accepted else None
+        self._accepted.is_stale = False
+        for job_id, place in draft.promoted.items():
+            self._note(self._entries[job_id][2], place)
+        if newcomer is not None:
+            self._note(newcomer, draft.newcomer_at)
+
+    def _compress(self, now: float) -> None:
+        """Move final places forward, then place the accepted jobs again; keep all as it was if that makes one late."""
+        if not self._accepted:
+            super()._compress(now)
+            return
+        if not (self._accepted.is_stale or self._gains.any_since(self._n_seen_by_all)):
+            return
+        before = (
+            self._profile.copy(),
+            self._rows.copy(),
+            self._gains.copy(),
+            self._n_seen_by_all,
+        )
+        super()._compress(now)
+        full = self._profile.copy()
+        places = self._accepted.placed(full, now)
+        if self._accepted.is_late_in(places):
+            self._profile, self._rows, self._gains, self._n_seen_by_all = before
+            self._n_stale = 1
+            self._accepted.is_stale = self._wakes = True  # the places kept may begin when nothing ends
+            return
+        self._accepted.move(places)
+        self._accepted.is_stale = False
+        self._full = full
+
+    def _repair(self, now: float) -> None:
+        """Make the plan fit what really runs. Deadlines that can still be met are saved by promotion."""
+        super()._repair(now)
+        self._full = None
+        if self._accepted:
+            self._accepted.is_stale = True
+            lost = self._accepted.lost_in(self._profile, now)
+            draft = self._drafted(NOBODY, now, lost)
+            self._adopt(draft or self._accepted.draft(self._profile, frozenset(), NOBODY, now), now, None)
+
+    # --- questions ---
+
+    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+        """Find the place that a regular job of this size would get if it came now. As costly as its arrival."""
+        start = super()._estimated(n, duration_s, now, latest)
+        if start == math.inf or not self._accepted or self.partition.n_kills_pending:
+            return start
+        draft = self._drafted(Newcomer(n, duration_s), now, self._accepted.lost())
+        return self._with_provisional().earliest(n, duration_s, now) if draft is None else draft.newcomer_at
+
+    def planned_start(self, job: Job, now: float) -> float | None:
+        """Give a waiting job's place, final or provisional. O(1) if the plan is up to date."""
+        place = super().planned_start(job, now)
+        if place is None:
+            place = self._accepted.places.get(job.id, math.inf)
+        return None if place == math.inf else max(place, now)
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Tell the job's present place in the plan."""
+        if job.id in self._accepted and not self.partition.n_kills_pending:
+            return (
+                "planned to start at {}, or later if regular jobs come; its deadline is {}",
+                self._accepted.places[job.id],
+                self._promises[job.id],
+            )
+        return super().why_waiting(job, now)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Dbf(LocalPolicy):
+    """Deadline-based backfilling: jobs with deadlines step back for those without, as far as they can."""
+
+    Options: ClassVar[type[Any]] = DbfOptions
+    JobFields: ClassVar[type[Any]] = DbfFields
+    reserves = True
+    scheduler = DbfScheduler

@@ -1,0 +1,1 @@
+"""Locality: jobs go to nodes that hold their input files."""

@@ -1,0 +1,196 @@
+"""Nodes: processors that share a memory, with the jobs that run on them and the input files they hold.
+
+Processors are cores here. The platform says which belong together by the property ``node`` of hosts or zones, and what
+a node has by ``memory_gb`` and ``fs_bw_gbps``, its bandwidth from the shared file system.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pybatsched.core.intervals import IntervalSet
+from pybatsched.errors import InputError
+from pybatsched_schedulers.locality.input_files import FilesOnNode, Stay
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.jobs import Job
+    from pybatsched_schedulers.locality.options import LocalityOptions
+
+
+@dataclass(slots=True)
+class Run:
+    """A job that runs on a node, which plans with it until an instant."""
+
+    n_cores: int
+    started_at: float
+    until: float
+    file: str
+
+
+class Node:
+    """One node. `index` is its place among all nodes, in Batsim's order of hosts."""
+
+    def __init__(self, index: int, name: str, partition: Partition, procs: IntervalSet, memory_gb: float) -> None:
+        self.index = index
+        self.name = name
+        self.partition = partition
+        self.procs = procs
+        self.n_cores = len(procs)
+        self.memory_gb = memory_gb
+        self.bandwidth: float | None = None  # GB/s from the shared file system
+        self.whole_seconds = False
+        self.files = FilesOnNode(memory_gb, persistent=False)
+        self.runs: dict[str, Run] = {}
+        self.has_changed = True  # for those who keep a copy, and set it back
+        self._ends: list[float] = []  # of each core that has a job, ascending
+
+    def load_s(self, size_gb: float) -> float:
+        """Give the time in which a file of this size is loaded, however many others are."""
+        if not size_gb or not self.bandwidth:
+            return 0.0
+        load_s = round(size_gb / self.bandwidth, 6)
+        return float(int(load_s)) if self.whole_seconds else load_s
+
+    def free_cores(self) -> IntervalSet:
+        """Give the cores on which nothing runs now. O(k)."""
+        return self.partition.free & self.procs
+
+    @property
+    def n_possible(self) -> int:
+        """How many cores a job can ever hope for here."""
+        away = len(self.partition.away & self.procs) if self.partition.machines_settled else 0
+        return self.n_cores - away
+
+    def start(self, job: Job, n_cores: int, now: float, until: float, file: str) -> None:
+        """Note that a job runs here now. O(cores)."""
+        self.has_changed = True
+        self.runs[job.id] = Run(n_cores, now, until, file)
+        self._ends.extend([until] * n_cores)
+        self._ends.sort()
+
+    def end(self, job: Job, now: float) -> None:
+        """Note that a job is over. O(cores)."""
+        self.has_changed = True
+        run = self.runs.pop(job.id)
+        place = bisect_left(self._ends, run.until)
+        del self._ends[place : place + run.n_cores]
+        if run.file:
+            self.files.leave(run.file, now)
+
+    @property
+    def first_end(self) -> float:
+        """The instant to which the first of the running jobs is planned."""
+        return self._ends[0] if self._ends else math.inf
+
+    def times(self, now: float) -> list[float]:
+        """Give the instant from which each core is available, in order: idle ones ever, absent ones never. O(cores).
+
+        A job that has outlived the time that was assumed for it is expected to take as long again.
+        """
+        if self._ends and self._ends[0] <= now:
+            self._expect_longer(now)
+        n_idle = self.n_cores - len(self._ends)
+        if not self.partition.away:
+            return [-math.inf] * n_idle + self._ends
+        n_free = len(self.free_cores())
+        return [-math.inf] * n_free + self._ends + [math.inf] * (n_idle - n_free)
+
+    def stays(self, now: float) -> Iterator[tuple[str, float, Stay]]:
+        """Give name, size and present stay of every file that is here, until the last of its users is over. O(jobs).
+
+        In whole seconds, as the published program counts, users that have ended early count as well.
+        """
+        if self.whole_seconds:
+            return self.files.stays(now)
+        ends: dict[str, float] = {}
+        for run in self.runs.values():
+            if run.until > ends.get(run.file, 0.0):
+                ends[run.file] = run.until
+        return self.files.stays(now, ends)
+
+    def _expect_longer(self, now: float) -> None:
+        self._ends = []
+        for run in self.runs.values():
+            if run.until <= now:
+                run.until = round(2 * now - run.started_at + 1, 6)
+            for _ in range(run.n_cores):
+                insort(self._ends, run.until)
+
+
+class Nodes(Sequence[Node]):
+    """All nodes of a machine, with a partition for each class of memory."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self._nodes = nodes
+        self.classes = sorted({node.memory_gb for node in nodes})
+        self.least_bandwidth = min((node.bandwidth for node in nodes if node.bandwidth), default=math.inf)
+        #: The first node for which nobody says how fast it loads.
+        self.without_bandwidth = next((node for node in nodes if node.bandwidth is None), None)
+        self.by_class = {memory: [node for node in nodes if node.memory_gb == memory] for memory in self.classes}
+        self._most_cores = {memory: max(node.n_cores for node in group) for memory, group in self.by_class.items()}
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes)
+
+    def __getitem__(self, index: int) -> Node:  # type: ignore[override]  # nobody slices
+        return self._nodes[index]
+
+    def most_cores(self, memory_gb: float) -> int:
+        """Give how many cores a job can ever hope for on a node of a class. O(nodes) once some have gone for good."""
+        group = self.by_class[memory_gb]
+        partition = group[0].partition
+        if partition.machines_settled and partition.away:
+            return max(node.n_possible for node in group)
+        return self._most_cores[memory_gb]
+
+    @classmethod
+    def of(cls, cluster: Cluster, options: LocalityOptions) -> Nodes:
+        """Read the nodes of a machine and cut it into partitions. O(processors).
+
+        Raises InputError for a host without the property ``node`` and for numbers that are none. A node without
+        ``memory_gb`` holds everything.
+        """
+        groups = cluster.groups("node")
+        for proc in cluster.procs:
+            if cluster.property_of(proc, "node") is None:
+                host = cluster.host_of(proc)
+                raise InputError(f"host {host} has no property node; locality must know which cores share a node")
+        memories: dict[str, float] = {}
+        for name, procs in groups.items():
+            memory = _number_of(cluster, name, procs, "memory_gb")
+            if memory == 0:
+                raise InputError(f"node {name}, property memory_gb: expected more than 0 GB")
+            memories[name] = math.inf if memory is None else memory
+        partitions = {}
+        for memory in sorted(set(memories.values())):
+            members = IntervalSet(proc for name, procs in groups.items() if memories[name] == memory for proc in procs)
+            title = "all" if memory == math.inf else f"{memory:g} GB"
+            partitions[memory] = cluster.add_partition(title, members)
+        nodes = []
+        for index, (name, procs) in enumerate(groups.items()):
+            node = Node(index, name, partitions[memories[name]], procs, memories[name])
+            said = _number_of(cluster, name, procs, "fs_bw_gbps")
+            if said == 0:
+                raise InputError(f"node {name}, property fs_bw_gbps: expected more than 0 GB/s")
+            node.bandwidth = options.bandwidth if said is None else said
+            node.whole_seconds = options.faithful
+            node.files = FilesOnNode(node.memory_gb, persistent=options.persistence)
+            nodes.append(node)
+        return cls(nodes)
+
+
+def _number_of(cluster: Cluster, node: str, procs: IntervalSet, name: str) -> float | None:
+    """Read a property that all hosts of a node have alike. Raises InputError if they do not."""
+    values = {cluster.number_of(proc, name) for proc in procs}
+    if len(values) > 1:
+        shown = " and ".join(sorted("none" if value is None else f"{value:g}" for value in values)[:3])
+        raise InputError(f"node {node}: its hosts differ in the property {name}: {shown}")
+    return values.pop()

@@ -1,0 +1,143 @@
+"""Options of locality, and the scores they name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import Field, ValidationInfo, model_validator
+
+from pybatsched.core.fields import FieldError, JobFields
+from pybatsched.core.policy import Options
+from pybatsched_schedulers.locality.scores import EFT, FCFS, LEA, LEO, Weights
+
+Score = Literal["fcfs", "eft", "lea", "leo", "lem"]
+
+_PRESETS: Final[Mapping[str, Weights]] = {"fcfs": FCFS, "eft": EFT, "lea": LEA, "leo": LEO, "lem": LEA}
+
+
+class Rule:
+    """How nodes are scored. Under LEM that depends on whether some node is idle."""
+
+    def __init__(self, weights: Weights, *, is_mixed: bool = False) -> None:
+        self._weights = weights
+        self._is_mixed = is_mixed
+
+    @property
+    def is_fcfs(self) -> bool:
+        """Whether files do not count at all."""
+        return self._weights == FCFS
+
+    def weights(self, *, some_idle: bool) -> Weights:
+        """Give the weights for the next job; `some_idle` tells that a node has no job yet."""
+        return EFT if self._is_mixed and some_idle else self._weights
+
+
+class LocalityOptions(Options):
+    """Options of locality."""
+
+    score: Score | None = Field(
+        None,
+        description="how nodes are scored: fcfs (by availability alone), eft (earliest finish), lea (avoid loads and "
+        "evictions; the default), leo (eft where the job can start at once, else lea), lem (eft while some node is "
+        "idle, else lea)",
+    )
+    x1: float | None = Field(None, ge=0, le=1e9, description="multiplier of the load time, instead of a preset")
+    x2: float | None = Field(None, ge=0, le=1e9, description="multiplier of the time to load evicted files again")
+    x3: float | None = Field(None, ge=0, le=1e9, description="multiplier of load time times copies on other nodes")
+    backfill: bool = Field(
+        False, description="let jobs start on cores that are reserved for later, if their walltime ends by then"
+    )
+    interval_s: float = Field(
+        30.0,
+        ge=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="seconds between two passes at least; 0: a pass every message",
+    )
+    persistence: bool = Field(False, description="nodes keep files that nobody uses while their memory holds them")
+    bandwidth: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="GB/s from the file system, where the platform has no fs_bw_gbps"
+    )
+    bigger_nodes: Literal["never", "idle", "area"] = Field(
+        "never",
+        description="whether jobs may use nodes of more memory than they need: never; idle, to start at once where "
+        "their own class cannot; area, those of the next class while its planned area allows (see areas)",
+    )
+    areas: dict[str, float] | None = Field(
+        None, description="planned area by class of memory, as pybatsched workload areas prints it"
+    )
+    faithful: bool = Field(False, description="be the study's published program, quirks included")
+    assume_walltime: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="seconds to plan with for jobs without walltime (without it they are rejected)",
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> LocalityOptions:
+        given = [name for name in ("x1", "x2", "x3") if getattr(self, name) is not None]
+        if self.score is not None and given:
+            raise ValueError(f"score {self.score} says what {given[0]} is; give one of them")
+        if self.faithful:
+            for name in ("backfill", "persistence", "x3"):
+                if getattr(self, name):
+                    raise ValueError(f"faithful is the published program, without {name}")
+            if self.bigger_nodes != "never":
+                raise ValueError(f"faithful is the published program, without bigger_nodes {self.bigger_nodes}")
+            if self.interval_s < 1 or self.interval_s % 1:
+                raise ValueError(f"faithful counts whole seconds: expected interval_s from 1, got {self.interval_s:g}")
+        if (self.bigger_nodes == "area") != (self.areas is not None):
+            raise ValueError("bigger_nodes area needs areas, and areas are of use only with it")
+        for name, area in (self.areas or {}).items():
+            if not _is_memory(name) or not (math.isfinite(area) and area >= 0):
+                raise ValueError(f"areas: expected areas from 0 by classes of memory in GB, got {name!r:.40}: {area!r}")
+        by_memory: dict[float, str] = {}
+        for name in self.areas or ():
+            if (other := by_memory.setdefault(float(name), name)) != name:
+                raise ValueError(f"areas: expected one for each memory, got {other!r:.40} and {name!r:.40}")
+        return self
+
+    def rule(self) -> Rule:
+        """Give the scores that were asked for."""
+        if self.x1 is None and self.x2 is None and self.x3 is None:
+            score = self.score or "lea"
+            return Rule(_PRESETS[score], is_mixed=score == "lem")
+        return Rule(Weights(self.x1 or 0.0, self.x2 or 0.0, self.x3 or 0.0))
+
+
+def _is_memory(name: Any) -> bool:
+    try:
+        return float(name) > 0
+    except ValueError:
+        return False
+
+
+#: No number of a job is greater: GB, seconds.
+MOST: Final = 1e15
+
+
+class LocalityFields(JobFields):
+    """Fields of jobs with an input file each. All jobs of a run give a file the same size."""
+
+    node_memory_gb: float | None = Field(None, gt=0, le=MOST, description="more than 0 GB")
+    input_file: str | None = Field(None, min_length=1, description="a name")
+    input_size_gb: float | None = Field(None, ge=0, le=MOST, description="GB from 0")
+    history_node: int | None = Field(None, ge=0, description="a whole number from 0")
+    history_start: float | None = Field(None, ge=-MOST, le=MOST, description="seconds")
+
+    @model_validator(mode="after")
+    def _fit_together(self, info: ValidationInfo) -> LocalityFields:
+        if self.input_file is None and self.input_size_gb is not None:
+            raise FieldError("input_file", "the name of the file whose size is given")
+        if self.input_file is not None and self.input_size_gb is None:
+            raise FieldError("input_size_gb", "the size of the input_file in GB")
+        if self.history_node is None and self.history_start is not None:
+            raise FieldError("history_node", "the node on which it started")
+        if self.input_file is not None and isinstance(info.context, dict):
+            sizes: dict[str, Any] = info.context.setdefault("sizes", {})
+            if sizes.setdefault(self.input_file, self.input_size_gb) != self.input_size_gb:
+                raise FieldError("input_size_gb", "the size that this file has in a job before it", self.input_size_gb)
+        return self

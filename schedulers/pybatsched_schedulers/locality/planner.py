@@ -1,0 +1,266 @@
+"""Passes over the queue: when jobs get places, on which class of nodes, and when they start."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pybatsched.core.instants import HALF_TICK
+from pybatsched.errors import InputError
+from pybatsched_schedulers.locality.node_index import Board
+from pybatsched_schedulers.locality.scores import FCFS, Draft, Offer, Waiter, Weights
+
+if TYPE_CHECKING:
+    from pybatsched.core.decisions import Reason
+    from pybatsched_schedulers.locality.nodes import Node, Nodes
+    from pybatsched_schedulers.locality.options import LocalityOptions
+
+
+class Areas:
+    """How full the classes of nodes are planned to be, in seconds of all cores a node; for `bigger_nodes` area.
+
+    A job of the class below is admitted to a class while its planned area stays within the mean of all nodes.
+    """
+
+    def __init__(self, planned: Mapping[str, float], nodes: Nodes) -> None:
+        """Raises InputError for a class that the machine does not have: the table is another machine's."""
+        by_memory = {float(name): area for name, area in planned.items()}
+        for memory in by_memory:
+            if memory not in nodes.classes:
+                known = ", ".join(f"{known:g}" for known in nodes.classes)
+                raise InputError(f"option areas: no node has {memory:g} GB; the platform has nodes of {known} GB")
+        self._n_nodes = {memory: len(members) for memory, members in nodes.by_class.items()}
+        self._planned = {memory: by_memory.get(memory, 0.0) for memory in nodes.classes}
+        self._limit = sum(self._planned[memory] * n for memory, n in self._n_nodes.items()) / len(nodes)
+        self._drafted: dict[float, float] = {}
+
+    def begin(self) -> None:
+        """Forget what the last pass has planned."""
+        self._drafted = dict.fromkeys(self._planned, 0.0)
+
+    def admits(self, one: Waiter, memory: float) -> bool:
+        """Tell whether a job of the class below may use this one."""
+        return self._planned[memory] + self._drafted[memory] + self._share(one, memory) <= self._limit
+
+    def draft(self, one: Waiter, memory: float) -> None:
+        """Note that a job has a place in another class than its own, for this pass."""
+        if memory != one.memory_class:
+            self._drafted[memory] += self._share(one, memory)
+
+    def start(self, one: Waiter, memory: float) -> None:
+        """Note that a job starts in another class than its own."""
+        if memory != one.memory_class:
+            self._planned[memory] += self._share(one, memory)
+
+    def _share(self, one: Waiter, memory: float) -> float:
+        return one.n_cores * one.span_s / self._n_nodes[memory]
+
+
+class Planner:
+    """The queue, and the passes over it.
+
+    A pass comes with the first event at least an interval after the last one; it forgets all places and gives out new
+    ones in the order of submission, until every core has a job or a reservation. Who has a place starts when its time
+    comes, pass or not. A pass costs O(nodes) for each size that is asked for, and what `Draft` says for each placement.
+    """
+
+    def __init__(self, nodes: Nodes, options: LocalityOptions) -> None:
+        self._nodes = nodes
+        self._options = options
+        self._rule = options.rule()
+        self._areas = Areas(options.areas, nodes) if options.areas is not None else None
+        self._boards: dict[float, Board] = {}
+        self._place_in_class = {node.index: i for group in nodes.by_class.values() for i, node in enumerate(group)}
+        self._waiting: dict[str, Waiter] = {}
+        self._history: list[Waiter] = []  # newcomers that ran already when the simulation began
+        self._last_pass_at = -math.inf
+        self._is_stale = False  # something happened since the last pass
+        self._placed: list[Waiter] = []  # those who have a place
+        self._next_at = math.inf  # the first reserved start
+        # Where nobody's file is larger than its cores' share of the memory, the cores are full before the memory is.
+        self._memory_of_core = min(node.memory_gb / node.n_cores for node in nodes) * (1 + 1e-9)
+        self._is_crowded = False
+        self.n_passes = 0
+        self.n_placements = 0
+
+    # --- what happened ----------------------------------------------------------------------------------------
+
+    def submit(self, one: Waiter, now: float) -> None:  # noqa: ARG002  as other planners
+        """Take in a job that has come."""
+        self._waiting[one.job.id] = one
+        self._is_stale = True
+        if one.history is not None:
+            self._history.append(one)
+        self._is_crowded |= one.size_gb > self._memory_of_core * one.n_cores
+
+    def changed(self) -> None:
+        """Hear that a job is over, or that machines went or came."""
+        self._is_stale = True
+
+    def no_more_jobs(self) -> None:
+        """Hear that no job will come any more."""
+
+    def waiting(self) -> list[Waiter]:
+        """Give all jobs that wait."""
+        return list(self._waiting.values())
+
+    def withdraw(self, one: Waiter) -> None:
+        """Let a waiting job go."""
+        del self._waiting[one.job.id]
+        if one in self._history:
+            self._history.remove(one)
+        if one.node is not None:
+            self._placed.remove(one)
+
+    # --- what to do -------------------------------------------------------------------------------------------
+
+    def starts(self, now: float) -> Iterator[Waiter]:
+        """Give the jobs that start now; who asks for the next one has started the last."""
+        yield from self._start_reserved(now)
+        if self._waiting and now - self._last_pass_at >= self._options.interval_s - HALF_TICK:
+            self._pass(now)
+            yield from self._start_reserved(now)
+
+    def wake_at(self, now: float) -> float:  # noqa: ARG002  as other planners
+        """Give the instant at which somebody is to start, or the next pass is due for what has happened since."""
+        if self._is_stale and self._waiting:
+            return min(self._next_at, self._next_pass_at)
+        return self._next_at
+
+    def why_waiting(self, one: Waiter) -> Reason:
+        """Say why a job without a place has none."""
+        if one.job.submitted_at > self._last_pass_at + HALF_TICK:
+            return ("waits for the next pass, at {} or with the first event after it", self._next_pass_at)
+        return "no core that it may use was without a job or a reservation when it was its turn in the last pass"
+
+    @property
+    def _next_pass_at(self) -> float:
+        return round(self._last_pass_at + self._options.interval_s, 6)
+
+    def _start_reserved(self, now: float) -> Iterator[Waiter]:
+        if self._next_at > now + HALF_TICK:
+            return
+        due = [one for one in self._placed if one.at <= now + HALF_TICK]
+        due.sort(key=lambda one: one.job.seq)  # who came first loads a file that several need
+        self._placed = [one for one in self._placed if one.at > now + HALF_TICK]
+        self._next_at = min((one.at for one in self._placed), default=math.inf)
+        for one in due:
+            node = one.node
+            assert node is not None
+            has_room = not one.size_gb or node.files.fits(one.file, one.size_gb)
+            if not has_room or len(node.free_cores()) < one.n_cores:
+                one.forget_place()  # a core went away, or a job outlived the time assumed for it
+                self._is_stale = True
+                continue
+            del self._waiting[one.job.id]
+            if self._areas is not None:
+                self._areas.start(one, node.memory_gb)
+            yield one
+
+    # --- the pass ---------------------------------------------------------------------------------------------
+
+    def _pass(self, now: float) -> None:
+        self.n_passes += 1
+        self._last_pass_at, self._is_stale, self._next_at = now, False, math.inf
+        drafts = self._drafts(now)
+        busy = {node.index for node in self._nodes if node.runs}
+        if self._areas is not None:
+            self._areas.begin()
+        for one in self._placed:
+            one.forget_place()
+        self._placed = []
+        queue = self.waiting()
+        busy.update(self._place_history(drafts, now))
+        if self._options.bigger_nodes == "idle":
+            queue.sort(key=lambda one: -one.memory_class)
+        open_drafts = {memory for memory, draft in drafts.items() if not draft.is_full}
+        for one in queue:
+            if not open_drafts:
+                break
+            if one.node is not None:
+                continue
+            found = self._choose(one, drafts, some_idle=len(busy) < len(self._nodes))
+            if found is None:
+                continue
+            node, offer = found
+            draft = drafts[node.memory_gb]
+            self._put(draft, one, offer)
+            if draft.is_full:
+                open_drafts.discard(node.memory_gb)
+            if one.at <= now:
+                busy.add(node.index)
+
+    def _place_history(self, drafts: Mapping[float, Draft], now: float) -> Iterator[int]:
+        """Give newcomers the earliest cores of the nodes on which they ran, the first started first.
+
+        Whose cores are taken waits for them, and from the next pass on like any other. Gives the nodes, by their places
+        among all, on which one goes on at once.
+        """
+        for one in sorted(self._history, key=lambda one: one.history[1] if one.history else 0.0):
+            assert one.history is not None
+            node = self._nodes[one.history[0] % len(self._nodes)]
+            draft = drafts[node.memory_gb]
+            offer = draft.offer(self._place_in_class[node.index], one, FCFS)
+            if offer is None:
+                continue
+            self._put(draft, one, offer)
+            one.goes_on = True
+            if offer.at <= now:
+                yield node.index
+        self._history.clear()
+
+    def _put(self, draft: Draft, one: Waiter, offer: Offer) -> None:
+        draft.place(one, offer)
+        self.n_placements += 1
+        if self._areas is not None:
+            self._areas.draft(one, draft.nodes[offer.nth].memory_gb)
+        self._placed.append(one)
+        self._next_at = min(self._next_at, one.at)
+
+    def _drafts(self, now: float) -> dict[float, Draft]:
+        """Begin a plan for each class of memory."""
+        knows_files = self._is_crowded or not self._rule.is_fcfs
+        for memory, group in self._nodes.by_class.items():
+            if memory not in self._boards or self._boards[memory].knows_files != knows_files:
+                self._boards[memory] = Board(group, knows_files=knows_files)
+            self._boards[memory].refresh(now)
+        options = self._options
+        drafts = {
+            memory: Draft(
+                board, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
+            )
+            for memory, board in self._boards.items()
+        }
+        for draft in drafts.values():
+            draft.peers = list(drafts.values())
+        return drafts
+
+    def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
+        """Find a node for a job among those it may use."""
+        weights = self._rule.weights(some_idle=some_idle)
+        own = self._best(drafts[one.memory_class], one, weights)
+        if self._options.bigger_nodes == "never" or len(drafts) == 1:
+            return own
+        bigger = [memory for memory in self._nodes.classes if memory > one.memory_class]
+        if self._areas is not None:
+            found = [own] if own is not None else []
+            if bigger and self._areas.admits(one, bigger[0]):
+                other = self._best(drafts[bigger[0]], one, weights)
+                if other is not None:
+                    found.append(other)
+            return min(found, key=lambda pair: (pair[1].score, pair[0].index), default=None)
+        if self._best(drafts[one.memory_class], one, weights, only_now=True) is None:
+            for memory in bigger:
+                if (other := self._best(drafts[memory], one, weights, only_now=True)) is not None:
+                    return other
+        return own
+
+    def _best(
+        self, draft: Draft, one: Waiter, weights: Weights, *, only_now: bool = False
+    ) -> tuple[Node, Offer] | None:
+        """Find the best node of one class. Who comes when no core is idle can only start now, or not at all."""
+        if draft.is_full:
+            return None
+        offer = draft.best(one, weights, only_now=only_now or not draft.n_idle)
+        return None if offer is None else (draft.nodes[offer.nth], offer)

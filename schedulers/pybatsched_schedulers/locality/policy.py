@@ -1,0 +1,239 @@
+"""Locality (Gonthier, Larsson, Marchal, Nettelblad and Thibault, 2024): jobs go where their input files are.
+
+Jobs run on one node each and read one input file, which must be loaded from a slow shared file system unless another
+job on the node uses it already. Nodes are scored by when they are available, what would have to be loaded and what that
+would push out. The load comes before the job's own work and counts within its walltime.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pybatsched.core import events as e
+from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata, fact_text
+from pybatsched.core.fields import class_of, need_of
+from pybatsched.core.instants import HALF_TICK, TICK
+from pybatsched.core.policy import Need, Policy
+from pybatsched.errors import InputError
+from pybatsched_schedulers.locality.input_files import Arrival
+from pybatsched_schedulers.locality.nodes import Node, Nodes
+from pybatsched_schedulers.locality.options import MOST, LocalityFields, LocalityOptions
+from pybatsched_schedulers.locality.planner import Planner
+from pybatsched_schedulers.locality.published import PublishedProgram
+from pybatsched_schedulers.locality.scores import Waiter
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.jobs import Job
+
+
+class Locality(Policy):
+    """Gives jobs of one node each to the node with the best score."""
+
+    Options: ClassVar[type[Any]] = LocalityOptions
+    JobFields: ClassVar[type[Any]] = LocalityFields
+    reserves = True
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.DYNAMIC_JOBS})
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Read the nodes; a partition for each class of memory."""
+        options: LocalityOptions = self.options
+        self._cluster = cluster
+        self._nodes = Nodes.of(cluster, options)
+        self._planner: Planner | PublishedProgram
+        if options.faithful:
+            self._planner = PublishedProgram(self._nodes, options.rule(), int(options.interval_s))
+        else:
+            self._planner = Planner(self._nodes, options)
+        self._waiters: dict[str, Waiter] = {}
+        self._node_of: dict[str, Node] = {}  # of running jobs
+        self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of running jobs; some may be over
+        self._refused: list[Decision] = []
+        self._calls: list[float] = []  # asked for and not due yet
+        self._totals = dict.fromkeys(("transfer_s", "load_wait_s", "reuses"), 0.0)
+
+    # --- what happened ----------------------------------------------------------------------------------------
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        """Queue the job, or refuse it if it can never start. Raises InputError for a file that cannot be loaded."""
+        one = self._read(job)
+        refusal = self._refusal(one)
+        if refusal is not None:
+            self._refused.append(RejectJob(job.id, reason=refusal))
+            return
+        self._waiters[job.id] = one
+        self._planner.submit(one, now)
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Free the cores; the file stays for who starts in this instant."""
+        self._node_of.pop(job.id).end(job, now)
+        self._planner.changed()
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Free the cores (this policy kills nobody)."""
+        self.on_job_ended(job, now)
+
+    def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
+        """Look again at the next pass."""
+        for node in self._nodes:
+            node.has_changed = True
+        self._planner.changed()
+
+    def on_notify(self, event: e.Notify, now: float) -> None:  # noqa: ARG002
+        """When no machine can come back any more, refuse the jobs that waited for it in vain."""
+        if event.kind == e.NO_MORE_STATIC_JOBS:
+            self._planner.no_more_jobs()
+        elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
+            for one in self._planner.waiting():
+                refusal = self._refusal(one)
+                if refusal is not None:
+                    self._planner.withdraw(one)
+                    del self._waiters[one.job.id]
+                    self._refused.append(RejectJob(one.job.id, reason=refusal))
+
+    # --- reading jobs -----------------------------------------------------------------------------------------
+
+    def _read(self, job: Job) -> Waiter:
+        """Read what the planner must know of a job."""
+        fields, options = job.fields, self.options
+        need_gb = need_of(fields)
+        file, size_gb = _input_of(fields)
+        history = _history_of(fields)
+        span_s = job.walltime if job.walltime is not None else options.assume_walltime
+        span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
+        memory = class_of(need_gb, self._nodes.classes)
+        one = Waiter(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
+        if size_gb and (node := self._nodes.without_bandwidth) is not None:
+            text = f"job {job.id} has an input file, but node {node.name} has no property fs_bw_gbps"
+            raise InputError(f"{text}; expected it, or the option bandwidth")
+        if size_gb and size_gb / self._nodes.least_bandwidth > MOST:
+            speed = f"{self._nodes.least_bandwidth:g} GB/s"
+            raise InputError(f"job {job.id}, field input_size_gb: {size_gb:g} GB at {speed} would be loaded for ever")
+        return one
+
+    def _refusal(self, one: Waiter) -> Reason | None:
+        """Say why a job can never start, or None."""
+        options = self.options
+        if one.span_s == math.inf:
+            return "has no walltime, so no time can be reserved for it (see assume_walltime)"
+        if one.size_gb and not self._cluster.can_load(one.job):
+            return (
+                "no load can be put in front of its profile {!r}, which is not known to be made of delays",
+                one.job.profile_name,
+            )
+        if not options.faithful and (refusal := self._too_large(one)) is not None:
+            return refusal
+        n_possible = self._most_cores(one)
+        if one.n_cores > n_possible:
+            return ("asks for {} cores; a node that it may use has {} at most", one.n_cores, n_possible)
+        return None
+
+    def _too_large(self, one: Waiter) -> Reason | None:
+        """Say why no node's memory will do, or None."""
+        largest = self._nodes.classes[-1]
+        if one.size_gb > largest:
+            return ("its file of {:g} GB is larger than the memory of any node ({:g} GB)", one.size_gb, largest)
+        if math.isnan(one.memory_class):
+            return ("needs {:g} GB on its node; none has more than {:g} GB", need_of(one.job.fields), largest)
+        if not self._classes_of(one):
+            text = "its file of {:g} GB is larger than the memory of any node that it may use ({:g} GB)"
+            return (text, one.size_gb, one.memory_class)
+        return None
+
+    def _most_cores(self, one: Waiter) -> int:
+        """Give the greatest number of cores on a node that a job may ever use."""
+        nodes = self._nodes
+        if self.options.faithful:
+            return max(map(nodes.most_cores, nodes.classes))
+        return max(map(nodes.most_cores, self._classes_of(one)))
+
+    def _classes_of(self, one: Waiter) -> list[float]:
+        """Give the classes on which a job gets a place in the end; by areas, a bigger one may never admit it."""
+        classes = [memory for memory in self._nodes.classes if memory >= one.memory_class]
+        allowed = classes if self.options.bigger_nodes == "idle" else classes[:1]
+        return [memory for memory in allowed if memory >= one.size_gb]
+
+    # --- decisions --------------------------------------------------------------------------------------------
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        """Refuse what was refused, start what may start, and ask for a call if one is needed."""
+        refused, self._refused = self._refused, []
+        yield from refused
+        if self._has_end_due(now):
+            return  # ends come before all else, and Batsim has not told this one yet
+        for one in self._planner.starts(now):
+            yield from self._start(one, now)
+        self._calls = [at for at in self._calls if at > now + HALF_TICK]
+        wake_at = self._planner.wake_at(now)
+        if now < wake_at < min(self._calls, default=math.inf):
+            self._calls.append(wake_at)
+            yield CallMeLater(wake_at, reason="a reserved start or the next pass")
+
+    def _has_end_due(self, now: float) -> bool:
+        """Tell whether a job reaches its walltime now: another message comes in this very instant. O(log n) a job.
+
+        Nobody waits for an end that is late by more than the clock is rounded.
+        """
+        while self._due and (self._due[0][1] not in self._node_of or self._due[0][0] < now - TICK - HALF_TICK):
+            heappop(self._due)
+        return bool(self._due) and self._due[0][0] <= now + HALF_TICK
+
+    def _start(self, one: Waiter, now: float) -> Iterator[Decision]:
+        job, node = one.job, one.node
+        assert node is not None
+        del self._waiters[job.id]
+        self._node_of[job.id] = node
+        if job.walltime is not None:
+            heappush(self._due, (round(now + job.walltime, 6), job.id))
+        until = round(now + one.span_s, 6)
+        found = Arrival(0.0, 0.0, is_reuse=False)
+        if one.file:
+            found = node.files.arrive(one.file, one.size_gb, node.load_s(one.size_gb), now, until)
+            self._totals["transfer_s"] += found.load_s
+            self._totals["load_wait_s"] += found.wait_s
+            self._totals["reuses"] += found.is_reuse
+            yield SetJobMetadata(job.id, _facts(one, node, found), reason="what became of its input file")
+        node.start(job, one.n_cores, now, until, one.file)
+        extra_s = found.load_s + found.wait_s
+        why = "is where it ran when the simulation began" if one.goes_on else "has the best score"
+        reason: Reason = ("node {} {}; {:g} s until its file is there", node.name, why, extra_s)
+        on = node.free_cores().first(one.n_cores)
+        yield Replace(job.id, on, extra_s=extra_s, within_walltime=True, reason=reason)
+
+    # --- words ------------------------------------------------------------------------------------------------
+
+    def figures(self) -> Mapping[str, float]:
+        """Give the times of all loads and waits for loads, the reuses, and what the passes took."""
+        planner = self._planner
+        return {**self._totals, "passes": planner.n_passes, "placements": planner.n_placements}
+
+    def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
+        """Tell the place that the job has, if it has one."""
+        one = self._waiters.get(job.id)
+        if one is None:
+            return "it is in no queue"
+        if one.node is None:
+            return self._planner.why_waiting(one)
+        return ("reserved on node {} from {}", one.node.name, one.at)
+
+
+def _input_of(fields: Mapping[str, Any]) -> tuple[str, float]:
+    """Read the name and the size in GB of a job's input file; "" for none."""
+    file = fields.get("input_file")
+    return ("", 0.0) if file is None else (file, float(fields["input_size_gb"]))
+
+
+def _history_of(fields: Mapping[str, Any]) -> tuple[int, float] | None:
+    """Read the node on which a job ran when the simulation begins, and since when."""
+    node = fields.get("history_node")
+    return None if node is None else (node, float(fields.get("history_start") or 0.0))
+
+
+def _facts(one: Waiter, node: Node, found: Arrival) -> str:
+    """Write what became of a job's file: numbers for measures, and words for people."""
+    names = fact_text(f"file {one.file} on node {node.name}")
+    return f"load_s={found.load_s:.12g};load_wait_s={found.wait_s:.12g};reused={int(found.is_reuse)};input={names}"

@@ -1,0 +1,357 @@
+"""Which node a job should go to: the scores of the locality study, and a plan in which jobs are placed one by one.
+
+For a job of c cores with an input file, and a node: EAT is the earliest instant at which c of its cores are available,
+by walltimes; LOAD the time that the job would then wait for its file; EVICT the time to load again what it would push
+out, the other files whose last planned use is over by then, weighted by its share of the node's cores; COPIES the
+number of other nodes that hold its file. The node with the least
+
+    EAT + x2 * EVICT + (x1 + x3 * COPIES) * LOAD
+
+is the best one, and of equal ones the first.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pybatsched_schedulers.locality.input_files import Stay, fit_together
+from pybatsched_schedulers.locality.node_index import EVER, Row, nth_time
+
+if TYPE_CHECKING:
+    from pybatsched.core.jobs import Job
+    from pybatsched_schedulers.locality.node_index import Board, Unneeded
+    from pybatsched_schedulers.locality.nodes import Node
+
+
+class Weights(NamedTuple):
+    """The multipliers of a score. `eager` nodes, where the job could start at once, are scored by EAT + LOAD (LEO)."""
+
+    load: float = 0.0  # x1
+    evict: float = 0.0  # x2
+    copies: float = 0.0  # x3
+    is_eager: bool = False
+
+
+FCFS: Final = Weights()
+EFT: Final = Weights(load=1.0)
+LEA: Final = Weights(load=500.0, evict=1.0)
+LEO: Final = LEA._replace(is_eager=True)
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """A waiting job as the planner sees it, and the place it has: a node and the instant of its start."""
+
+    job: Job
+    n_cores: int
+    span_s: float
+    file: str = ""
+    size_gb: float = 0.0
+    memory_class: float = math.inf
+    history: tuple[int, float] | None = None  # the node on which it ran when the simulation begins, and since when
+    node: Node | None = None
+    at: float = math.inf
+    goes_on: bool = False  # it has that place because it ran there, whatever the scores
+
+    def forget_place(self) -> None:
+        """Wait without a place."""
+        self.node, self.at, self.goes_on = None, math.inf, False
+
+
+class Offer(NamedTuple):
+    """What a node offers: a score, and the instant from which its cores can be had. The least is the best."""
+
+    score: float
+    nth: int  # of the draft's nodes
+    at: float
+
+
+class Draft:
+    """A plan on top of a board, made at one instant; jobs are put into it one by one.
+
+    Nodes that do not hold a job's file are all scored alike, so that the least number of a row tells the best of them;
+    only those that hold it are looked at singly. O(log nodes + nodes that hold the file) for an offer, and
+    O(cores + sizes asked for * files on the node) for a placement.
+    """
+
+    def __init__(
+        self, board: Board, now: float, *, persistent: bool = False, backfill: bool = False, crowded: bool = True
+    ) -> None:
+        """`crowded` tells that files may not fit beside each other; without it nobody looks at the memory."""
+        self.now = now
+        self.nodes = board.nodes
+        self._board = board
+        self.peers: Sequence[Draft] = (self,)  # the plans for all nodes of the machine, this one among them
+        self._persistent = persistent
+        self._crowded = crowded
+        self._cores = board.cores.copy()
+        self._stays = board.stays.copy()  # a node's own copy is made when it is changed
+        self._planned: dict[str, set[int]] = {}  # nodes to which files will come
+        self._changed: set[int] = set()  # nodes that are no longer as the board has them
+        self._times: dict[int, Row] = {}
+        self._worn: dict[int, Row] = {}
+        self._unneeded: dict[int, Unneeded] = {}
+        self._evict_weight = 0.0
+        self._holes: dict[int, list[float]] | None = {} if backfill else None
+        self.n_idle = sum(bisect_right(cores, now) for cores in self._cores)
+
+    # --- offers -----------------------------------------------------------------------------------------------
+
+    def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:
+        """Find the node with the least score; with `only_now` among those where the job can start at once."""
+        if weights.copies or not self._board.has_one_bandwidth:
+            return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
+        best = self._best_by_rows(one, weights, only_now=only_now)
+        # A node that holds the file scores no worse than it would without it, nor does one with a hole: the rows, which
+        # count neither, can be too high for these, never too low.
+        if self._holes:
+            holes = [(EVER, index) for index in self._holes if self._has_hole(index, one)]
+            best = self._best_of(holes, one, weights, best, only_now=only_now)
+        if weights.load or weights.evict:
+            times = self._times_of(one.n_cores).values
+            soonest_first = sorted([(times[index], index) for index in self._holders(one.file)])
+            best = self._best_of(soonest_first, one, weights, best, only_now=only_now)
+        return best
+
+    def offer(self, index: int, one: Waiter, weights: Weights) -> Offer | None:
+        """Look at one node; None if it never has cores and memory enough."""
+        return self._best_of(((EVER, index),), one, weights, None, only_now=False)
+
+    def _best_of(
+        self,
+        candidates: Iterable[tuple[float, int]],
+        one: Waiter,
+        weights: Weights,
+        best: Offer | None,
+        *,
+        only_now: bool,
+    ) -> Offer | None:
+        """Look at some nodes singly, to beat the best so far: each with a time before which it offers nothing."""
+        for soonest, index in candidates:
+            if best is not None and soonest > best.score:
+                break  # no score is less than its EAT, and those that follow come later still
+            at = self._earliest(index, one)
+            if at == math.inf or (only_now and at > self.now):
+                continue
+            offer = Offer(self.score(index, one, at, weights), index, at)
+            if best is None or offer < best:
+                best = offer
+        return best
+
+    def _everywhere(self) -> list[tuple[float, int]]:
+        return [(EVER, index) for index in range(len(self.nodes))]
+
+    def _best_by_rows(self, one: Waiter, weights: Weights, *, only_now: bool) -> Offer | None:
+        """Find the best node by the rows, which know of no job's own file."""
+        now, times, load_s = self.now, self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
+        if only_now and times.least()[0] > now:
+            return None
+        scores = self._worn_of(one.n_cores, weights.evict) if weights.evict else times
+        least, index = scores.least()
+        if least == math.inf:
+            return None
+        at = max(times.values[index], now)
+        best = Offer(max(least, now) + weights.load * load_s, index, at)
+        if weights.is_eager:
+            soonest, first = times.least()
+            if soonest <= now:
+                best = min(best, Offer(now + load_s, first, now))
+        if (only_now and best.at > now) or not self._has_room(best.nth, one, best.at):
+            return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
+        return best
+
+    # --- scores -----------------------------------------------------------------------------------------------
+
+    def score(self, index: int, one: Waiter, at: float, weights: Weights) -> float:
+        """Give the score of a node for a job that could start there at an instant."""
+        if weights.is_eager and at <= self.now:
+            weights = EFT
+        total = at + weights.evict * self.evict_s(index, one, at) if weights.evict else at
+        if not weights.load and not weights.copies:
+            return total
+        copies = self._copies(index, one, at) if weights.copies else 0
+        return total + (weights.load + weights.copies * copies) * self.load_s(index, one, at)
+
+    def load_s(self, index: int, one: Waiter, at: float) -> float:
+        """Give the time that a job would wait for its file if it started on a node at an instant (LOAD)."""
+        least_s = self.nodes[index].load_s(one.size_gb)
+        for begin, loaded, end in self._stays[index].get(one.file, ()):
+            if begin <= at and (self._persistent or at <= end):
+                if loaded <= at:
+                    return 0.0
+                least_s = min(least_s, round(loaded - at, 6))
+        return least_s
+
+    def evict_s(self, index: int, one: Waiter, at: float) -> float:
+        """Give the time to load again what the job would push out on a node at an instant (EVICT)."""
+        return self._board.evict_s(index, one.n_cores, at, self._stays[index], one.file)
+
+    def _copies(self, index: int, one: Waiter, at: float) -> int:
+        """Count the other nodes that hold a job's file at an instant (COPIES)."""
+        return sum(peer.n_holding(one.file, at, but=index if peer is self else -1) for peer in self.peers)
+
+    def n_holding(self, file: str, at: float, *, but: int) -> int:
+        """Count the nodes that hold a file at an instant, but for one."""
+        return sum(
+            index != but and any(self._covers(stay, at) for stay in self._stays[index][file])
+            for index in self._holders(file)
+        )
+
+    def _covers(self, stay: Stay, at: float) -> bool:
+        """Tell whether a file is on a node at an instant; a persistent node is expected to keep it."""
+        return stay.begin <= at and (self._persistent or at <= stay.end)
+
+    def _holders(self, file: str) -> Collection[int]:
+        """Give the nodes that hold a file, or will."""
+        present, planned = self._board.holders.get(file, ()), self._planned.get(file)
+        return planned.union(present) if planned else present
+
+    # --- when there are cores and memory enough ---------------------------------------------------------------
+
+    def _earliest(self, index: int, one: Waiter) -> float:
+        if self._holes and self._has_hole(index, one) and self._has_room(index, one, self.now):
+            return self.now
+        at = max(nth_time(self._cores[index], one.n_cores), self.now)
+        if at < math.inf and not self._has_room(index, one, at):
+            for later in sorted({stay.end for stays in self._stays[index].values() for stay in stays}):
+                if later > at and self._has_room(index, one, later):
+                    return later
+            return math.inf
+        return at
+
+    def _has_hole(self, index: int, one: Waiter) -> bool:
+        """Tell whether the job can be over before cores that are idle now are needed for others."""
+        assert self._holes is not None
+        until = round(self.now + one.span_s, 6)
+        holes, cores = self._holes.get(index, ()), self._cores[index]
+        if not holes or holes[-1] < until or len(cores) < one.n_cores:
+            return False
+        n_idle = bisect_right(cores, self.now)
+        return n_idle < one.n_cores <= n_idle + len(holes) - bisect_left(holes, until)
+
+    def _has_room(self, index: int, one: Waiter, at: float) -> bool:
+        """Tell whether the node's memory holds the file, beside all that are in use while the job runs."""
+        if not self._crowded or not one.size_gb:
+            return True
+        memory_gb, until = self.nodes[index].memory_gb, at + one.span_s
+        begins = [
+            stay.begin
+            for name, stays in self._stays[index].items()
+            if name != one.file
+            for stay in stays
+            if at < stay.begin < until
+        ]
+        return all(
+            fit_together(memory_gb, [one.size_gb, *self._others_in_use(index, one.file, moment)])
+            for moment in (at, *begins)
+        )
+
+    def _others_in_use(self, index: int, but: str, at: float) -> list[float]:
+        """Give the sizes of all files but one that are in use at an instant."""
+        sizes = self._board.sizes
+        return [
+            sizes[name]
+            for name, stays in self._stays[index].items()
+            if name != but and any(stay.begin <= at < stay.end for stay in stays)
+        ]
+
+    # --- placing ----------------------------------------------------------------------------------------------
+
+    def place(self, one: Waiter, offer: Offer) -> None:
+        """Give a job the place it was offered: the cores that are available first, until its walltime ends."""
+        _, index, at = offer
+        until = round(at + one.span_s, 6)
+        one.node, one.at = self.nodes[index], at
+        if one.file and self._board.knows_files:
+            self._expect(index, one, Stay(at, round(at + self.load_s(index, one, at), 6), until))
+        self._take(index, one.n_cores, at, until)
+        self._renew(index)
+
+    def _expect(self, index: int, one: Waiter, stay: Stay) -> None:
+        """Note a stay that is planned."""
+        mine = self._stays[index]
+        if mine is self._board.stays[index]:
+            mine = self._stays[index] = {name: stays.copy() for name, stays in mine.items()}
+        self._note(mine.setdefault(one.file, []), stay)
+        self._board.sizes[one.file] = one.size_gb
+        self._planned.setdefault(one.file, set()).add(index)
+
+    def _note(self, stays: list[Stay], stay: Stay) -> None:
+        """Put a stay among others of its file; the last one tells when the last planned use ends."""
+        insort(stays, stay, key=lambda known: known.end)
+
+    def _take(self, index: int, n: int, at: float, until: float) -> None:
+        cores = self._cores[index]
+        n_idle = bisect_right(cores, self.now)
+        if at <= self.now and n_idle < n:  # in a hole: the cores that are reserved soonest
+            assert self._holes is not None
+            holes = self._holes[index]
+            first = bisect_left(holes, until)
+            n_in_hole = min(n, len(holes) - first)
+            del holes[first : first + n_in_hole]
+            if not holes:
+                del self._holes[index]
+            n -= n_in_hole
+        n_idle = min(n_idle, n)
+        self.n_idle -= n_idle
+        if at > self.now and n_idle and self._holes is not None:
+            holes = self._holes.setdefault(index, [])
+            place = bisect_left(holes, at)
+            holes[place:place] = [at] * n_idle
+        rest = cores[n:]
+        place = bisect_left(rest, until)
+        rest[place:place] = [until] * n
+        self._cores[index] = rest
+
+    @property
+    def is_full(self) -> bool:
+        """Whether every core has a job or a reservation, and none is idle until a reservation that may be used."""
+        return not self.n_idle and not self._holes
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def _times_of(self, n: int) -> Row:
+        row = self._times.get(n)
+        if row is None:
+            row = self._times[n] = self._board.times(n).copy()
+            for index in self._changed:
+                row.put(index, nth_time(self._cores[index], n))
+        return row
+
+    def _worn_of(self, n: int, weight: float) -> Row:
+        if weight != self._evict_weight:
+            self._evict_weight = weight
+            self._worn.clear()
+        row = self._worn.get(n)
+        if row is None:
+            row, times = self._board.worn(n, weight).copy(), self._times_of(n).values
+            for index in self._changed:
+                row.put(index, self._worn_at(index, n, times[index], self._unneeded_on(index)))
+            self._worn[n] = row
+        return row
+
+    def _unneeded_on(self, index: int) -> Unneeded:
+        """Tell when the files of a node are needed no longer. O(1) until somebody is placed there."""
+        found = self._unneeded.get(index)
+        if found is None:
+            found = self._unneeded[index] = self._board.unneeded(self._stays[index])
+        return found
+
+    def _worn_at(self, index: int, n: int, at: float, unneeded: Unneeded) -> float:
+        return self._board.worn_at(index, n, at, unneeded, self._evict_weight)
+
+    def _renew(self, index: int) -> None:
+        """Bring the rows up to date for a node that has changed."""
+        self._changed.add(index)
+        cores = self._cores[index]
+        for n, row in self._times.items():
+            row.put(index, nth_time(cores, n))
+        self._unneeded.pop(index, None)
+        if self._worn:
+            unneeded = self._unneeded_on(index)
+            for n, row in self._worn.items():
+                row.put(index, self._worn_at(index, n, self._times[n].values[index], unneeded))

@@ -1,0 +1,1 @@
+"""Reallocation of waiting jobs between clusters."""

@@ -1,0 +1,343 @@
+"""Reallocation (Caniou, Charrier and Desprez, AusPDC 2011): a meta-scheduler over clusters with local schedulers.
+
+Jobs of the grid are sized and submitted to the cluster where they are expected to end first (minimum completion time).
+Walltimes are too long, so that plans are: every hour waiting jobs are looked at again, and move to another cluster if
+that promises an earlier end. Jobs that users submit to a cluster themselves (*external* ones) are left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pybatsched.compiling import mypyc_attr
+from pybatsched.core.decisions import (
+    CallMeLater,
+    Decision,
+    ExecuteJob,
+    Reason,
+    RejectJob,
+    Replace,
+    Reshape,
+    SetJobMetadata,
+    StartAt,
+    fact_text,
+)
+from pybatsched.core.instants import HALF_TICK, TICK
+from pybatsched.core.policy import Need
+from pybatsched.errors import InputError, UntrustedFileError
+from pybatsched.policies import registry
+from pybatsched.policies.local import LocalScheduler, QueuePolicy
+from pybatsched_schedulers.reallocation.grid import GridJob, Site, read_home, read_moldable, read_sites
+from pybatsched_schedulers.reallocation.options import GridFields, ReallocationOptions
+from pybatsched_schedulers.reallocation.sizing import MinMin, Place, Search
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.events import Notify
+    from pybatsched.core.intervals import IntervalSet
+    from pybatsched.core.jobs import Job
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Reallocation(QueuePolicy):
+    """Submits jobs to the cluster where they end first, and moves waiting ones when plans have changed."""
+
+    Options: ClassVar[type[Any]] = ReallocationOptions
+    JobFields: ClassVar[type[Any]] = GridFields
+    borrows = ("local",)
+    needs = frozenset({Need.DYNAMIC_JOBS})
+    handles_oversized = True  # a moldable job may be smaller
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Read the clusters."""
+        self._cluster = cluster
+        self.sites = read_sites(cluster, self._made)
+        self.locals = [site.local for site in self.sites]
+        self._by_name = {site.name: site for site in self.sites}
+        self._newcomers: list[GridJob | tuple[Job, Site]] = []
+        self._waiting: dict[str, GridJob] = {}  # grid jobs in queues
+        self._held: dict[str, GridJob] = {}  # grid jobs that local schedulers keep processors for, until they end
+        self._external: dict[str, Site] = {}  # external jobs that are not over
+        # On one cluster nobody can move: a call would only make the local scheduler think when nothing has happened.
+        algorithm = self.options.algorithm
+        self._has_events = algorithm == "all_cancellation" or (algorithm == "regular" and len(self.sites) > 1)
+        self._event_at = math.inf  # the next event, if one was asked for
+        self._quiet_version: int | None = None  # of the plans that the last event left as they were
+        self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
+        self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "moves_max", "resubmitted_max"), 0)
+
+    def _made(self, partition: Partition) -> LocalScheduler:
+        options: ReallocationOptions = self.options
+        try:
+            local = registry.local_scheduler(options.local, options.local_options, partition, files=self.trusted_files)
+        except UntrustedFileError:
+            raise  # it names the option itself, and who gave it
+        except InputError as error:
+            raise InputError(f"policy reallocation, option local: {error}") from None
+        if not local.promises:
+            given = " with these local_options" if options.local_options else ""
+            raise InputError(
+                f"policy reallocation, option local: {options.local}{given} does not keep to the starts it plans, so "
+                "nobody can tell where a job would end first; expected conservative, or fcfs in the order of arrival"
+            )
+        return local
+
+    # --- what happened ----------------------------------------------------------------------------------------
+
+    def on_job_submitted(self, job: Job, now: float) -> None:  # noqa: ARG002
+        """Keep the job until all that happened in this instant is known."""
+        moldable, home = read_moldable(job.fields), read_home(job.fields)
+        if job.n_procs < 1:
+            self._refuse(job, ("asks for {} processors", job.n_procs))
+            return
+        self._are_bounds &= job.walltime is not None and job.estimate is not None and job.walltime <= job.estimate
+        if home is not None:
+            site = self._by_name.get(home)
+            if site is None:
+                known = ", ".join(self._by_name)
+                self._refuse(job, ("is external, and its cluster {} is not there, only {}", home, known))
+            else:
+                self._newcomers.append((job, site))
+            return
+        can_scale = self._cluster.can_reshape(job)
+        if moldable is not None and not can_scale:
+            text = "is moldable, but its profile {!r} is not known to be made of delays, so it can have no other size"
+            self._refuse(job, (text, job.profile_name))
+            return
+        self._newcomers.append(GridJob(job, moldable, can_scale))
+
+    def _refuse(self, job: Job, reason: Reason) -> None:
+        self._urgent.append(RejectJob(job.id, reason=reason))
+
+    def on_notify(self, event: Notify, now: float) -> None:
+        """When no machine can come back any more, look for other places for jobs that waited for it in vain."""
+        homeless = []
+        for one in self._waiting.values():
+            site = one.site
+            assert site is not None
+            if site.partition.machines_settled and site.local.refusal(one.job) is not None:
+                homeless.append(one)
+        for one in homeless:
+            self._withdraw(one, now)
+            del self._waiting[one.job.id]
+        self._newcomers[:0] = homeless  # they are older than those who come now
+        super().on_notify(event, now)
+
+    def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
+        """Let a job wait again that had processors kept for it and lost them."""
+        super().on_job_released(job, procs, now)
+        if (one := self._held.pop(job.id, None)) is not None:
+            self._waiting[job.id] = one
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Tell the scheduler on whose cluster it ran, and forget it."""
+        super().on_job_ended(job, now)
+        self._held.pop(job.id, None)
+        self._external.pop(job.id, None)
+
+    # --- decisions --------------------------------------------------------------------------------------------
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        """Submit the newcomers, move jobs if it is time, and let all clusters start what may start."""
+        newcomers, self._newcomers = self._newcomers, []
+        for newcomer in newcomers:
+            if isinstance(newcomer, GridJob):
+                yield from self._submit_first(newcomer, now)
+            else:
+                job, site = newcomer
+                if self.submit_to(site.local, job, now):
+                    self._external[job.id] = site
+        if now >= self._event_at - HALF_TICK:
+            self._event_at = math.inf
+            if self._waiting:
+                yield from self._reallocate(now)
+        for decision in super().decide(now):
+            if isinstance(decision, ExecuteJob | StartAt | Replace):  # whatever takes a job out of its queue
+                facts = self._leave(decision.job_id, is_held=isinstance(decision, StartAt))
+                yield SetJobMetadata(decision.job_id, facts, reason="where it goes")
+            yield decision
+        yield from self._ask_for_event(now)
+
+    def _leave(self, job_id: str, *, is_held: bool) -> str:
+        """Let a job go that leaves its queue to start now or later. Gives what became of it until then."""
+        one = self._waiting.pop(job_id, None)
+        if one is None:
+            return f"cluster={fact_text(self._external[job_id].name)}"
+        if is_held:
+            self._held[job_id] = one
+        assert one.site is not None
+        return f"moves={one.n_moves};resubmitted={one.n_resubmitted};cluster={fact_text(one.site.name)}"
+
+    def _submit_first(self, one: GridJob, now: float) -> Iterator[Decision]:
+        """Submit a job that has come or lost its cluster, or refuse it if no cluster can hold it."""
+        place = self._search(now).best_place(one)
+        if place is None:
+            self._refuse(one.job, self._why_nowhere(one))
+            return
+        before, site = one.site, self.sites[place.nth]
+        reason: Reason = ("cluster {} is where it ends first, at {:.12g}", site.name, place.end_at)
+        if before is not None:
+            text = "cluster {}, where it waited, is now too small for it; cluster {} is where it ends first, at {:.12g}"
+            reason = (text, before.name, site.name, place.end_at)
+            if before is not site:
+                self._count_move(one)
+        yield from self._submit(one, place, now, reason)
+
+    def _why_nowhere(self, one: GridJob) -> Reason:
+        job = one.job
+        largest = max(site.partition.n_possible for site in self.sites)
+        if job.n_submitted <= largest:
+            text = (
+                "no cluster can hold it: where there are {} processors they are faster than the slowest, and its times "
+                "cannot be scaled, as its profile {!r} is not known to be made of delays"
+            )
+            return (text, job.n_submitted, job.profile_name)
+        return ("no cluster can hold it: it asks for {} processors, and the largest has {}", job.n_submitted, largest)
+
+    def _submit(self, one: GridJob, place: Place, now: float, reason: Reason) -> Iterator[Decision]:
+        """Put a job in no queue into that of the place it was given, in its shape."""
+        site, job = self.sites[place.nth], one.job
+        yield Reshape(job.id, place.n, one.scale(site, place.n), reason=reason)
+        if self.submit_to(site.local, job, now):
+            one.site = site
+            self._waiting[job.id] = one
+        else:
+            self._waiting.pop(job.id, None)
+
+    def _withdraw(self, one: GridJob, now: float) -> None:
+        assert one.site is not None
+        one.site.local.withdraw(one.job, now)
+        one.n_resubmitted += 1
+        self._figures["resubmitted_max"] = max(self._figures["resubmitted_max"], one.n_resubmitted)
+
+    def _count_move(self, one: GridJob) -> None:
+        one.n_moves += 1
+        self._figures["n_moves"] += 1
+        self._figures["n_moved_jobs"] += one.n_moves == 1
+        self._figures["moves_max"] = max(self._figures["moves_max"], one.n_moves)
+
+    def _search(self, now: float) -> Search:
+        return Search(self.sites, now, self.options.sizing)
+
+    # --- events -----------------------------------------------------------------------------------------------
+
+    def _ask_for_event(self, now: float) -> Iterator[Decision]:
+        """Ask for a call at the next event that may move a job, if a grid job waits until then. O(waiting) if so.
+
+        After an event that changed no plan the next one changes none either, unless something has happened: all
+        searches have the same results. Without news only the clock can change a plan, by passing the estimate of a
+        running job.
+        """
+        if not self._has_events or not self._waiting:
+            return
+        event_at = _next_multiple(self.options.period, now)
+        if event_at >= self._event_at:
+            return  # it was asked for already
+        if self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values()):
+            return  # all of them will have started by then, however long the others take
+        if self._quiet_version is not None and self._quiet_version == self._version(now):
+            if self._are_bounds:
+                return
+            ends = (site.partition.running[0][0] for site in self.sites if site.partition.running)
+            first_end_at = min(ends, default=math.inf)
+            if first_end_at == math.inf:
+                return
+            event_at = max(event_at, _next_multiple(self.options.period, first_end_at - TICK))
+            if event_at >= self._event_at:
+                return
+        self._event_at = event_at
+        yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
+
+    def _version(self, now: float) -> int:
+        """Return a counter that changes whenever a plan changes."""
+        return sum(site.local.plan_version(now) for site in self.sites)
+
+    def _plans(self, now: float) -> list[tuple[Site, str, int, float | None]]:
+        """Return the queues of all clusters with sizes and planned starts. O(waiting)."""
+        return [
+            (site, job.id, job.n_procs, site.local.planned_start(job, now))
+            for site in self.sites
+            for job in site.local.waiting()
+        ]
+
+    def _reallocate(self, now: float) -> Iterator[Decision]:
+        """Move waiting grid jobs, and note whether that has changed anything."""
+        self._figures["n_events"] += 1
+        plans, search = self._plans(now), self._search(now)
+        jobs = sorted(self._waiting.values(), key=lambda one: one.job.seq)  # some may have lost their cluster
+        if self.options.algorithm == "regular":
+            yield from self._regular(jobs, search)
+        else:
+            yield from self._all_cancellation(jobs, search)
+        is_quiet = plans == self._plans(now) and not search.depends_on_clock
+        self._quiet_version = self._version(now) if is_quiet else None
+
+    def _regular(self, jobs: list[GridJob], search: Search) -> Iterator[Decision]:
+        """Move jobs one by one, if that gains enough."""
+        now, threshold = search.now, self.options.threshold
+        if self.options.heuristic == "minmin":
+            for one, place in MinMin(jobs[: self.options.window], search).others():
+                if place is not None and place.end_at < one.planned_end(now) - threshold + HALF_TICK:
+                    yield from self._move(one, place, now)
+            return
+        for one in jobs:
+            place = search.best_place(one, but=one.site, beat=one.planned_end(now) - threshold + HALF_TICK)
+            if place is not None and place.end_at < math.inf:
+                yield from self._move(one, place, now)
+
+    def _move(self, one: GridJob, place: Place, now: float) -> Iterator[Decision]:
+        planned_at = one.planned_end(now)
+        self._withdraw(one, now)
+        yield from self._submit_again(one, place, planned_at, now)
+
+    def _all_cancellation(self, jobs: list[GridJob], search: Search) -> Iterator[Decision]:
+        """Withdraw all jobs and submit them again, one after the other."""
+        now = search.now
+        planned_at = {one.job.id: one.planned_end(now) for one in jobs}
+        for one in jobs:
+            self._withdraw(one, now)
+        if self.options.heuristic == "minmin":
+            for one, place in MinMin(jobs[: self.options.window], search).anywhere():
+                yield from self._submit_again(one, place, planned_at[one.job.id], now)
+            jobs = jobs[self.options.window :]
+        for one in jobs:
+            yield from self._submit_again(one, search.best_place(one), planned_at[one.job.id], now)
+
+    def _submit_again(self, one: GridJob, place: Place | None, planned_at: float, now: float) -> Iterator[Decision]:
+        """Submit a job that was withdrawn, and say what it gains by that."""
+        assert place is not None  # who was in a queue fits there
+        assert one.site is not None
+        before, after = one.site, self.sites[place.nth]
+        if after is before:
+            text = "submitted again to cluster {}: to end at {:.12g}, before {:.12g}"
+            reason: Reason = (text, after.name, place.end_at, planned_at)
+        else:
+            self._count_move(one)
+            text = "moves from cluster {}, where it was to end at {:.12g}, to cluster {}: to end at {:.12g}"
+            reason = (text, before.name, planned_at, after.name, place.end_at)
+        yield from self._submit(one, place, now, reason)
+
+    # --- words ------------------------------------------------------------------------------------------------
+
+    def figures(self) -> Mapping[str, float]:
+        """Give how often jobs moved and were withdrawn, in all and at most, and at how many events."""
+        return self._figures
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Ask the scheduler in whose queue it is."""
+        is_new = any(one.job is job if isinstance(one, GridJob) else one[0] is job for one in self._newcomers)
+        return "it came just now" if is_new else super().why_waiting(job, now)
+
+
+def _next_multiple(period: float, now: float) -> float:
+    """Give the first multiple of a period after an instant, on the tick.
+
+    >>> _next_multiple(3600, 3599.999999), _next_multiple(3600, 3600.0), _next_multiple(10 / 3, 13.333333)
+    (3600, 7200, 16.666667)
+    """
+    nth = math.floor(now / period)
+    while round(nth * period, 6) <= now + HALF_TICK:
+        nth += 1
+    return round(nth * period, 6)

@@ -1,0 +1,186 @@
+"""Where a job would end first, and with how many processors: expected completion times and the search for the least.
+
+An expected completion time is the start that a site's local scheduler estimates plus the time planned for. Which sizes
+a search looks at is settled; what it costs is walks along the plans of local schedulers, and most of these can be cut
+off: a size that ends later than one that is known already has lost, and nobody needs to know by how much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from pybatsched.core.instants import instant
+
+if TYPE_CHECKING:
+    from pybatsched_schedulers.reallocation.grid import GridJob, Site
+    from pybatsched_schedulers.reallocation.options import Sizing
+
+
+class Place(NamedTuple):
+    """What a site offers to a job: an end, and the size to have it with. The least is the best."""
+
+    end_at: float
+    nth: int  # of the sites
+    n: int
+
+
+class Sizes(Protocol):
+    """The sizes that a job may have on a site, from 1 on."""
+
+    n_most: int
+
+    def soonest(self, n: int) -> float:
+        """Give the end that a size can have at best, if it starts now: no later for larger sizes."""
+
+    def end_at(self, n: int, not_after: float) -> float:
+        """Give the expected end of a size; infinity if it never starts, and if it ends after an instant."""
+
+
+def binary(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
+    """Search by halves, as the study does; gives the least end of the sizes looked at, and of equals the fewest.
+
+    Both ends of a range are looked at; then its middle, and the half beside the better end goes on (beside the lower
+    of equals). At most 2 + log2(n) ends are asked for. What is no less than `beat` may be anything.
+    """
+    low, high = 1, sizes.n_most
+    if beat < math.inf and sizes.soonest(high) >= beat:
+        return math.inf, high
+    at_high = sizes.end_at(high, math.inf)
+    if low == high:
+        return at_high, high
+    # The better end is always known. The other one is only if it is no worse: else it is as good as infinity.
+    at_low = sizes.end_at(low, at_high)
+    best = min((at_low, low), (at_high, high))
+    while high - low > 1:
+        middle = (low + high) // 2
+        if at_low <= at_high:
+            if beat < math.inf and sizes.soonest(middle) >= beat:
+                break  # nor can any smaller one
+            high, at_high = middle, sizes.end_at(middle, at_low)
+            best = min(best, (at_high, high))
+        else:
+            low, at_low = middle, sizes.end_at(middle, at_high)
+            best = min(best, (at_low, low))
+    return best
+
+
+def exhaustive(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
+    """Look at all sizes; gives the least end, and of equals the fewest processors. See `binary` for `beat`."""
+    best = (math.inf, sizes.n_most)
+    for n in range(sizes.n_most, 0, -1):
+        soonest = sizes.soonest(n)
+        if (soonest >= beat and beat < math.inf) or soonest > best[0]:
+            break  # so do all smaller ones
+        best = min(best, (sizes.end_at(n, best[0]), n))
+    return best
+
+
+SEARCHES: Final = {"binary": binary, "exhaustive": exhaustive}
+
+
+class Search:
+    """Finds the best places of jobs at one instant.
+
+    `depends_on_clock` tells whether the same search may have another result later, though no plan has changed. Ends of
+    jobs that would start now become later with the clock. That is of no help to a job that has a better place already,
+    but a search by halves may then look at other sizes.
+    """
+
+    def __init__(self, sites: Sequence[Site], now: float, sizing: Sizing) -> None:
+        self.sites, self.now, self.sizing = sites, now, sizing
+        self.depends_on_clock = False
+
+    def end_on(self, one: GridJob, site: Site, n: int, not_after: float = math.inf) -> float:
+        """Return the expected end of n processors on a site; infinity if it has none, or one after `not_after`."""
+        span_s = one.span_s(site, n)
+        start_at = site.local.estimate(n, span_s, self.now, not_after=not_after)
+        if start_at is None:
+            return math.inf
+        if start_at <= self.now and one.moldable is not None and self.sizing == "binary":
+            self.depends_on_clock = True
+        return instant(start_at, span_s)
+
+    def place_on(self, one: GridJob, site: Site, beat: float = math.inf) -> Place | None:
+        """Find the best size of a job on a site; None if it can never have one there.
+
+        With `beat` None as well if no place ends before that instant. O(log sizes) walks along the plan for `binary`.
+        """
+        sizes = one.sizes_on(site)
+        if not sizes:
+            return None
+        n = sizes[-1]
+        if one.moldable is not None:
+            end_at, n = SEARCHES[self.sizing](_SizesOnSite(self, one, site, n), beat)
+        else:
+            end_at = self.end_on(one, site, n, beat)
+        return Place(end_at, site.index, n) if end_at < beat or beat == math.inf else None
+
+    def best_place(self, one: GridJob, *, but: Site | None = None, beat: float = math.inf) -> Place | None:
+        """Find the site and the size with the least expected end; the first site of equals. None as for one site."""
+        best = None
+        for site in self.sites:
+            found = None if site is but else self.place_on(one, site, beat)
+            if found is not None and (best is None or found < best):
+                best = found
+                beat = min(beat, found.end_at)
+        return best
+
+
+class _SizesOnSite:
+    """The sizes of a moldable job on a site."""
+
+    def __init__(self, search: Search, one: GridJob, site: Site, n_most: int) -> None:
+        self._search, self._one, self._site = search, one, site
+        self.n_most = n_most
+
+    def soonest(self, n: int) -> float:
+        return instant(self._search.now, self._one.span_s(self._site, n))
+
+    def end_at(self, n: int, not_after: float) -> float:
+        return self._search.end_on(self._one, self._site, n, not_after)
+
+
+class MinMin:
+    """Jobs of which the one with the earliest expected end is next, and of equals the first.
+
+    A site is asked again only if its plan has changed since: O(jobs) for the next one, and a search for each job on
+    each site that has changed.
+    """
+
+    def __init__(self, jobs: Sequence[GridJob], search: Search) -> None:
+        self._jobs = list(jobs)
+        self._search = search
+        self._known: dict[tuple[str, int], tuple[int, Place | None]] = {}
+
+    def others(self) -> Iterator[tuple[GridJob, Place | None]]:
+        """Give the jobs by their least ends, where they wait or on another site; and their best place on another."""
+        while self._jobs:
+            found = [(one, self._best(one, but=one.site)) for one in self._jobs]
+            yield self._take(min(found, key=lambda pair: min(pair[0].planned_end(self._search.now), _end_at(pair[1]))))
+
+    def anywhere(self) -> Iterator[tuple[GridJob, Place | None]]:
+        """Give the jobs by their least ends on any site, and that place."""
+        while self._jobs:
+            yield self._take(min(((one, self._best(one)) for one in self._jobs), key=lambda pair: _end_at(pair[1])))
+
+    def _take(self, found: tuple[GridJob, Place | None]) -> tuple[GridJob, Place | None]:
+        self._jobs.remove(found[0])
+        return found
+
+    def _best(self, one: GridJob, but: Site | None = None) -> Place | None:
+        found = [self._place(one, site) for site in self._search.sites if site is not but]
+        return min((place for place in found if place is not None), default=None)
+
+    def _place(self, one: GridJob, site: Site) -> Place | None:
+        version = site.local.plan_version(self._search.now)
+        known = self._known.get((one.job.id, site.index))
+        if known is None or known[0] != version:
+            known = (version, self._search.place_on(one, site))
+            self._known[one.job.id, site.index] = known
+        return known[1]
+
+
+def _end_at(place: Place | None) -> float:
+    return math.inf if place is None else place.end_at

@@ -1,0 +1,218 @@
+"""EASY with redirection (Faure, Lucarelli, Richard and Trystram, IPDPSW 2020): jobs that hold others up run elsewhere.
+
+The machine is cut into a *principal* group, on which all jobs are scheduled, and a small *redirection* group. Every job
+that runs in the principal group counts the jobs that came and had to wait while it ran. When a count exceeds a
+threshold and the job is small enough for the redirection group, it is killed and starts from scratch there, once. Each
+group has a local scheduler of its own; the published one is EASY for both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from pybatsched.compiling import mypyc_attr
+from pybatsched.core.decisions import Decision, Reason, Requeue
+from pybatsched.core.jobs import JobState
+from pybatsched.core.policy import Need
+from pybatsched.errors import InputError, UntrustedFileError
+from pybatsched.policies import registry
+from pybatsched.policies.local import LocalScheduler, QueuePolicy
+from pybatsched_schedulers.redirection.options import Conflict, Filter, RedirectionOptions
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.jobs import Job
+
+
+def _span_s(job: Job) -> float:
+    return math.inf if job.estimate is None else job.estimate
+
+
+#: The running jobs that an arrival which waits counts against.
+FILTERS: Final[dict[Filter, Callable[[Job, Iterable[Job]], list[Job]]]] = {
+    "q": lambda arrival, running: [job for job in running if job.n_procs >= arrival.n_procs],
+    "w": lambda arrival, running: [job for job in running if _span_s(job) >= _span_s(arrival)],
+    "none": lambda _arrival, running: list(running),
+    "w_paper": lambda arrival, running: [job for job in running if _span_s(arrival) >= _span_s(job)],
+}
+
+#: By what the one to redirect is chosen, from a job and its count: the greatest, then the first submitted.
+CONFLICTS: Final[dict[Conflict, Callable[[Job, int], float]]] = {
+    "greatest_walltime": lambda job, _count: _span_s(job),
+    "greatest_count": lambda _job, count: count,
+    "latest_start": lambda job, _count: job.started_at or 0.0,
+    "widest": lambda job, _count: job.n_procs,
+}
+
+
+def principal_size(options: RedirectionOptions, n_procs: int) -> int:
+    """Give the number of processors of the principal group. Raises InputError if there would be none."""
+    if options.group_size is None:
+        n = math.floor((1 - options.alpha) * n_procs + 1e-9)
+        culprit = f"alpha = {options.alpha}"
+    else:
+        n = n_procs - options.group_size
+        culprit = f"group_size = {options.group_size}"
+    if n < 1:
+        raise InputError(
+            f"policy redirection: {culprit} leaves no principal group; the platform has {n_procs} processors"
+        )
+    return n
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Redirection(QueuePolicy):
+    """EASY with redirection: jobs that hold up too many others are restarted on a part of the machine kept for them."""
+
+    Options: ClassVar[type[Any]] = RedirectionOptions
+    borrows = ("principal", "redirected")
+    needs = frozenset({Need.DYNAMIC_JOBS})
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Cut the machine in two: the lowest processors are the principal group."""
+        options: RedirectionOptions = self.options
+        procs = cluster.procs.first(principal_size(options, cluster.n_procs))
+        self.principal = self._made("principal", cluster.add_partition("principal", procs))
+        self.locals = [self.principal]
+        self.redirection: LocalScheduler | None = None
+        if len(procs) < cluster.n_procs:
+            partition = cluster.add_partition("redirection", cluster.procs - procs)
+            self.redirection = self._made("redirected", partition)
+            if self.redirection.rejects_later:
+                raise InputError(
+                    f"policy redirection, option redirected: {options.redirected} with these options may reject a job "
+                    "that was killed for its sake"
+                )
+            self.locals.append(self.redirection)
+        self._can_restart = cluster.can_restart
+        self._counted = FILTERS[options.filter]
+        self._counts: dict[Job, int] = {}  # how many came and waited while a job of the principal group ran
+        self._leaving: set[Job] = set()  # jobs whose kill is under way
+        self._newcomers: list[Job] = []
+        self._narrowest = math.inf  # of all jobs that came
+        self._fixed: set[Job] = set()  # running jobs that should have been redirected, and Batsim cannot restart
+        self._n_fixed = 0  # so many there have been, and
+        self._first_fixed = ""  # this was the first
+
+    def _made(self, which: str, partition: Partition) -> LocalScheduler:
+        name, given = getattr(self.options, which), getattr(self.options, f"{which}_options")
+        try:
+            return registry.local_scheduler(name, given, partition, files=self.trusted_files)
+        except UntrustedFileError:
+            raise  # it names the option itself, and who gave it
+        except InputError as error:
+            raise InputError(f"policy redirection, option {which}: {error}") from None
+
+    # --- what happened ---
+
+    def on_job_submitted(self, job: Job, now: float) -> None:  # noqa: ARG002
+        """Keep the job until all that happened in this instant is known."""
+        self._narrowest = min(self._narrowest, job.n_procs)
+        self._newcomers.append(job)
+
+    def on_job_ended(self, job: Job, now: float) -> None:
+        """Forget its count, and tell the scheduler of its group."""
+        self._forget(job)
+        super().on_job_ended(job, now)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Queue a job that was redirected."""
+        self._forget(job)
+        super().on_job_killed(job, now)
+        if job.state is JobState.WAITING and self.redirection is not None:
+            self.submit_to(self.redirection, job, now)
+
+    def _forget(self, job: Job) -> None:
+        self._counts.pop(job, None)
+        self._leaving.discard(job)
+        self._fixed.discard(job)
+
+    # --- decisions ---
+
+    def decide(self, now: float) -> Iterator[Decision]:
+        """Take in the newcomers one by one, redirect whom they find in their way, and let both groups plan."""
+        if self._newcomers:
+            yield from self._take_in(now)
+        yield from super().decide(now)
+
+    def _take_in(self, now: float) -> Iterator[Decision]:
+        options: RedirectionOptions = self.options
+        local = self.principal
+        newcomers, self._newcomers = self._newcomers, []
+        somebody_waits = False
+        while newcomers:
+            if not options.count_backfilled and local.partition.n_kills_pending:
+                self._newcomers = newcomers  # whether they wait is seen when the killed job is gone
+                break
+            job = newcomers.pop(0)
+            starts = not local.queue and job.n_procs <= local.partition.n_free
+            if not self.submit_to(local, job, now):
+                continue
+            if starts or not options.count_backfilled:
+                yield from local.plan(now)
+            if starts or not local.holds(job):
+                continue
+            somebody_waits = True
+            self._count(job)
+            if options.decision == "per_job":
+                yield from self._redirect()
+        if somebody_waits and options.decision == "per_round":
+            yield from self._redirect()
+
+    def _count(self, arrival: Job) -> None:
+        """Count an arrival that waits against the jobs that run. O(running)."""
+        counts = self._counts
+        running = [job for _, _, job in self.principal.partition.running]
+        if self._leaving:
+            running = [job for job in running if job not in self._leaving]
+        for job in self._counted(arrival, running):
+            counts[job] = counts.get(job, 0) + 1
+
+    def _redirect(self) -> Iterator[Decision]:
+        """Redirect one job whose count is too high, if there is one, and count anew."""
+        if self.redirection is None:
+            return
+        theta, choose = self.options.theta, CONFLICTS[self.options.conflict]
+        high = [(job, count) for job, count in self._counts.items() if count > theta]
+        high = [(job, count) for job, count in high if self._may_go(job)]
+        if not high:
+            return
+        victim, count = max(high, key=lambda found: (choose(*found), -found[0].seq))
+        self._counts.clear()
+        self._leaving.add(victim)
+        yield Requeue(victim.id, reason=("redirected: {} jobs came and waited, more than theta = {:g}", count, theta))
+
+    def _may_go(self, job: Job) -> bool:
+        """Tell whether a job can be restarted in the redirection group, and breaks no promise by that."""
+        assert self.redirection is not None
+        if self.redirection.refusal(job, restarted=True) is not None or self.principal.is_promised(job):
+            return False
+        if not self._can_restart(job):
+            if job not in self._fixed:
+                self._fixed.add(job)
+                self._n_fixed += 1
+                self._first_fixed = self._first_fixed or job.id
+            return False
+        return True
+
+    # --- words ---
+
+    def remarks(self) -> Iterable[str]:
+        """Warn of a redirection group that was too small for anybody, and of jobs that could not be restarted."""
+        if self._n_fixed:
+            yield (
+                f"redirection: {self._n_fixed} jobs stayed where they were, as {self._first_fixed}: Batsim forgets a "
+                "profile with the first job that ends on it; start it with --enable-profile-reuse"
+            )
+        n = self.redirection.partition.n_procs if self.redirection is not None else 0
+        if self._narrowest != math.inf and n < self._narrowest and self.options.theta != math.inf:
+            yield (
+                f"redirection: nobody could be redirected: the group has {n} processors, "
+                f"and no job asked for fewer than {self._narrowest}"
+            )
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Ask the scheduler in whose queue it is."""
+        return "it came just now" if job in self._newcomers else super().why_waiting(job, now)

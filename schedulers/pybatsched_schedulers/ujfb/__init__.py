@@ -1,0 +1,1 @@
+"""Urgent jobs first: with backfilling (UJFB) and without (UJF)."""

@@ -1,0 +1,370 @@
+"""Urgent jobs first, with backfilling (Agung, Watanabe, Weber, Egawa and Takizawa, IEEE Access 9, 2021).
+
+Regular jobs are planned by conservative backfilling. An urgent job starts at once: on free processors, whether that
+delays regular jobs or not, or else by *preemption*: running regular jobs are suspended, their memory is swapped out,
+and after that *preemption delay* the urgent job has their processors. A suspended job goes on with the rest of its work
+on the processors it had, as soon as they are free and its memory is back.
+
+Who comes first, in order: urgent jobs that wait, suspended jobs, regular jobs. The first two have bookings *ahead* of
+the plan of the regular ones, found anew at every message; it is disturbed only where somebody collides with them.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pybatsched.compiling import mypyc_attr
+from pybatsched.core.decisions import Decision, ExecuteJob, Reason, RejectJob, Release, Requeue, StartAt
+from pybatsched.core.instants import HALF_TICK, TICK, instant
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.core.jobs import JobState
+from pybatsched.core.policy import Need
+from pybatsched.policies.availability import Profile
+from pybatsched.policies.local import Entry, QueuePolicy
+from pybatsched_schedulers.ujfb.options import SwapFields, UjfbOptions
+from pybatsched_schedulers.ujfb.preemption import VICTIM_ORDERS, Booking, Preemption, Suspended, Victim, delay_s
+from pybatsched_schedulers.ujfb.suspension import SuspendingScheduler
+from pybatsched_schedulers.ujfb.swaps import SwapTimes
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.jobs import Job
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class UjfbScheduler(SuspendingScheduler):
+    """Urgent jobs first on one partition.
+
+    As long as no urgent job waits and nobody is suspended this is conservative backfilling and costs the same; while
+    some wait, a message costs O(running + urgent * profile) more.
+    """
+
+    def __init__(self, partition: Partition, options: UjfbOptions, cluster: Cluster) -> None:
+        super().__init__(partition, options, cluster)
+        self._rules = options
+        self._can_stop = cluster.can_suspend if options.mode == "suspend" else cluster.can_restart
+        self._urgents: list[Entry] = []  # those that wait, in order
+        self._served: dict[str, Entry] = {}  # those that run or are held
+        self._preemption: Preemption | None = None
+        self._fixed: set[str] = set()  # regular jobs that are in the way and cannot be stopped
+        self._n_fixed = 0  # so many there have been, and
+        self._first_fixed = ""  # this was the first
+        self._waited: set[str] = set()  # urgent jobs that had to wait and are not over
+        names = ("n_preemptions", "n_backfilled", "n_preceded", "swap_out_s", "pd_max_s", "n_waited")
+        self._figures = dict.fromkeys(names, 0.0)
+
+    # --- what happened ---
+
+    def submit(self, job: Job, now: float, *, front: bool = False) -> None:
+        """Put a job into its queue. O(log queue)."""
+        if not job.is_urgent():
+            super().submit(job, now, front=front)
+            return
+        if job.estimate is None:
+            job.estimate = self.assume_walltime
+        self._n_arrivals += 1
+        rank = self.span_s(job) if self._rules.urgent_order == "shortest" else 0.0
+        self._queue_urgent(Entry(rank, self._n_arrivals, job))
+
+    def _queue_urgent(self, entry: Entry) -> None:
+        self._entries[entry.job.id] = entry
+        insort(self._urgents, entry)
+        entry.job.queued_in = self.partition
+
+    def withdraw(self, job: Job, now: float) -> None:
+        """Take a waiting job out of its queue."""
+        one = self._suspension_of(job)
+        if one is not None:
+            self._drop(one)
+        elif job.is_urgent():
+            self._urgents.remove(self._entries.pop(job.id))
+            job.queued_in = None
+        else:
+            super().withdraw(job, now)
+
+    def waiting(self) -> list[Job]:
+        """Give all jobs that wait here: urgent, suspended and regular ones."""
+        return [job for _, _, job in self._urgents] + [one.job for one in self._suspended] + super().waiting()
+
+    def holds(self, job: Job) -> bool:
+        """Tell whether a job waits here."""
+        return super().holds(job) or self._suspension_of(job) is not None
+
+    def ended(self, job: Job, now: float) -> None:
+        """Give back what the job had booked."""
+        self._served.pop(job.id, None)
+        if job.ended_at is not None:  # else it goes on later
+            self._fixed.discard(job.id)
+            self._waited.discard(job.id)
+        super().ended(job, now)
+
+    def stopped(self, job: Job) -> None:
+        """Hear that a victim was killed; what becomes of it is settled when all are."""
+        if self._preemption is not None:
+            for victim in self._preemption.victims:
+                victim.is_stopped |= victim.job is job
+
+    def lost(self, job: Job, now: float) -> None:
+        """Take back a held job that lost a processor: it waits as it did before."""
+        entry, one = self._served.get(job.id), self._resuming.get(job.id)
+        self.ended(job, now)
+        if entry is not None:
+            self._queue_urgent(entry)
+        elif one is not None:
+            self._suspend(one)
+
+    # --- the plan ---
+
+    def plan(self, now: float) -> Iterable[Decision]:
+        """Start what may start now; nothing while a kill is under way."""
+        if self.partition.n_kills_pending:
+            return ()
+        somebody_waits = self.queue or self._urgents or self._suspended or self._preemption is not None
+        return self._plan(now) if somebody_waits else ()
+
+    def _plan(self, now: float) -> Iterator[Decision]:
+        self._profile.advance(now)
+        if self._swapping:
+            self._swapping = [(until, procs) for until, procs in self._swapping if until > now + HALF_TICK]
+        self._reserved.clear()
+        if self._urgents or self._preemption is not None:
+            yield from self._serve_urgents(now)
+            if self.partition.n_kills_pending:
+                return
+        if self._suspended or self._ahead or self._swapping or self._reserved:
+            self._book_ahead(now)
+            yield from self._resume(now)
+        yield from super()._plan(now)
+
+    # --- urgent jobs ---
+
+    def _serve_urgents(self, now: float) -> Iterator[Decision]:
+        """Start urgent jobs that can start, by preemption if need be, and reserve a time for the others.
+
+        Stops where kills have to be waited for.
+        """
+        if self._preemption is not None:
+            yield from self._take_over(now)
+        free = self._free_for_urgents(now)
+        for entry in list(self._urgents):
+            job, n = entry.job, entry.job.n_procs
+            place = free.earliest(n, self.span_s(job), now)
+            end_at = instant(place, self.span_s(job))
+            if place <= now:
+                yield from self._start_urgent(job, now)
+                if self.partition.n_kills_pending:
+                    return
+            if job.id in self._served:
+                end_at = job.expected_end_at
+            else:
+                if job.id not in self._waited:
+                    self._waited.add(job.id)
+                    self._figures["n_waited"] += 1
+                self._reserved[job.id] = Booking(n, place, end_at)
+            free.take(n, place, end_at)
+
+    def _free_for_urgents(self, now: float) -> Profile:
+        """Give the processors over time that urgent jobs can have: all that no other such job has. O(running).
+
+        Regular jobs can be preempted, unless Batsim cannot stop them and let them go on, or they would have no place.
+        """
+        n_now, later = self.partition.n_free, []
+        for end_at, _, job in self.partition.running:
+            n = self.partition.n_returned_by(job)
+            if job.id not in self._served and self._can_stop(job) and self._could_go_on(job):
+                n_now += n
+            else:
+                later.append((n, max(end_at, round(now + TICK, 6))))
+                if job.id not in self._served and job.id not in self._fixed and not self._can_stop(job):
+                    self._fixed.add(job.id)
+                    self._n_fixed += 1
+                    self._first_fixed = self._first_fixed or job.id
+        profile = Profile(now, n_now)
+        for n, end_at in later:
+            profile.give(n, end_at, math.inf)
+        for until, procs in self._swapping:
+            profile.take(len(procs & self.partition.free), now, until)
+        return profile
+
+    def _start_urgent(self, job: Job, now: float) -> Iterator[Decision]:
+        """Start an urgent job on free processors, or stop victims for it, or do nothing if there are too few."""
+        missing = job.n_procs - len(self._usable())
+        if missing <= 0:
+            procs = self._chosen(job.n_procs, EMPTY)
+            assert procs is not None
+            self._unbook(job.id, now)
+            disturbs = not self._profile.fits(job.n_procs, now, instant(now, self.span_s(job)))
+            self._figures["n_preceded" if disturbs else "n_backfilled"] += 1
+            reason: Reason = "urgent: delays reservations of regular jobs" if disturbs else "urgent: delays nobody"
+            yield from self._begin(job, procs, now, reason, now)
+            return
+        jobs = self._victims(missing)
+        if jobs:
+            yield from self._preempt(job, jobs, now)
+
+    def _begin(self, job: Job, procs: IntervalSet, at: float, reason: Reason, now: float) -> Iterator[Decision]:
+        self._unbook(job.id, now)
+        entry = self._entries.pop(job.id)
+        self._urgents.remove(entry)
+        job.queued_in = None
+        self._served[job.id] = entry
+        yield StartAt(job.id, procs, at, reason=reason) if at > now else ExecuteJob(job.id, procs, reason=reason)
+        self._adopt(job, now)
+
+    def _chosen(self, n: int, freed: IntervalSet) -> IntervalSet | None:
+        """Choose processors for an urgent job: those that no suspended job waits for, others, those just freed."""
+        usable = self._usable() - freed
+        waited_for = EMPTY
+        for one in self._suspended:
+            if self._is_bound(one):
+                waited_for = waited_for | one.procs
+        chosen = EMPTY
+        for procs in (usable - waited_for, usable & waited_for, freed & self.partition.free):
+            chosen = chosen | procs.first(min(n - len(chosen), len(procs)))
+        return chosen if len(chosen) == n else None
+
+    def _could_go_on(self, job: Job) -> bool:
+        """Tell whether a job that is stopped has enough machines to go on: not if too many have left for good."""
+        return job.n_procs <= self.partition.n_possible
+
+    def _victims(self, n: int) -> list[Job]:
+        """Choose the shortest prefix of the running regular jobs that frees n processors. None if all do not."""
+        order = VICTIM_ORDERS[self._rules.victim_order]
+        running = sorted(
+            (job for _, _, job in self.partition.running if job.id in self._nth_start),
+            key=lambda job: order(job, self._nth_start[job.id]),
+        )
+        chosen: list[tuple[Job, IntervalSet]] = []
+        for job in running:
+            n_freed = self.partition.n_returned_by(job)
+            if not n_freed or job.procs is None or not self._can_stop(job) or not self._could_go_on(job):
+                continue
+            if self._rules.mode == "suspend" and not self._memory.fits([*chosen, (job, job.procs)]):
+                continue
+            chosen.append((job, job.procs))
+            n -= n_freed
+            if n <= 0:
+                return [job for job, _ in chosen]
+        return []
+
+    def _preempt(self, urgent: Job, jobs: list[Job], now: float) -> Iterator[Decision]:
+        """Stop victims. Those in their swap-in stop at once, the others when Batsim says so."""
+        suspends = self._rules.mode == "suspend"
+        victims = []
+        for job in jobs:
+            assert job.procs is not None
+            swap = self._swaps.times(job, job.procs) if suspends else SwapTimes(0.0, 0.0)
+            victims.append(Victim(job, job.procs, swap))
+        self._preemption = Preemption(urgent, victims)
+        reason = ("preempted for the urgent job {}, which needs {} processors", urgent.id, urgent.n_procs)
+        for victim in victims:
+            job = victim.job
+            if job.state is JobState.HELD:
+                yield Release(job.id, reason=reason)
+                self.ended(job, now)
+                victim.is_stopped = True
+            else:
+                work: Any = "rest" if suspends else "all"
+                yield Requeue(job.id, work=work, procs=victim.procs if suspends else None, by=urgent.id, reason=reason)
+        if not self.partition.n_kills_pending:
+            yield from self._take_over(now)
+
+    def _take_over(self, now: float) -> Iterator[Decision]:
+        """Let an urgent job have what its victims held, when these are swapped out."""
+        assert self._preemption is not None
+        urgent, stopped = self._preemption.urgent, self._preemption.stopped()
+        self._preemption = None
+        freed = EMPTY
+        for victim in stopped:
+            freed = freed | victim.procs
+            self._figures["n_preemptions"] += 1
+            self._figures["swap_out_s"] += victim.swap.out_s
+        pd_s = delay_s(self._rules.pd, (victim.swap.out_s for victim in stopped))
+        self._figures["pd_max_s"] = max(self._figures["pd_max_s"], pd_s)
+        at = instant(now, pd_s)
+        procs = self._chosen(urgent.n_procs, freed)
+        for victim in stopped:
+            refusal = None if self._could_go_on(victim.job) else self.refusal(victim.job)
+            if refusal is not None:  # machines were said to have left for good while it was being stopped
+                yield RejectJob(victim.job.id, reason=refusal)
+            elif self._rules.mode == "kill_restart":
+                super().submit(victim.job, now, front=True)
+            else:
+                self._suspend(Suspended(victim.job, victim.procs, victim.swap.in_s, urgent.id))
+        if pd_s:
+            self._swapping.append((at, freed))
+        if procs is not None and urgent.id in self._entries:  # else a machine went away just now, and it is tried again
+            reason = ("urgent: {} regular jobs were preempted, which takes {} s", len(stopped), pd_s)
+            yield from self._begin(urgent, procs, at, reason, now)
+
+    # --- words ---
+
+    def why_waiting(self, job: Job, now: float) -> Reason:
+        """Say what an urgent or suspended job waits for; of a regular one, its place in the plan."""
+        one = self._suspension_of(job)
+        if one is not None and self._is_bound(one):
+            return "suspended for {}: resumes at {}, when {} are free", one.by, self._resumes_at(one), one.procs
+        if one is not None:
+            return "suspended for {}: resumes at {} on any processors", one.by, self._resumes_at(one)
+        if job.id in self._reserved:
+            return (
+                "urgent: needs {} processors, {} are free and regular jobs hold too few; reserved from {}",
+                job.n_procs,
+                len(self._usable()),
+                self._reserved[job.id].start_at,
+            )
+        return super().why_waiting(job, now)
+
+    def figures(self) -> dict[str, float]:
+        """Count how urgent jobs came to start, and what swapping took."""
+        return {**self._figures, "swap_in_s": self.swap_in_s}
+
+    def remarks(self) -> Iterator[str]:
+        """Tell of jobs that could not be stopped, and of swaps that took no time."""
+        if self._n_fixed:
+            yield (
+                f"ujfb: {self._n_fixed} regular jobs ran while urgent ones wanted processors and could not be "
+                f"preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
+            )
+        if self._swaps.knows_no_memory:
+            yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Ujfb(QueuePolicy):
+    """Urgent jobs first: they start at once, and regular jobs in their way are suspended."""
+
+    Options: ClassVar[type[Any]] = UjfbOptions
+    JobFields: ClassVar[type[Any]] = SwapFields
+    reserves = True
+    needs = frozenset({Need.DYNAMIC_JOBS})
+    local: UjfbScheduler
+
+    def on_begin(self, cluster: Cluster) -> None:
+        """Make the one partition."""
+        self.local = UjfbScheduler(cluster.add_partition("all", cluster.procs), self.options, cluster)
+        self.locals = [self.local]
+
+    def on_job_submitted(self, job: Job, now: float) -> None:
+        """Queue the job, or refuse it if it can never start."""
+        self.submit_to(self.local, job, now)
+
+    def on_job_killed(self, job: Job, now: float) -> None:
+        """Take in a victim, which waits for its processors from now on."""
+        self.local.ended(job, now)
+        self.local.stopped(job)
+
+    def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
+        """Take back a job that lost a processor in its swap-in, or while it waited for others' swap-outs."""
+        self.local.lost(job, now)
+
+    def figures(self) -> Mapping[str, float]:
+        """Count how urgent jobs came to start, and what swapping took."""
+        return self.local.figures()
+
+    def remarks(self) -> Iterable[str]:
+        """Tell of jobs that could not be stopped, and of swaps that took no time."""
+        return self.local.remarks()

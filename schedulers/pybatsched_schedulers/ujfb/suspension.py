@@ -1,0 +1,220 @@
+"""Conservative backfilling around jobs that are suspended, and around whatever else is booked ahead of the plan.
+
+A suspended job waits for the processors it had: it goes on as soon as they are free, after its swap-in, and regular
+jobs may use them only if they end before that. Its booking, by count, and those of others who come before regular jobs
+lie *ahead* of the plan; they are found anew at every message, and the plan is disturbed only where somebody collides.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pybatsched.compiling import mypyc_attr
+from pybatsched.core.decisions import Decision, ExecuteJob, StartAt
+from pybatsched.core.instants import HALF_TICK, TICK, instant
+from pybatsched.core.intervals import EMPTY, IntervalSet
+from pybatsched.policies.availability import Profile
+from pybatsched_schedulers.conservative import ConservativeScheduler
+from pybatsched_schedulers.ujfb.preemption import Booking, Suspended
+from pybatsched_schedulers.ujfb.swaps import HostMemory, Swaps
+
+if TYPE_CHECKING:
+    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.core.jobs import Job
+    from pybatsched_schedulers.ujfb.options import UjfbOptions
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SuspendingScheduler(ConservativeScheduler):
+    """A conservative plan around suspended jobs.
+
+    As long as nobody is suspended and nothing is booked ahead it costs as much as any conservative plan. Else a
+    message costs O(running * suspended) more, and a collision what repairing the plan costs.
+    """
+
+    promises = False  # urgent jobs push others back
+    _is_steady = False
+
+    def __init__(self, partition: Partition, options: UjfbOptions, cluster: Cluster) -> None:
+        super().__init__(partition, options)
+        self.swap_in_s = 0.0  # all swap-ins together
+        self._same_resources = options.resume_same_resources
+        self._swaps = Swaps(cluster, options)
+        self._memory = HostMemory(cluster, self._swaps, options.vh_memory_gb)
+        self._suspended: list[Suspended] = []  # who resumes first comes first
+        self._resuming: dict[str, Suspended] = {}  # in their swap-in or after it
+        self._swapping: list[tuple[float, IntervalSet]] = []  # processors that are idle until an instant
+        self._reserved: dict[str, Booking] = {}  # of others who come before suspended jobs
+        self._ahead: dict[str, Booking] = {}  # all bookings, as they are in the profile
+        self._collided = False
+        self._nth_start: dict[str, int] = {}  # of regular jobs that run, in the order of their starts
+        self._n_starts = 0
+
+    # --- who is suspended ---
+
+    def ended(self, job: Job, now: float) -> None:
+        """Give back what the job had booked."""
+        self._nth_start.pop(job.id, None)
+        self._resuming.pop(job.id, None)
+        super().ended(job, now)
+
+    def _suspension_of(self, job: Job) -> Suspended | None:
+        return next((one for one in self._suspended if one.job is job), None)
+
+    def _suspend(self, one: Suspended) -> None:
+        self._suspended.insert(0, one)
+        one.job.queued_in = self.partition
+        self._memory.hold(one.job, one.procs)
+
+    def _drop(self, one: Suspended) -> None:
+        self._suspended.remove(one)
+        one.job.queued_in = None
+        self._memory.give_back(one.job, one.procs)
+
+    def _is_bound(self, one: Suspended) -> bool:
+        """Tell whether a suspended job waits for its own processors; for ever it does not."""
+        gone = self.partition.machines_settled and not one.procs.isdisjoint(self.partition.away)
+        return self._same_resources and not gone
+
+    def _resumes_at(self, one: Suspended) -> float:
+        booking = self._ahead.get(one.job.id)
+        return -math.inf if booking is None else booking.start_at
+
+    def _book(self, job: Job, n: int, planned_end_at: float, now: float) -> None:
+        super()._book(job, n, planned_end_at, now)
+        self._count_start(job)
+
+    def _count_start(self, job: Job) -> None:
+        self._n_starts += 1
+        self._nth_start[job.id] = self._n_starts
+
+    # --- bookings ahead ---
+
+    def _book_ahead(self, now: float) -> None:
+        """Find the bookings of those who come before regular jobs, and put what has changed into the plan."""
+        bookings: dict[str, Booking] = {}
+        for until, procs in self._swapping:
+            bookings[f"{procs} until {until}"] = Booking(len(procs & self.partition.free), now, until)
+        bookings |= self._reserved
+        if self._suspended:
+            free = super().expected_profile(now)
+            free.take_all(bookings.values())
+            claims: list[tuple[Booking, IntervalSet]] = []  # of bound jobs
+            for one in self._suspended:
+                booking = bookings[one.job.id] = self._booking_of(one, free, claims, now)
+                free.take(*booking)
+                if self._is_bound(one):
+                    claims.append((booking, one.procs))
+        for name in [name for name, booking in self._ahead.items() if bookings.get(name) != booking.left_at(now)]:
+            self._unbook(name, now)
+        for name, booking in bookings.items():
+            if name not in self._ahead:
+                self._ahead[name] = booking
+                self._take_ahead(booking)
+
+    def _booking_of(
+        self, one: Suspended, free: Profile, claims: list[tuple[Booking, IntervalSet]], now: float
+    ) -> Booking:
+        """Return the first booking of a suspended job that disturbs no claim before it.
+
+        O(running + profile), and O(profile) again for each claim in its way.
+        """
+        n, span_s = one.job.n_procs, one.swap_in_s + self.span_s(one.job)
+        is_bound = self._is_bound(one)
+        not_before = self._own_procs_at(one, now) if is_bound else now
+        while True:
+            start_at = free.earliest(n, span_s, not_before)
+            booking = Booking(n, start_at, instant(start_at, span_s))
+            ends = [
+                claim.end_at for claim, procs in claims if claim.overlaps(booking) and not procs.isdisjoint(one.procs)
+            ]
+            if not is_bound or not ends:
+                return booking
+            not_before = max(ends)
+
+    def _own_procs_at(self, one: Suspended, now: float) -> float:
+        """Say when a suspended job's processors are free of running jobs; absent ones may be back soon. O(running)."""
+        running = ((max(end, now + TICK), job.procs or EMPTY) for end, _, job in self.partition.running)
+        ends = [end for part in (running, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)]
+        return round(max(ends, default=now), 6)
+
+    def _unbook(self, name: str, now: float) -> None:
+        booking = self._ahead.pop(name, None)
+        if booking is not None:
+            self._gain(booking.n, max(booking.start_at, now), booking.end_at)
+            self._must_compress = True
+
+    def _adopt(self, job: Job, now: float) -> None:
+        """Take a job that was not in the plan into it, as one that runs."""
+        assert job.procs is not None
+        self._booked[job.id] = (job.procs, job.expected_end_at)
+        self._take_ahead(Booking(len(job.procs), now, job.expected_end_at))
+
+    def _take_ahead(self, booking: Booking) -> None:
+        self._profile.take(*booking)
+        self._collided |= self._profile.least_free(booking.start_at, booking.end_at) < 0
+
+    # --- the plan ---
+
+    def _settle(self, now: float) -> None:
+        collided, self._collided = self._collided, False
+        if collided:
+            self._put_in_front()  # or the others would give way twice
+            self._replan(self.expected_profile(now), now)
+            self._must_compress = self._wakes = True  # who keeps his place may begin when nothing ends
+        super()._settle(now)
+        self._is_provisional |= collided  # a suspended job may wait for who knows what: a machine that is away
+
+    def _bookings(self) -> Iterator[tuple[float, float, Job | None]]:
+        ahead = [*self._reserved.values(), *(self._ahead[one.job.id] for one in self._suspended)]
+        return heapq.merge(
+            sorted((booking.start_at, booking.end_at, None) for booking in ahead),
+            super()._bookings(),
+            key=lambda booked: booked[0],
+        )
+
+    def expected_profile(self, now: float) -> Profile:
+        """Give what is free for regular jobs: what runs and what is booked ahead is taken."""
+        profile = super().expected_profile(now)
+        profile.take_all(self._ahead.values())
+        return profile
+
+    def pick(self, job: Job, now: float) -> IntervalSet | None:
+        """Choose the lowest processors that are not being swapped and that no suspended job wants too soon."""
+        if not (self._suspended or self._swapping):
+            return super().pick(job, now)
+        return self._picked(job, instant(now, self.span_s(job)))
+
+    def _picked(self, job: Job, end_at: float) -> IntervalSet | None:
+        free = self._usable()
+        for one in self._suspended:
+            if one.job is not job and self._is_bound(one) and self._resumes_at(one) < end_at - HALF_TICK:
+                free = free - one.procs
+        return free.first(job.n_procs) if job.n_procs <= len(free) else None
+
+    def _usable(self) -> IntervalSet:
+        """Give the free processors whose memory is not being swapped out."""
+        free = self.partition.free
+        for _, procs in self._swapping:
+            free = free - procs
+        return free
+
+    def _resume(self, now: float) -> Iterator[Decision]:
+        """Let suspended jobs go on whose processors are free, in order."""
+        for one in list(self._suspended):
+            job, booking = one.job, self._ahead[one.job.id]
+            procs = one.procs if self._is_bound(one) else self._picked(job, booking.end_at)
+            if booking.start_at > now or procs is None or not procs.issubset(self._usable()):
+                continue
+            self._drop(one)
+            del self._ahead[job.id]
+            self._resuming[job.id] = one
+            self.swap_in_s += one.swap_in_s
+            at = instant(now, one.swap_in_s)
+            reason = ("resumes after {} s of swap-in: the processors it had are free", one.swap_in_s)
+            yield StartAt(job.id, procs, at, reason=reason) if at > now else ExecuteJob(job.id, procs, reason=reason)
+            self._booked[job.id] = (procs, booking.end_at)  # what was booked for it is what it has
+            self._count_start(job)
