@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import itertools
 import json
 import re
 import shlex
@@ -18,6 +19,7 @@ from support.places import ROOT
 from support.process import Peer, Server, run_cli
 
 from pybatsched import testing
+from pybatsched.cli import build_parser
 from pybatsched.errors import InputError
 from pybatsched.testing import FakeBatsim, Workload
 
@@ -49,6 +51,28 @@ def test_commands_are_all_on_their_page() -> None:
     assert [name for name in commands if f"`{name}`" not in page] == []
     for code in (*range(8), 130, 141, 143):
         assert re.search(rf"^\| [\d, ]*\b{code}\b", page, flags=re.MULTILINE), code
+
+
+def shown_commands(page: Path) -> list[str]:
+    """Give the pybatsched commands in the code blocks of a page, without their comments."""
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    lines = "".join(block for language, block in blocks if language in {"", "sh"}).replace("\\\n", " ")
+    return [
+        re.split(r" +# | && ", words)[0]
+        for words in re.findall(r"^ *(?:\$ )?pybatsched (.*)$", lines, flags=re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.stem
+)
+def test_options_of_shown_commands_exist(page: Path) -> None:
+    for command in shown_commands(page):
+        words = shlex.split(command.replace("simulate ...", "simulate --procs 4 -w w.json"))
+        words = [*itertools.takewhile(lambda word: word not in {"--", ">"}, words)]  # the rest is for Batsim or a file
+        if words[0] != "batsim":  # which has Batsim's own options
+            arguments = ["serve", *words] if words[0].startswith("-") else words
+            build_parser(arguments[:1]).parse_args(arguments)
 
 
 @pytest.fixture
