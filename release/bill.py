@@ -38,8 +38,8 @@ _HEAD: Final = """\
 # Licences
 
 pybatsched has the MIT licence and contains no code of other projects. The packages below are installed separately, in
-the versions of `constraints.txt`, each under its own licence. `make licences` writes this table from the metadata of the
-packages.
+the versions of `constraints.txt`, each under its own licence. `make licences` writes this table from the metadata
+of the packages.
 
 | package | version | licence | for |
 |---|---|---|---|

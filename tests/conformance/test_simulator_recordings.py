@@ -98,17 +98,17 @@ HEAD = """\
 
 The embedded simulator gets the inputs and options of runs recorded from real Batsim 4.2.1, and the recorded replies of
 the scheduler. Its messages are compared with those of Batsim: numbers by value, everything else exactly, in the same
-order. The files `_jobs.csv`, `_schedule.csv` (with 0 in the two wall-clock columns on both sides), `_machine_states.csv`
-and `_pstate_changes.csv` are compared, too. If Batsim aborted on a reply, the simulator must reject it. If Batsim ended
+order. The files `_jobs.csv`, `_schedule.csv` (with 0 in the two wall-clock columns on both sides),
+`_machine_states.csv` and `_pstate_changes.csv` are compared, too. If Batsim aborted on a reply, the simulator must reject it. If Batsim ended
 in a deadlock, the simulator must end in a deadlock.
 
 Differences:
 
 * **Network.** Communication, storage and MPI need a network model. Such jobs are rejected when the workload is loaded.
   The message names the job and the profile and recommends Batsim.
-* **Clock noise.** SimGrid's clock is a running sum of doubles, and the end of a parallel task is computed by a division.
-  Two events of one time may differ in the last bit, so that Batsim sends two messages. Times of the simulator are exact,
-  and times closer than 1e-9 s are equal.
+* **Clock noise.** SimGrid's clock is a running sum of doubles, and the end of a parallel task is computed by
+  division. Two events of one time may differ in the last bit, so that Batsim sends two messages. Times of the
+  simulator are exact, and times closer than 1e-9 s are equal.
 * **Simultaneous ends on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim
   sometimes reports two ends of one time in another order if one of the jobs is composed.
 * **Hops at time 0.** On a zero-hop platform, a message takes 1e-300 s in Batsim, which is visible only at time 0. A job
