@@ -99,8 +99,8 @@ HEAD = """\
 The embedded simulator gets the inputs and options of runs recorded from real Batsim 4.2.1, and the recorded replies of
 the scheduler. Its messages are compared with those of Batsim: numbers by value, everything else exactly, in the same
 order. The files `_jobs.csv`, `_schedule.csv` (with 0 in the two wall-clock columns on both sides),
-`_machine_states.csv` and `_pstate_changes.csv` are compared, too. If Batsim aborted on a reply, the simulator must reject it. If Batsim ended
-in a deadlock, the simulator must end in a deadlock.
+`_machine_states.csv` and `_pstate_changes.csv` are compared, too. If Batsim aborted on a reply, the simulator must
+reject it. If Batsim ended in a deadlock, the simulator must end in a deadlock.
 
 Differences:
 
