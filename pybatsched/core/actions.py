@@ -15,12 +15,11 @@ from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job, JobState
+from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, start_job, wait_again
 from pybatsched.core.rules import Referee, Violation
 from pybatsched.core.services import Desk, Notes, Services
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import JobTable
 
 
@@ -42,7 +41,8 @@ class Holds:
             reason = decision.reason
             self._desk.carry_out(d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=reason))
             return
-        job.held(now, at, decision.procs, self._cluster.partition_at(decision.procs), decision.reason)
+        partition = self._cluster.partition_at(decision.procs)
+        hold_job(job, now, at, decision.procs, partition=partition, reason=decision.reason)
         self._cluster.occupy(job)
         self.jobs[job.id] = job
         self._called_at = {due_at for due_at in self._called_at if due_at > now}
@@ -54,7 +54,7 @@ class Holds:
         """Let the job wait again and give its processors back. O(k)."""
         del self.jobs[job.id]
         self._cluster.vacate(job)
-        job.wait_again(job.present_terms)
+        wait_again(job, job.present_terms)
 
     def start_due(self, now: float) -> None:
         """Start whose instant has come, in the order of these instants. O(held)."""
@@ -161,7 +161,7 @@ class Actions:
 
     def end_job(self, job: Job, state: JobState, final_state: str, at: float) -> None:
         """Close the books on a job."""
-        job.ended(at, state, final_state)
+        end_job(job, at, state, final_state)
         self._jobs.bury(job)
         self._notes.forget(job.wire_id)
         self.services.job_over(job)
@@ -173,7 +173,7 @@ class Actions:
         self.take_shape(job, decision.reason)
         stamp = self.now if decision.timestamp is None else decision.timestamp
         job.partition = self._cluster.partition_at(decision.procs)
-        job.started(max(stamp, self.now), decision.procs, decision.reason)
+        start_job(job, max(stamp, self.now), decision.procs, decision.reason)
         self._jobs.n_running += 1
         self._cluster.occupy(job)
         self.send(decision, job_id=job.wire_id)
@@ -209,8 +209,7 @@ class Actions:
 
     def _change_state(self, decision: d.ChangeJobState) -> None:
         job = self._job(decision.job_id)
-        job.state = JobState.RUNNING
-        job.started_at = self.now
+        mark_running(job, self.now)
         self._jobs.n_running += 1
         self.send(decision, job_id=job.wire_id)
 

@@ -212,6 +212,7 @@ class Engine:
             raise self._stamped_late(reply_now)
         if self._checked:
             self.cluster.check()
+            self.jobs.check()
         return Reply(reply_now, tuple(self._actions.out))
 
     # --- time -------------------------------------------------------------------------------------------------

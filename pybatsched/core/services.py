@@ -17,12 +17,12 @@ from pybatsched.core import derive
 from pybatsched.core.decisions import Decision, Reason
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY
-from pybatsched.core.jobs import Job, JobState, Load, Segment, Shape, Terms, Work
+from pybatsched.core.jobs import Job, Load, Segment, Shape, Terms, Work, reshape_job, stop_job, wait_again
 from pybatsched.core.rules import Referee, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
-    from pybatsched.core.jobs import Job, JobTable
+    from pybatsched.core.jobs import JobTable
 
 
 class Desk(Protocol):
@@ -130,7 +130,7 @@ class Services:
 
     def stopped(self, job: Job, at: float) -> None:
         """Note that a kill took effect; the answer to it is still to come."""
-        job.state = JobState.KILLED
+        stop_job(job)
         pending = self._kills.get(job.wire_id)
         if pending is None:  # nobody here asked for it
             pending = self._kills[job.wire_id] = PendingKill(job, None)
@@ -245,7 +245,7 @@ class Services:
         self._notes.forget(job.wire_id)
         self._rename(job, wire_id)
         terms = Terms(profile_name, profile, walltime, estimate)
-        job.wait_again(terms)
+        wait_again(job, terms)
         job.rest = Work(terms, job.scale) if requeue.work == "rest" or requeue.extra_s else None
         job.resume_on = requeue.procs
 
@@ -295,7 +295,7 @@ class Services:
             job.terms, job.whole, job.rest = own, Work(own, job.scale), None
         job.n_procs = n
         job.registered_as = (n, job.scale)
-        job.wait_again(terms, Load(extra_s, own) if extra_s else None)
+        wait_again(job, terms, Load(extra_s, own) if extra_s else None)
 
     def _origin_of_replaced(self, job: Job, extra_s: float, *, is_same_work: bool) -> derive.How:
         """Tell how a job came about that replaces one; if that was requeued, it still makes good for the kill."""
@@ -326,7 +326,7 @@ class Services:
                 text = f"only profiles made of delays can be reshaped; its profile {job.profile_name!r} {kind}"
                 raise Violation("can be reshaped", text, job=job)
             job.whole = Work(job.whole.terms._replace(profile=derive.one_delay(profile, delay_s)), job.whole.scale)
-        job.reshaped(shape)
+        reshape_job(job, shape)
         assert job.profile is not None
         if math.inf in (job.profile["delay"], job.walltime, job.estimate, job.terms.walltime, job.terms.estimate):
             raise Violation("finite numbers", f"its times are too long with the scale {shape.scale:g}", job=job)
