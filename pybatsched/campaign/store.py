@@ -171,6 +171,11 @@ class Store:
         """Whether a campaign was begun here."""
         return (self.folder / "manifest.json").exists()
 
+    def files_read(self) -> list[str]:
+        """Give the files that tables and pages of the campaign are made from. O(files)."""
+        cells = (path for name in ("cells", "ends") for path in (self.folder / name).glob("*"))
+        return [str(self.folder / "manifest.json"), *map(str, cells)]
+
     def manifest(self) -> dict[str, Any]:
         """Read what the campaign is. Raises InputError if there is none."""
         path = self.folder / "manifest.json"

@@ -83,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         if args.workload:
             raise InputError("-w: expected with runs")
         store = Store(args.runs[0])
+        arguments.refuse_to_overwrite(args.output, store.files_read())
         points = samples.points_of(store)
         baseline = args.baseline or store.manifest()["spec"].get("baseline", "")
         about = {"figure": args.measure, "baseline": baseline, "policy": args.policy, "each": args.each}
@@ -94,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name):
             raise InputError(f"--{name}: expected with a campaign")
     runs = [read_what_is_there(prefix, args.workload, newest=args.partial) for prefix in args.runs]
+    arguments.refuse_to_overwrite_runs(args.output, runs, args.workload)
     check_measure(args.measure, [record for run in runs for record in run.evaluated])
     run_end.introduce(run.standing for run in runs)
     for run in runs:

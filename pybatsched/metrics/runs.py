@@ -112,6 +112,11 @@ class Run:
         return tau_of(f"{self.prefix}{SUMMARY}", self.summary)
 
     @property
+    def workload_files(self) -> list[str]:
+        """The workload files that the summary names. They may have changed, or may be gone."""
+        return [str(file.get("file")) for file in _named_workloads(self.summary) if isinstance(file, dict)]
+
+    @property
     def n_left_out(self) -> int:
         """How many jobs are not evaluated, and left out of all figures of jobs."""
         return len(self.records) - len(self.evaluated)
@@ -309,12 +314,17 @@ def _memory_unit(prefix: str, summary: Mapping[str, Any]) -> swf.MemoryUnit:
     return unit
 
 
-def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
-    """Give the workload files that a summary names, with their content, if all of them are still the same."""
+def _named_workloads(summary: Mapping[str, Any]) -> list[Any]:
+    """Give the members of a summary that name workload files."""
     inputs = summary.get("inputs")
     named = inputs.get("workloads") if isinstance(inputs, dict) else None
+    return named if isinstance(named, list) else []
+
+
+def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """Give the workload files that a summary names, with their content, if all of them are still the same."""
     found = []
-    for file in named if isinstance(named, list) else ():
+    for file in _named_workloads(summary):
         if not isinstance(file, dict):
             return []
         path = Path(str(file.get("file")))
