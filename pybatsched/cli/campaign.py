@@ -74,6 +74,7 @@ def _run(args: argparse.Namespace) -> int:
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
             raise InputError(f"{folder}: a campaign was begun there; go on with --resume, or take another --output")
+        campaign_runner.refuse_another(store, spec)
         command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
         progress = campaign_runner.run(args, spec, store, places, command, beside=Path(args.spec).parent)
     if not args.quiet:

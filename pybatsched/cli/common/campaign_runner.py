@@ -17,6 +17,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import CLEARED, span
+from pybatsched.errors import InputError
 
 
 def add_arguments(parser: arguments.Group) -> None:
@@ -62,6 +63,15 @@ def run(
         )
     finally:
         line.end()
+
+
+def refuse_another(store: Store, spec: Spec) -> None:
+    """Raise InputError if the directory holds the results of a campaign with another name."""
+    if store.has_manifest and store.manifest().get("name") != spec.name:
+        raise InputError(
+            f"{store.folder}: expected results of {spec.name}, found those of the campaign "
+            f"{store.manifest().get('name')!r:.60}; take another --output"
+        )
 
 
 def told(progress: Progress, folder: str) -> str:
