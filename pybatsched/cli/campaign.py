@@ -132,7 +132,5 @@ def _table(args: argparse.Namespace) -> int:
     if everything.is_empty():
         raise InputError(f"{args.folder}: no cell is done yet")
     print(table.written(table.grouped(everything, by, figures), args.format), end="")
-    n_missing = len(store.manifest()["points"]) - everything.height
-    if n_missing:
-        arguments.say(f"not in it: {quantity(n_missing, 'point')}; pybatsched campaign status {args.folder} tells why")
+    campaign_runner.say_missing(args.folder, len(store.manifest()["points"]) - everything.height)
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign.store import Store
-from pybatsched.cli.common import arguments, run_end
+from pybatsched.cli.common import arguments, campaign_runner, run_end
 from pybatsched.errors import InputError
 from pybatsched.metrics.classes import MEASURES, STRETCHES, check_measure
 from pybatsched.metrics.confidence import LEVEL_TOLD
@@ -88,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         baseline = args.baseline or store.manifest()["spec"].get("baseline", "")
         about = {"figure": args.measure, "baseline": baseline, "policy": args.policy, "each": args.each}
         _tell(args.output, campaign_figures.draw(args.figure, points, args.output, scale=args.scale, **about))
+        missing = [point for point in points if point.figures is None and args.policy in {"", point.policy}]
+        campaign_runner.say_missing(args.runs[0], len(missing))
         return 0
     if args.figure not in KINDS:
         raise InputError(f"{args.figure}: expected the directory of one campaign")
