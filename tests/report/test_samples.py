@@ -103,7 +103,7 @@ def test_a_platform_that_an_option_determines_is_no_axis(tmp_path: Path) -> None
     assert len(chart.boxes) == 2 * 2 * 4
     assert values(chart)["curie", "0.1", "conservative (baseline)"] == [180.0, 360.0]
     assert chart.reference == "conservative (baseline)"
-    assert chart.words_of(chart.boxes[0]) == "conservative"
+    assert chart.words_of(chart.boxes[0]) == "conservative (baseline)"
     assert chart.words_of(chart.panel("curie", "0.1")[1]) == "theta 0.5, alpha 0.1"
     (plain,) = charts_of(found, FIGURE, "conservative", only="conservative")  # which the others show beside them
     assert (plain.subject, plain.categories, plain.columns) == ("", ("conservative",), ("own-10", "own-05"))
