@@ -84,9 +84,8 @@ class Referee:
             value = getattr(decision, name)
             if not isinstance(value, types):
                 hint = " (IntervalSet.from_procset makes one of it)" if type(value).__name__ == "ProcSet" else ""
-                raise Violation(
-                    "well-formed", f"{type(decision).__name__}.{name} is a {type(value).__name__}: {value!r:.80}{hint}"
-                )
+                found = f"{type(decision).__name__}.{name} is {_with_article(type(value))}: {value!r:.80}"
+                raise Violation("well-formed", f"{found}; expected {_expected(types)}{hint}")
 
     # --- jobs ---
 
@@ -377,6 +376,18 @@ _FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
     d.Reshape: (("job_id", str), ("n", int), ("scale", (int, float))),
 }
 _FIELD_TYPES: Final = {cls: (("timestamp", (int, float, _NONE)), *fields) for cls, fields in _FIELDS.items()}
+
+
+def _expected(types: type | tuple[type, ...]) -> str:
+    """Name the types that a field may have, for a message: ``an int, a float or None``."""
+    names = [_with_article(one) for one in (types if isinstance(types, tuple) else (types,))]
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _with_article(cls: type) -> str:
+    """Name a type with its article."""
+    name = cls.__name__
+    return "None" if cls is _NONE else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def _finite(value: Any, where: str) -> None:
