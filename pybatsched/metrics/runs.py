@@ -21,7 +21,7 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.plain import Awaited, PlainJobs
 from pybatsched.metrics.plain import read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
-from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, Standing, State, steadily
+from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, Standing, State, steadily
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
@@ -195,12 +195,21 @@ def read_what_is_there(
 
     Who needs columns of numbers more than records says so: the jobs may then be `plain`, in a third of the time.
     """
+    _refuse_file(prefix)
 
     def read(found: Found) -> Run:
         plain = _plain(prefix, found) if by_columns and not workloads and n_procs is None else None
         return _read(prefix, found, workloads, n_procs) if plain is None else plain
 
     return steadily(prefix, read, newest=newest)
+
+
+def _refuse_file(prefix: str) -> None:
+    """Raise InputError with the prefix if what was given is the name of a file of a run."""
+    suffix = next((suffix for suffix in (*SUFFIXES, MARK) if prefix.endswith(suffix)), "")
+    own = prefix.removesuffix(suffix)
+    if suffix and own and Path(prefix).is_file() and not Path(f"{prefix}{JOBS}").exists():
+        raise InputError(f"{prefix} is a file of a run; give the prefix, `{own}`")
 
 
 def _plain(prefix: str, found: Found) -> Run | None:
