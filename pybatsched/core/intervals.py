@@ -71,7 +71,10 @@ class PlainRuns:
         return self._bounds[-1] - 1 if self._bounds else -1
 
     def first(self, n: int) -> Self:
-        """Give the n lowest members. O(k). Raises ValueError if there are fewer."""
+        """Give the n lowest members. O(k). Raises ValueError if there are fewer.
+
+        With n of 0 or less it is the empty set.
+        """
         bounds = self._bounds
         if n <= 0:
             return self._of([], 0)
@@ -203,7 +206,10 @@ class IntervalSet(Runs):
 
     @classmethod
     def span(cls, start: int, stop: int) -> IntervalSet:
-        """Make the set start, start + 1, …, stop - 1. O(1)."""
+        """Make the set start, start + 1, …, stop - 1. O(1).
+
+        With `stop` not above `start` it is the empty set. (`parse` raises ValueError for ``3-1``.)
+        """
         if start < 0:
             raise ValueError(f"a processor id is never negative: {start}")
         if stop > _END:

@@ -68,9 +68,8 @@ class Referee:
             value = getattr(decision, name)
             if not isinstance(value, types):
                 hint = " (IntervalSet.from_procset makes one of it)" if type(value).__name__ == "ProcSet" else ""
-                raise Violation(
-                    "well-formed", f"{type(decision).__name__}.{name} is a {type(value).__name__}: {value!r:.80}{hint}"
-                )
+                found = f"{type(decision).__name__}.{name} is {_with_article(type(value))}: {value!r:.80}"
+                raise Violation("well-formed", f"{found}; expected {_expected(types)}{hint}")
 
     # --- jobs ---
 
@@ -373,6 +372,18 @@ _FIELD_TYPES: Final[dict[type[d.Decision], tuple[tuple[str, tuple[type, ...]], .
     )
     for cls in d.DECISIONS
 }
+
+
+def _expected(types: tuple[type, ...]) -> str:
+    """Name the types that a field may have, for a message: ``an int, a float or None``."""
+    names = [_with_article(one) for one in types]
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _with_article(cls: type) -> str:
+    """Name a type with its article."""
+    name = cls.__name__
+    return "None" if cls is type(None) else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 def _finite(value: Any, where: str) -> None:

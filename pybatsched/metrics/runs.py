@@ -21,7 +21,7 @@ from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.plain import Awaited, PlainJobs
 from pybatsched.metrics.plain import read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
-from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, Standing, State, steadily
+from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, Standing, State, steadily
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
@@ -112,6 +112,11 @@ class Run:
         return tau_of(f"{self.prefix}{SUMMARY}", self.summary)
 
     @property
+    def workload_files(self) -> list[str]:
+        """The workload files that the summary names. They may have changed, or may be gone."""
+        return [str(file.get("file")) for file in _named_workloads(self.summary) if isinstance(file, dict)]
+
+    @property
     def n_left_out(self) -> int:
         """How many jobs are not evaluated, and left out of all figures of jobs."""
         return len(self.records) - len(self.evaluated)
@@ -190,12 +195,21 @@ def read_what_is_there(
 
     Who needs columns of numbers more than records says so: the jobs may then be `plain`, in a third of the time.
     """
+    _refuse_file(prefix)
 
     def read(found: Found) -> Run:
         plain = _plain(prefix, found) if by_columns and not workloads and n_procs is None else None
         return _read(prefix, found, workloads, n_procs) if plain is None else plain
 
     return steadily(prefix, read, newest=newest)
+
+
+def _refuse_file(prefix: str) -> None:
+    """Raise InputError with the prefix if what was given is the name of a file of a run."""
+    suffix = next((suffix for suffix in (*SUFFIXES, MARK) if prefix.endswith(suffix)), "")
+    own = prefix.removesuffix(suffix)
+    if suffix and own and Path(prefix).is_file() and not Path(f"{prefix}{JOBS}").exists():
+        raise InputError(f"{prefix} is a file of a run; give the prefix, `{own}`")
 
 
 def _plain(prefix: str, found: Found) -> Run | None:
@@ -309,12 +323,17 @@ def _memory_unit(prefix: str, summary: Mapping[str, Any]) -> swf.MemoryUnit:
     return unit
 
 
-def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
-    """Give the workload files that a summary names, with their content, if all of them are still the same."""
+def _named_workloads(summary: Mapping[str, Any]) -> list[Any]:
+    """Give the members of a summary that name workload files."""
     inputs = summary.get("inputs")
     named = inputs.get("workloads") if isinstance(inputs, dict) else None
+    return named if isinstance(named, list) else []
+
+
+def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """Give the workload files that a summary names, with their content, if all of them are still the same."""
     found = []
-    for file in named if isinstance(named, list) else ():
+    for file in _named_workloads(summary):
         if not isinstance(file, dict):
             return []
         path = Path(str(file.get("file")))

@@ -65,7 +65,10 @@ class PlainProfile:
             self._times[0] = now
 
     def take(self, n: int, start_at: float, end_at: float) -> None:
-        """Use n processors from start to end (infinity allowed). O(s)."""
+        """Use n processors from start to end (infinity allowed). O(s).
+
+        It is not checked that n are free: if fewer are, the number of free processors becomes negative.
+        """
         self._add(-n, start_at, end_at)
 
     def take_all(self, spans: Iterable[tuple[int, float, float]]) -> None:

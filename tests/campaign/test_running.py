@@ -200,6 +200,50 @@ def test_nothing_is_begun_anew_by_accident(tmp_path: Path) -> None:
     assert "a campaign was begun there; go on with --resume" in again.stderr
 
 
+def test_the_directory_of_another_campaign_is_not_resumed(tmp_path: Path) -> None:
+    spec, folder = write(tmp_path / "s.toml", seeds=1), tmp_path / "out"
+    assert campaign(spec, folder).returncode == 0
+    before = (folder / "manifest.json").read_bytes()
+    spec.write_text(spec.read_text().replace('"trial"', '"other"'))
+    done = campaign(spec, folder, "--resume")
+    assert done.returncode == 2
+    assert "expected results of other, found those of the campaign 'trial'; take another --output" in done.stderr
+    assert (folder / "manifest.json").read_bytes() == before
+
+
+LOGS = """
+name = "trial"
+[[workload]]
+name = "drawn"
+generate = {model = "lublin", procs = 32, jobs = 5}
+[[workload]]
+name = "logged"
+file = "no-such.swf"
+[[platform]]
+name = "own"
+of_workload = true
+[[policy]]
+name = "fcfs"
+"""
+
+
+def test_a_campaign_without_its_log_leaves_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(LOGS)
+    done = campaign(tmp_path / "s.toml", tmp_path / "new" / "out")
+    assert done.returncode == 2
+    assert "no-such.swf" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_campaign_without_its_log_leaves_other_files_alone(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(LOGS)
+    (tmp_path / "out" / "prepared").mkdir(parents=True)
+    (tmp_path / "out" / "prepared" / "notes.txt").touch()
+    assert campaign(tmp_path / "s.toml", tmp_path / "out").returncode == 2
+    assert (tmp_path / "out" / "prepared" / "notes.txt").exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["prepared"]
+
+
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
     with Store(tmp_path / "out"):
         done = campaign(write(tmp_path / "s.toml"), tmp_path / "out")

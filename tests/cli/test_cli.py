@@ -243,3 +243,29 @@ def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(
     said = capsys.readouterr().err
     assert "RuntimeError: boom" in said
     assert "this is a bug of pybatsched" in said
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("serve", "--policy", "easy", "--pol", "fcfs"),
+        ("simulate", "--procs", "4", "--policy", "easy", "--pol", "fcfs"),
+        ("workload", "stats", "w.json", "--js"),
+        ("workload", "inject", "w.json", "deadlines", "--output", "d.json", "--ever", "3"),
+        ("campaign", "table", "study", "--form", "csv"),
+    ],
+)
+def test_options_cannot_be_abbreviated(args: tuple[str, ...], tmp_path: Path) -> None:
+    done = run_cli(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "unrecognized arguments: --" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["metrics", "report"])
+def test_a_file_of_a_run_gets_the_hint_to_give_the_prefix(command: str, tmp_path: Path) -> None:
+    args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "-e", "runs/out", "-q")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    for suffix in ("_jobs.csv", "_summary.json", "_state.json"):
+        done = run_cli(command, f"runs/out{suffix}", cwd=tmp_path)
+        said = f"pybatsched: runs/out{suffix} is a file of a run; give the prefix, `runs/out`\n"
+        assert (done.returncode, done.stderr) == (2, said)

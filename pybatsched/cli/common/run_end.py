@@ -102,7 +102,8 @@ def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]
     (name, options), (other_name, other_options) = _policy(before), _policy(after)
     different = ["policy"] * (name != other_name) + ["options"] * (options != other_options)
     different += comparison.different_inputs(comparison.inputs_of(before), comparison.inputs_of(after))
-    return different + ["processors"] * (before.get("n_procs") != after.get("n_procs"))
+    different += ["processors"] * (before.get("n_procs") != after.get("n_procs"))
+    return different + ["cut_at"] * (before.get("cut_at") != after.get("cut_at"))
 
 
 def _policy(about: Mapping[str, Any]) -> tuple[str, str]:

@@ -190,6 +190,8 @@ def _stats_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _stats(args: argparse.Namespace) -> int:
+    if args.plot is not None:
+        arguments.refuse_to_overwrite(args.plot, [args.file])
     with loading(f"reading {args.file}"):
         sample = stats.sample(args.file, args.procs, args.partition)
     figures = stats.summary(sample)
