@@ -251,7 +251,7 @@ def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(
         ("serve", "--policy", "easy", "--pol", "fcfs"),
         ("simulate", "--procs", "4", "--policy", "easy", "--pol", "fcfs"),
         ("workload", "stats", "w.json", "--js"),
-        ("workload", "inject", "w.json", "deadlines", "--output", "d.json", "--ever", "3"),
+        ("workload", "inject", "w.json", "deadlines", "--every", "3", "--output", "d.json", "--le", "1h"),
         ("campaign", "table", "study", "--form", "csv"),
     ],
 )
