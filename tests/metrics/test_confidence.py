@@ -96,5 +96,5 @@ def test_the_level_has_one_home() -> None:
     assert f"{100 * LEVEL:g} %" == LEVEL_TOLD
     own = [path.name for path in (ROOT / "pybatsched").rglob("*.py") if f"{LEVEL_TOLD} " in path.read_text()]
     assert own == []
-    for place in ("report/study.py", "report/spreads.py", "cli/plot.py"):
+    for place in ("report/campaign/page.py", "report/campaign/charts.py", "cli/plot.py"):
         assert "{LEVEL_TOLD}" in (ROOT / "pybatsched" / place).read_text()
