@@ -64,7 +64,9 @@ class Reallocation(QueuePolicy):
         algorithm = self.options.algorithm
         self._has_events = algorithm == "all_cancellation" or (algorithm == "regular" and len(self.sites) > 1)
         self._event_at = math.inf  # the next event, if one was asked for
+        self._called_at: set[float] = set()  # the instants for which a call was requested, those to come
         self._quiet_version: int | None = None  # of the plans that the last event left as they were
+        self._quiet_until = math.inf  # when a search may have another result, though these plans are the same
         self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
         self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "moves_max", "resubmitted_max"), 0)
 
@@ -218,8 +220,8 @@ class Reallocation(QueuePolicy):
         self._figures["n_moved_jobs"] += one.n_moves == 1
         self._figures["moves_max"] = max(self._figures["moves_max"], one.n_moves)
 
-    def _search(self, now: float) -> Search:
-        return Search(self.sites, now, self.options.sizing)
+    def _search(self, now: float, watch_from: float = math.inf) -> Search:
+        return Search(self.sites, now, self.options.sizing, watch_from)
 
     # --- events -----------------------------------------------------------------------------------------------
 
@@ -227,28 +229,30 @@ class Reallocation(QueuePolicy):
         """Ask for a call at the next event that may move a job, if a grid job waits until then. O(waiting) if so.
 
         After an event that changed no plan the next one changes none either, unless something has happened: all
-        searches have the same results. Without news only the clock can change a plan, by passing the estimate of a
-        running job.
+        searches have the same results. Without news only the clock can change a result: by passing the estimate of a
+        running job, or by making a search look at other sizes.
         """
         if not self._has_events or not self._waiting:
             return
         event_at = _next_multiple(self.options.period, now)
         if event_at >= self._event_at:
             return  # it was asked for already
-        if self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values()):
-            return  # all of them will have started by then, however long the others take
         if self._quiet_version is not None and self._quiet_version == self._version(now):
-            if self._are_bounds:
+            quiet_until = self._quiet_until
+            if not self._are_bounds:
+                ends = (site.partition.running[0][0] for site in self.sites if site.partition.running)
+                quiet_until = min(quiet_until, min(ends, default=math.inf))
+            if quiet_until == math.inf:
                 return
-            ends = (site.partition.running[0][0] for site in self.sites if site.partition.running)
-            first_end_at = min(ends, default=math.inf)
-            if first_end_at == math.inf:
-                return
-            event_at = max(event_at, _next_multiple(self.options.period, first_end_at - TICK))
+            event_at = max(event_at, _next_multiple(self.options.period, quiet_until - TICK))
             if event_at >= self._event_at:
                 return
+        if self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values()):
+            return  # all of them will have started by then, however long the others take
         self._event_at = event_at
-        yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
+        if event_at not in self._called_at:
+            self._called_at = {at for at in self._called_at if at > now} | {event_at}
+            yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
 
     def _version(self, now: float) -> int:
         """Return a counter that changes whenever a plan changes."""
@@ -265,14 +269,14 @@ class Reallocation(QueuePolicy):
     def _reallocate(self, now: float) -> Iterator[Decision]:
         """Move waiting grid jobs, and note whether that has changed anything."""
         self._figures["n_events"] += 1
-        plans, search = self._plans(now), self._search(now)
+        plans, search = self._plans(now), self._search(now, _next_multiple(self.options.period, now))
         jobs = sorted(self._waiting.values(), key=lambda one: one.job.seq)  # some may have lost their cluster
         if self.options.algorithm == "regular":
             yield from self._regular(jobs, search)
         else:
             yield from self._all_cancellation(jobs, search)
-        is_quiet = plans == self._plans(now) and not search.depends_on_clock
-        self._quiet_version = self._version(now) if is_quiet else None
+        self._quiet_version = self._version(now) if plans == self._plans(now) else None
+        self._quiet_until = search.changes_at
 
     def _regular(self, jobs: list[GridJob], search: Search) -> Iterator[Decision]:
         """Move jobs one by one, if that gains enough."""
