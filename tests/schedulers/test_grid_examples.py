@@ -176,7 +176,7 @@ def test_quiet_time_costs_no_message(algorithm: str, heuristic: str, sizing: str
     run = FakeBatsim(quiet(**fields), 8, config=DYNAMIC, hosts=TWO.hosts).run(session.handle)
     assert fates(run, TWO)["3"][:4] == (QUIET_S, 2 * QUIET_S, "c1", 4)
     assert session.n_messages < 20
-    assert session.engine.policy.figures()["n_events"] == 1
+    assert session.engine.policy.figures()["n_events"] == 2  # after an hour, and when the first job ends
 
 
 @pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
@@ -195,7 +195,20 @@ def test_the_clock_alone_makes_the_search_by_halves_find_a_better_size(algorithm
     run = FakeBatsim(jobs, 12, config=DYNAMIC, hosts=grid.hosts).run(session.handle)
     assert fates(run, grid)["5"][:5] == (70 * hour, 95 * hour, "c2", 4, 1)
     # At 40 h both sizes end at the same time; at 41 h size 5 is the better one, and the job moves.
-    assert session.engine.policy.figures()["n_events"] == 4  # at 1, 40, 41 and 42 h
+    assert session.engine.policy.figures()["n_events"] == 5  # at 1, 40, 41, 42 and 70 h
+
+
+@pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
+@pytest.mark.parametrize("heuristic", ["mct", "minmin"])
+def test_news_at_a_multiple_of_the_period_is_looked_at_in_an_event(algorithm: str, heuristic: str) -> None:
+    """No call was requested for 3 h, as nothing was expected. The second job ends early just then."""
+    hour = 3600
+    jobs = Workload()
+    jobs.job("1", n=4, s=20 * hour, walltime=20 * hour, external=True, cluster="c1")
+    jobs.job("2", n=4, s=3 * hour, walltime=30 * hour, external=True, cluster="c2")
+    jobs.job("3", n=4, s=600, walltime=600, at=10)
+    run = TWO.run(jobs, algorithm=algorithm, heuristic=heuristic)
+    assert fates(run, TWO)["3"][:3] == (3 * hour, 3 * hour + 600, "c2")
 
 
 def test_no_call_is_requested_twice() -> None:
