@@ -26,7 +26,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
 from pybatsched.core.policy import Need, Policy
 from pybatsched.core.rules import Referee, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, told
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, NotIntegerError, PolicyError, RemoteProtocolError, told
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
@@ -51,7 +51,8 @@ class Plugin:
 
     def raised(self, hook: str, error: BaseException) -> PolicyError:
         """Give the error to raise for one that its code has raised."""
-        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule="no exception")
+        rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
+        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule=rule)
 
     def words(self, hook: str) -> tuple[str, ...]:
         """Ask for the lines that it has to say."""

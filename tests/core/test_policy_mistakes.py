@@ -140,10 +140,8 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
         stage.step()
 
     stage.puppet.next = lambda _now: stage.engine.cluster.procs.first("two")  # type: ignore[arg-type]
-    with pytest.raises(
-        PolicyError, match=r"decide raised TypeError: .*test_policy_mistakes.py, line \d+"
-    ):  # ours raised it
-        stage.step()
+    with pytest.raises(PolicyError, match=r"decide raised NotIntegerError: .*test_policy_mistakes.py, line \d+"):
+        stage.step()  # ours raised it
 
     class Sorted(Puppet):
         def on_job_submitted(self, job: Job, now: float) -> None:
@@ -158,6 +156,18 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
 
     with pytest.raises(PolicyError, match="on_job_submitted raised SystemExit"):
         Stage(Exits).submit("a")
+
+
+def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
+    stage = Stage()
+    job = stage.submit("a")
+    for members in ([0 / 1], [0.5], [False], ["0"]):
+        wrong: Any = members
+        stage.puppet.next = lambda _now, wrong=wrong: [d.ExecuteJob(job.id, IntervalSet(wrong))]  # type: ignore[misc]
+        place = r"is an integer, not .* \(.*test_policy_mistakes\.py, line \d+\)"
+        with pytest.raises(PolicyError, match=place) as caught:
+            stage.step()
+        assert caught.value.rule == "well-formed"
 
 
 def test_none_is_no_decisions() -> None:
