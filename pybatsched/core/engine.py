@@ -26,7 +26,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
 from pybatsched.core.policy import Need, Policy
 from pybatsched.core.rules import Referee, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, told
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, NotIntegerError, PolicyError, RemoteProtocolError, told
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
@@ -51,25 +51,38 @@ class Plugin:
 
     def raised(self, hook: str, error: BaseException) -> PolicyError:
         """Give the error to raise for one that its code has raised."""
-        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule="no exception")
+        rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
+        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule=rule)
 
     def words(self, hook: str) -> tuple[str, ...]:
         """Ask for the lines that it has to say."""
         try:
-            return tuple(map(str, getattr(self._policy, hook)()))
+            found = getattr(self._policy, hook)()
+            if not isinstance(found, str | bytes) and isinstance(found, Iterable):
+                return tuple(map(str, found))
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
             raise self.raised(hook, error) from error
+        raise self.returned(hook, found, "an iterable of texts, one for each line, as a list")
+
+    def returned(self, hook: str, found: object, expected: str) -> PolicyError:
+        """Give the error to raise for a method that returns something of a wrong type."""
+        text = f"{hook} must return {expected}; it returned {type(found).__name__}: {found!r:.80}"
+        return PolicyError(text, policy=self._name, rule="well-formed")
 
     def figures(self) -> dict[str, float]:
         """Ask for its own numbers of the run; they are refused if they are none."""
         try:
-            found = dict(self._policy.figures())
+            given: object = self._policy.figures()
+            found = dict(given) if isinstance(given, Mapping) else None
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
             raise self.raised("figures", error) from error
+        if found is None:
+            raise self.returned("figures", given, "a mapping of names to numbers, as a dict")
+        found = {name: float(value) if isinstance(value, float) else value for name, value in found.items()}
         for name, value in found.items():
             is_number = type(value) in {int, float} and math.isfinite(value)
             if not (is_number and type(name) is str and name.isidentifier()):
@@ -385,10 +398,13 @@ class Engine:
         self._hook = "decide"
         wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
         if wanted is not None:
+            if not hasattr(wanted, "__iter__"):
+                raise self._plugin.returned(
+                    "decide", wanted, "an iterable of decisions, as a list or a generator, or None"
+                )
             for decision in wanted:
                 self._hook = ""
-                check(decision)
-                carry_out(decision)
+                carry_out(check(decision))
                 if self._n_idle_calls and type(decision) not in _IDLE:
                     self._n_idle_calls = 0
                 self._hook = "decide"

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from pybatsched.core import decisions as d
 from pybatsched.core.derive import is_any_size
+from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
@@ -43,25 +44,34 @@ class Referee:
         self.cluster = cluster
         self.now = 0.0
         self.dynamic_jobs = bool(cluster.config.get("dynamic-jobs-enabled"))
-        self._well_formed: set[tuple[type, ...]] = set()
+        #: The types of the fields of decisions that are well-formed, and the fields to make plain before a check.
+        self._well_formed: dict[tuple[type, ...], tuple[str, ...]] = {}
         self._checks: dict[type[d.Decision], Callable[[Any], None]] = {
             cls: getattr(self, f"check_{d.method_name(cls)}") for cls in d.DECISIONS
         }
 
-    def check(self, decision: d.Decision) -> None:
-        """Raise `Violation` if the decision is not allowed now. O(k) for the processors it names."""
+    def check(self, decision: d.Decision) -> d.Decision:
+        """Raise `Violation` if the decision is not allowed now. O(k) for the processors it names.
+
+        Return the decision to carry out: the same one, with numbers and texts of subclasses (``numpy.float64`` is a
+        float) made plain ones, which every encoder can write.
+        """
         check = self._checks.get(type(decision))
         if check is None:
             kind = type(decision).__name__
             raise Violation("known decision", f"{kind} is no decision that Batsim understands: {decision!r:.200}")
         # Only types matter here, so a decision is well-formed if one with the same types in its fields was.
         kinds = (type(decision), *map(type, astuple(decision)))
-        if kinds not in self._well_formed:
+        to_plain = self._well_formed.get(kinds)
+        if to_plain is None:
             self._check_fields(decision)
-            self._well_formed.add(kinds)
+            to_plain = self._well_formed[kinds] = _fields_to_plain(decision)
+        if to_plain:
+            decision = replace(decision, **{name: _plain(getattr(decision, name)) for name in to_plain})
         if decision.timestamp is not None and not math.isfinite(decision.timestamp):
             raise Violation("finite numbers", f"the time stamp {decision.timestamp} is no instant")
         check(decision)
+        return decision
 
     def _check_fields(self, decision: d.Decision) -> None:
         for name, types in _FIELD_TYPES[type(decision)]:
@@ -179,6 +189,17 @@ class Referee:
             raise Violation("known work", f"work is 'all' or 'rest', not {decision.work!r}", job=job)
         if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
             raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
+        if decision.procs is not None:
+            self._resumable(decision.procs, job)
+
+    def _resumable(self, procs: IntervalSet, job: Job) -> None:
+        """Check that a running job could be resumed on these processors, once they are free."""
+        n = len(procs)
+        n_now = 0 if job.procs is None else len(job.procs)  # by a mapping it may run on fewer than it asks for
+        if not n or (n not in {job.n_procs, n_now} and not self.any_size(job)):
+            raise Violation("right number", f"job {job.id} asks for {job.n_procs} processors, got {n}", job=job)
+        if self.cluster.partition_of(procs) is None:
+            self._explain_unusable(procs, job)
 
     def check_start_at(self, decision: d.StartAt) -> None:
         """Check `StartAt`."""
@@ -384,6 +405,45 @@ def _with_article(cls: type) -> str:
     """Name a type with its article."""
     name = cls.__name__
     return "None" if cls is type(None) else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+#: Types that encoders can write as they are; a field of another type may be a subclass, or contain one.
+_PLAIN: Final = {type(None), int, float, str, bool, IntervalSet, type(NOTHING)}
+
+
+def _fields_to_plain(decision: d.Decision) -> tuple[str, ...]:
+    """Return the fields whose types an encoder may not know."""
+    names = decision.__struct_fields__
+    return tuple(name for name in names if name != "reason" and type(getattr(decision, name)) not in _PLAIN)
+
+
+def _plain(value: Any) -> Any:
+    """Make numbers and texts of subclasses plain ones, however deep they are. What is plain stays the same object."""
+    if type(value) not in _PLAIN:
+        for types, to_plain in _TO_PLAIN:
+            if isinstance(value, types):
+                return to_plain(value)
+    return value
+
+
+def _plain_mapping(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    made = {_plain(key): _plain(part) for key, part in value.items()}
+    is_same = all(one is other for one, other in zip((*made, *made.values()), (*value, *value.values()), strict=True))
+    return value if is_same else made
+
+
+def _plain_list(value: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
+    made = [_plain(part) for part in value]
+    return value if all(one is other for one, other in zip(made, value, strict=True)) else made
+
+
+_TO_PLAIN: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
+    (float, float),
+    (int, int),
+    (str, str.__str__),
+    (Mapping, _plain_mapping),
+    ((list, tuple), _plain_list),
+)
 
 
 def _finite(value: Any, where: str) -> None:

@@ -530,3 +530,29 @@ def test_options_from_batsim_are_checked_when_they_come() -> None:
     assert (
         "policy fcfs has no option 'n' (from Batsim's --sched-cfg); it knows: order, assume_walltime" in server.errors
     )
+
+
+@pytest.mark.parametrize("has_left", [True, False])
+def test_a_second_peer_that_keeps_asking_does_not_hide_that_the_first_is_lost(has_left: bool) -> None:
+    """The second peer leaves no pause of silence. The first one leaves, or stays and sends nothing."""
+    begin = recording("plain").requests[0]
+    with (
+        Server("--policy", "easy", "--timeout", "0" if has_left else "1") as server,
+        Peer(server.wait_ready()) as one,
+        zmq.Context() as context,
+        context.socket(zmq.REQ) as two,
+    ):
+        one.ask(begin)
+        if has_left:
+            one.vanish()
+        two.setsockopt(zmq.LINGER, 0)
+        two.connect(server.endpoint)
+        deadline = time.monotonic() + PATIENCE_S
+        is_answered = True
+        while is_answered and time.monotonic() < deadline:
+            two.send(begin)
+            is_answered = bool(two.poll(1000)) and b"busy with another Batsim" in two.recv()
+            time.sleep(0.02)
+        assert not is_answered, "the server still answers"
+        assert server.finish() == 4
+    assert ("closed its connection" if has_left else "no message for") in server.errors

@@ -255,6 +255,9 @@ class Drawn:
         end_at = self.exact(n)
         return math.inf if end_at > not_after else end_at
 
+    def prefer(self, n: int, end_at: float, other: int) -> None:
+        """Ignore how the clock would change the path of the search."""
+
     def exact(self, n: int) -> float:
         return round(self.profile.earliest(n, self.spans_s[n], self.now) + self.spans_s[n], 6)
 
