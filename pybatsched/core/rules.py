@@ -165,7 +165,7 @@ class Referee:
         if not self.cluster.allow_sharing:
             busy = procs - partition.free
             holders = sorted(
-                other.id for _, _, other in partition.running if other.procs and not other.procs.isdisjoint(busy)
+                other.id for other in partition.running_jobs if other.procs and not other.procs.isdisjoint(busy)
             )
             text = f"{busy} are not free: held by {', '.join(holders[:5])}"
             raise Violation("processors free", text, job=job)
@@ -287,7 +287,7 @@ class Referee:
             if asleep:
                 raise Violation("pstate", f"{asleep} sleep already, or are on the way")
             for partition in self.cluster.partitions.values():
-                for _, _, job in partition.running:
+                for job in partition.running_jobs:
                     if job.procs is not None and not job.procs.isdisjoint(decision.procs):
                         raise Violation("pstate", f"{job.procs & decision.procs} run job {job.id}", job=job)
 

@@ -35,12 +35,12 @@ class _Queue(ChoiceScheduler):
         super().__init__(partition, options)
         self.chosen: tuple[d.Decision, ...] = ()
 
-    def plan(self, now: float) -> Iterable[d.Decision]:  # noqa: ARG002
+    def decide(self, now: float) -> Iterable[d.Decision]:  # noqa: ARG002
         """Give what was chosen."""
         chosen, self.chosen = self.chosen, ()
         return chosen
 
-    def _plan(self, now: float) -> Iterator[d.Decision]:  # noqa: ARG002
+    def plan(self, now: float) -> Iterator[d.Decision]:  # noqa: ARG002
         return iter(())
 
 

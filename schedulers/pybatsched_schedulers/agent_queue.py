@@ -23,7 +23,8 @@ class AgentScheduler(ChoiceScheduler):
         self._agent = agent
         self._n_running = options.running
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Ask the agent until it starts no more jobs."""
         is_asked = self.begin(now)
         while is_asked:
             self.n_choices += 1

@@ -125,7 +125,8 @@ class ConservativeScheduler(LocalScheduler):
 
     # --- the plan ---
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Bring the plan up to date and start the jobs whose time has come."""
         self._settle(now)
         for place, _, job in self._due(now):
             # The plan may count on a job that ends at this very instant and has not been announced yet.
@@ -200,9 +201,9 @@ class ConservativeScheduler(LocalScheduler):
         self._vacated.clear()
         if self._newcomers:
             self._put_in_front()
-        running = self.partition.running
+        running = self.partition.running_jobs
         late = self._soonest() < now - TOLERANCE
-        overrun = bool(running) and running[0][0] < now - TOLERANCE
+        overrun = bool(running) and running[0].expected_end_at < now - TOLERANCE
         must_repair = self._must_repair or late or len(running) != len(self._booked)
         if must_repair or (is_news and (overrun or self._moves_on)):
             self._repair(now)
@@ -287,12 +288,12 @@ class ConservativeScheduler(LocalScheduler):
 
     def _repair(self, now: float) -> None:
         """Make the plan fit what really runs. O(queue log queue), and O(profile) for each who loses his place."""
-        running = self.partition.running
+        running = self.partition.running_jobs
         # What waits for a job past its estimate has no real place, so the plan is provisional until that one has ended.
-        self._is_provisional = self._moves_on = bool(running) and running[0][0] <= now
+        self._is_provisional = self._moves_on = bool(running) and running[0].expected_end_at <= now
         self._must_repair = False
         self._repaired_as = (now, self.partition.n_changes)
-        self._booked = {job.id: (job.procs, end_at) for end_at, _, job in running if job.procs is not None}
+        self._booked = {job.id: (job.procs, job.expected_end_at) for job in running if job.procs is not None}
         self._replan(self.expected_profile(now), now)
         # Machines may have come back, or more ended than was booked: everybody may look everywhere.
         self._gains.add(now, math.inf)
@@ -310,8 +311,8 @@ class ConservativeScheduler(LocalScheduler):
         lead to the next one. The end of that job is news enough. But a newcomer may be placed behind somebody it ranks
         before, and go first when the plan is next repaired: so after an arrival any place is good enough for one call.
         """
-        soon, running = now + 1.5 * TICK, self.partition.running
-        if not self._is_provisional and not (running and running[0][0] <= soon):
+        soon, running = now + 1.5 * TICK, self.partition.running_jobs
+        if not self._is_provisional and not (running and running[0].expected_end_at <= soon):
             soon = now + HALF_TICK  # nobody is expected to end with the next tick, and so to be the news
         places = self._firm(soon) if self._is_provisional and not self._has_welcomed else self._upcoming(soon)
         self._has_welcomed = False
@@ -361,16 +362,16 @@ class ConservativeScheduler(LocalScheduler):
             self._n_changes += not self._is_steady
         return super().plan_version(now)
 
-    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:
         """Find the place that such a job would get if it came now. O(profile), and no farther than `latest`."""
         if self.partition.n_kills_pending:
-            return super()._estimated(n, duration_s, now, latest)
+            return super().estimated_start(n, duration_s, now, latest)
         self._bring_up_to(now)
         return self._profile.earliest(n, duration_s, now, latest)
 
-    def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
+    def place(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
         """Place one job for a question: jobs overtake others where that delays none."""
-        return super()._expect(profile, n, span_s, now, now)
+        return super().place(profile, n, span_s, now, now)
 
     def planned_start(self, job: Job, now: float) -> float | None:
         """Give a waiting job's place in the plan. O(1) if the plan is up to date."""

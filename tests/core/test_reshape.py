@@ -110,7 +110,7 @@ def test_local_schedulers_plan_with_the_shape(stage: Stage) -> None:
         local.withdraw(job, now)
         yield d.Reshape(job.id, 2, 0.7)
         local.submit(job, now)
-        yield from local.plan(now)
+        yield from local.decide(now)
 
     stage.puppet.next = decide
     reply = stage.step()

@@ -40,7 +40,7 @@ Path({mark!r}).touch()
 
 
 class OneByOne(LocalScheduler):
-    def _plan(self, now):
+    def plan(self, now):
         for entry in list(self.queue):
             if entry[2].n_procs <= self.partition.n_free:
                 yield self.start(entry, "fits")

@@ -45,12 +45,12 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
 class Watched(ConservativeScheduler):
     """Conservative backfilling whose plan is checked after every round."""
 
-    def _plan(self, now: float) -> Any:
-        yield from super()._plan(now)
+    def plan(self, now: float) -> Any:
+        yield from super().plan(now)
         for at, n_free in self._profile.steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
         assert set(self._rows.by_id()) == set(self._entries)
-        assert set(self._booked) == {job.id for _, _, job in self.partition.running}
+        assert set(self._booked) == {job.id for job in self.partition.running_jobs}
 
 
 class WatchedConservative(Conservative):

@@ -79,7 +79,7 @@ class Watched(Redirection):
         type(self).n_rounds += 1
         for decision in super().decide(now):
             if isinstance(decision, d.Requeue):
-                job = next(job for _, _, job in self.principal.partition.running if job.id == decision.job_id)
+                job = next(job for job in self.principal.partition.running_jobs if job.id == decision.job_id)
                 n_came = sum(at >= (job.started_at or 0.0) for at in self.arrivals)
                 self.seen.append((self.n_rounds, job.id, n_came))
             yield decision

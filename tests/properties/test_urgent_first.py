@@ -189,7 +189,7 @@ class WatchedUjfb(Ujfb):
         for decision in super().decide(now):
             yield decision
             if isinstance(decision, ExecuteJob) and self.local._reserved:
-                job = next(job for _, _, job in self.local.partition.running if job.id == decision.job_id)
+                job = next(job for job in self.local.partition.running_jobs if job.id == decision.job_id)
                 if not job.is_urgent():
                     self.check_nobody_is_delayed(job, now)
 

@@ -87,7 +87,7 @@ class Curious(LocalPolicy):
             self.ask(now)
             yield from self.varied(decision, now)
             self.ask(now)
-        running = [job for _, _, job in local.partition.running if job.state is JobState.RUNNING]
+        running = [job for job in local.partition.running_jobs if job.state is JobState.RUNNING]
         if unruly and running and not local.partition.n_kills_pending and dice.random() < 0.05:
             yield d.Requeue(dice.choice(running).id, work="all")
         if self.loose:
@@ -137,7 +137,7 @@ class CuriousFcfs(Curious):
         local = self.local
         for n in range(1, N_PROCS + 1):
             for span_s in (0.5, 30.0, math.inf):
-                start = LocalScheduler._estimated(local, n, span_s, now, math.inf)
+                start = LocalScheduler.estimated_start(local, n, span_s, now, math.inf)
                 assert local.estimate(n, span_s, now) == (None if start == math.inf else start)
         for job in [*local.waiting(), *self.loose]:
             assert local.planned_start(job, now) == LocalScheduler.planned_start(local, job, now)
@@ -193,7 +193,7 @@ class Impatient(LocalPolicy):
         self.local.submit(job, now)
 
     def decide(self, now: float) -> Iterable[d.Decision]:
-        running = [job for _, _, job in self.local.partition.running if job.n_restarts < 2]
+        running = [job for job in self.local.partition.running_jobs if job.n_restarts < 2]
         if running and self.has_news and not self.local.partition.n_kills_pending:
             yield d.Requeue(running[-1].id, work="all")
         self.has_news = False

@@ -148,7 +148,7 @@ def test_a_version_stays_while_nothing_happens(name: str) -> None:
     assert not differs()
     local.submit(first, 0.0)
     assert differs()
-    stage.do(*local.plan(0.0))
+    stage.do(*local.decide(0.0))
     assert differs()
     local.submit(second, 0.0)
     assert differs()
@@ -188,9 +188,9 @@ class Counting(ConservativeScheduler):
 
     n_searches = 0
 
-    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:
         self.n_searches += 1
-        return super()._estimated(n, duration_s, now, latest)
+        return super().estimated_start(n, duration_s, now, latest)
 
 
 def test_what_cannot_end_in_time_is_seen_without_a_search() -> None:

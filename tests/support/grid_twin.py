@@ -64,7 +64,9 @@ class TwinSite:
         """Give all that is taken, as (start, end, processors)."""
         # By strict order a job that is due is only counted as over when it is; conservative plans trust that it is.
         soonest = round(now + TICK, 6) if self.is_fcfs else now
-        running = [(now, max(end_at, soonest), len(job.procs or ())) for end_at, _, job in self.partition.running]
+        running = [
+            (now, max(job.expected_end_at, soonest), len(job.procs or ())) for job in self.partition.running_jobs
+        ]
         waiting = [(place, round(place + one.span_s, 6), one.n) for one, place in self.places.items() if one is not but]
         return running + waiting
 

@@ -42,7 +42,7 @@ class Ruthless(LocalPolicy):
         self.local.submit(job, now)
 
     def decide(self, now: float) -> Iterable[d.Decision]:
-        running = [job for _, _, job in self.local.partition.running if job.n_restarts < 3]
+        running = [job for job in self.local.partition.running_jobs if job.n_restarts < 3]
         if self.pushed and running and not self.local.partition.n_kills_pending:
             victim = max(running, key=lambda job: (job.n_procs, job.id))
             yield d.Requeue(victim.id, work=self.work, extra_s=self.extra_s)
@@ -182,7 +182,7 @@ class Molder(QueuePolicy):
         self.loose.clear()
         for decision in super().decide(now):
             yield from self.varied(decision, now)
-        victims = [job for local in self.locals for _, _, job in local.partition.running if job.started_at is not None]
+        victims = [job for local in self.locals for job in local.partition.running_jobs if job.started_at is not None]
         victims = [job for job in victims if job.n_restarts < 3 and job.state is JobState.RUNNING]
         busy = any(local.partition.n_kills_pending for local in self.locals)
         if options.requeued and victims and not busy and dice.random() < 0.3:

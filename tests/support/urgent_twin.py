@@ -204,7 +204,7 @@ class SlowUjfb(Policy):
 
     def running(self) -> list[Job]:
         """Running and held jobs."""
-        return [job for _, _, job in self.partition.running]
+        return list(self.partition.running_jobs)
 
     def booking_of(self, job: Job, now: float) -> Booking:
         assert job.procs is not None

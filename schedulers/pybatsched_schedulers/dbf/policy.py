@@ -112,8 +112,9 @@ class DbfScheduler(ConservativeScheduler):
 
     # --- the plan ---
 
-    def _plan(self, now: float) -> Iterator[Decision]:
-        yield from super()._plan(now)
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Plan accepted jobs, then all others."""
+        yield from super().plan(now)
         while self._refused:
             job = self._refused[0]
             reason = ("cannot meet its deadline {}", self._wanted[job.id])
@@ -258,9 +259,9 @@ class DbfScheduler(ConservativeScheduler):
 
     # --- questions ---
 
-    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:
         """Find the place that a regular job of this size would get if it came now. As costly as its arrival."""
-        start = super()._estimated(n, duration_s, now, latest)
+        start = super().estimated_start(n, duration_s, now, latest)
         if start == math.inf or not self._accepted or self.partition.n_kills_pending:
             return start
         draft = self._drafted(Newcomer(n, duration_s), now, self._accepted.lost())

@@ -260,7 +260,9 @@ class Reallocation(QueuePolicy):
             self._skipped_at = next_at
             quiet_until = self._quiet_until
             if not self._are_bounds:
-                ends = (site.partition.running[0][0] for site in self.sites if site.partition.running)
+                ends = (
+                    site.partition.running_jobs[0].expected_end_at for site in self.sites if site.partition.running_jobs
+                )
                 quiet_until = min(quiet_until, min(ends, default=math.inf))
             if quiet_until == math.inf:
                 return

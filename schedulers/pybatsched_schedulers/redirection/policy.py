@@ -151,7 +151,7 @@ class Redirection(QueuePolicy):
             if not self.submit_to(local, job, now):
                 continue
             if starts or not options.count_backfilled:
-                yield from local.plan(now)
+                yield from local.decide(now)
             if starts or not local.holds(job):
                 continue
             somebody_waits = True
@@ -164,7 +164,7 @@ class Redirection(QueuePolicy):
     def _count(self, arrival: Job) -> None:
         """Count an arrival that waits against the jobs that run. O(running)."""
         counts = self._counts
-        running = [job for _, _, job in self.principal.partition.running]
+        running = list(self.principal.partition.running_jobs)
         if self._leaving:
             running = [job for job in running if job not in self._leaving]
         for job in self._counted(arrival, running):

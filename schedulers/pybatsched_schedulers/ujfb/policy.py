@@ -118,14 +118,15 @@ class UjfbScheduler(SuspendingScheduler):
 
     # --- the plan ---
 
-    def plan(self, now: float) -> Iterable[Decision]:
+    def decide(self, now: float) -> Iterable[Decision]:
         """Start what may start now; nothing while a kill is under way."""
         if self.partition.n_kills_pending:
             return ()
         somebody_waits = self.queue or self._urgents or self._suspended or self._preemption is not None
-        return self._plan(now) if somebody_waits else ()
+        return self.plan(now) if somebody_waits else ()
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Start urgent jobs, resume suspended ones, then plan the regular queue."""
         self._profile.advance(now)
         if self._swapping:
             self._swapping = [(until, procs) for until, procs in self._swapping if until > now + HALF_TICK]
@@ -137,7 +138,7 @@ class UjfbScheduler(SuspendingScheduler):
         if self._suspended or self._ahead or self._swapping or self._reserved:
             self._book_ahead(now)
             yield from self._resume(now)
-        yield from super()._plan(now)
+        yield from super().plan(now)
 
     # --- urgent jobs ---
 
@@ -172,12 +173,12 @@ class UjfbScheduler(SuspendingScheduler):
         Regular jobs can be preempted, unless Batsim cannot stop them and let them go on, or they would have no place.
         """
         n_now, later = self.partition.n_free, []
-        for end_at, _, job in self.partition.running:
+        for job in self.partition.running_jobs:
             n = self.partition.n_returned_by(job)
             if job.id not in self._served and self._can_stop(job) and self._could_go_on(job):
                 n_now += n
             else:
-                later.append((n, max(end_at, round(now + TICK, 6))))
+                later.append((n, max(job.expected_end_at, round(now + TICK, 6))))
                 if job.id not in self._served and job.id not in self._fixed and not self._can_stop(job):
                     self._fixed.add(job.id)
                     self._n_fixed += 1
@@ -234,7 +235,7 @@ class UjfbScheduler(SuspendingScheduler):
         """Choose the shortest prefix of the running regular jobs that frees n processors. None if all do not."""
         order = VICTIM_ORDERS[self._rules.victim_order]
         running = sorted(
-            (job for _, _, job in self.partition.running if job.id in self._nth_start),
+            (job for job in self.partition.running_jobs if job.id in self._nth_start),
             key=lambda job: order(job, self._nth_start[job.id]),
         )
         chosen: list[tuple[Job, IntervalSet]] = []

@@ -137,7 +137,7 @@ class SuspendingScheduler(ConservativeScheduler):
 
     def _own_procs_at(self, one: Suspended, now: float) -> float:
         """Say when a suspended job's processors are free of running jobs; absent ones may be back soon. O(running)."""
-        running = ((max(end, now + TICK), job.procs or EMPTY) for end, _, job in self.partition.running)
+        running = ((max(job.expected_end_at, now + TICK), job.procs or EMPTY) for job in self.partition.running_jobs)
         ends = [end for part in (running, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)]
         return round(max(ends, default=now), 6)
 
