@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -23,7 +24,6 @@ from typing import Annotated, Any, Final, Self, TextIO
 
 import msgspec
 
-from pybatsched import locks
 from pybatsched.errors import InputError
 from pybatsched.metrics.paired import Stay
 from pybatsched.results.atomic_files import halves
@@ -103,7 +103,8 @@ class Store:
             raise InputError(f"{self.folder}: cannot make the campaign's directory: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_taken = not locks.is_at(self._lock.fileno(), self.folder / _LOCK)  # the last owner has just removed it
+            # The campaign that held the lock before may have removed the file meanwhile.
+            is_taken = not os.path.samestat(os.fstat(self._lock.fileno()), (self.folder / _LOCK).stat())
         except OSError:
             is_taken = True
         if is_taken:

@@ -200,7 +200,6 @@ def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
         campaign_figures.draw("ratios", one, tmp_path / "x.svg", figure="wait_s")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", ["ratios", "mean-ratios"])
 @pytest.mark.parametrize(
     ("value", "said"), [(0.0, "of the baseline fcfs is 0, so"), (None, "of the baseline fcfs has no value, so")]
@@ -228,6 +227,7 @@ def test_values_without_a_ratio_and_points_that_failed_are_counted(tmp_path: Pat
     assert run_cli("plot", "boxes", *plot, "--policy", "easy", cwd=tmp_path).stderr == ""
 
 
+@pytest.mark.long
 def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Path) -> None:
     text = page.of_campaign(Store(study), "redirection (theta=2, alpha=0.1)")
     assert "over that of redirection (theta=2, alpha=0.1)</h3>" in text
