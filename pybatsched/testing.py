@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError, RemoteProtocolError

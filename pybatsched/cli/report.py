@@ -15,7 +15,7 @@ from pybatsched.cli.common.progress import doing
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
 from pybatsched.report.provenance import labels_of
-from pybatsched.results.run_state import Standing
+from pybatsched.results.run_state import RunState
 from pybatsched.workload.formats.conversion import uncollected
 from pybatsched.workload.formats.files import write_text
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: Callable[[str, str], str]) -> int:
-    standings: list[Standing] = []
+    standings: list[RunState] = []
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
         if args.label:
             raise InputError("--label: expected with runs; the policies of a campaign have labels in its file")

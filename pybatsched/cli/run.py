@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli.common import arguments, inputs, process, run_end
-from pybatsched.cli.common import inputs as command_line
+from pybatsched.cli.common import arguments, inputs, inputs as command_line, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, narrate
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply

@@ -7,8 +7,7 @@ import math
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli.common import arguments, inputs, process, run_end
-from pybatsched.cli.common import inputs as command_line
+from pybatsched.cli.common import arguments, inputs, inputs as command_line, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, narrate
 from pybatsched.errors import InputError
 from pybatsched.live import keys
@@ -21,8 +20,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
-from pybatsched.simulator import external_events
-from pybatsched.simulator import run as runs
+from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs

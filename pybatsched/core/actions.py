@@ -16,8 +16,8 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, start_job, wait_again
-from pybatsched.core.rules import Referee, Violation
-from pybatsched.core.services import Desk, Notes, Services
+from pybatsched.core.rules import Validator, Violation
+from pybatsched.core.services import Notes, ReplyBuilder, Services
 
 if TYPE_CHECKING:
     from pybatsched.core.jobs import JobTable
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 class Holds:
     """The held jobs of one run."""
 
-    def __init__(self, cluster: Cluster, notes: Notes, desk: Desk) -> None:
+    def __init__(self, cluster: Cluster, notes: Notes, reply: ReplyBuilder) -> None:
         self._cluster = cluster
         self._notes = notes
-        self._desk = desk
+        self._reply = reply
         self.jobs: dict[str, Job] = {}
         self._called_at: set[float] = set()
 
     def hold(self, job: Job, decision: d.StartAt) -> None:
         """Keep processors for a waiting job and ask for the call; one that is to start now starts. O(k)."""
-        now = self._desk.now
+        now = self._reply.now
         at = round(decision.at, 6)
         if at <= now:
             reason = decision.reason
-            self._desk.carry_out(d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=reason))
+            self._reply.carry_out(d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=reason))
             return
         partition = self._cluster.partition_at(decision.procs)
         hold_job(job, now, at, decision.procs, partition=partition, reason=decision.reason)
@@ -48,7 +48,9 @@ class Holds:
         self._called_at = {due_at for due_at in self._called_at if due_at > now}
         if at not in self._called_at:
             self._called_at.add(at)
-            self._desk.carry_out(d.CallMeLater(at, reason=("{} is held on {} and starts then", job.id, decision.procs)))
+            self._reply.carry_out(
+                d.CallMeLater(at, reason=("{} is held on {} and starts then", job.id, decision.procs))
+            )
 
     def release(self, job: Job) -> None:
         """Let the job wait again and give its processors back. O(k)."""
@@ -64,10 +66,10 @@ class Holds:
             assert procs is not None
             assert held_from is not None
             self.release(job)
-            self._desk.take_shape(job, reason)  # first: what is noted is noted of what runs
+            self._reply.take_shape(job, reason)  # first: what is noted is noted of what runs
             note = self._notes.add_fact(job.wire_id, f"held_s={now - held_from:.12g}")
-            self._desk.send(d.SetJobMetadata(job.wire_id, note, reason="how long its processors were kept for it"))
-            self._desk.carry_out(d.ExecuteJob(job.id, procs, reason=reason))
+            self._reply.send(d.SetJobMetadata(job.wire_id, note, reason="how long its processors were kept for it"))
+            self._reply.carry_out(d.ExecuteJob(job.id, procs, reason=reason))
 
     def lose(self, gone: IntervalSet) -> list[tuple[Job, IntervalSet]]:
         """Release the jobs that were held on processors that have gone. Gives them, and what they were held on."""
@@ -80,7 +82,7 @@ class Holds:
 class Actions:
     """The state as decisions change it, and the reply in the making (`out`)."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, *, may_reopen: bool = True) -> None:
+    def __init__(self, jobs: JobTable, cluster: Cluster, validator: Validator, *, may_reopen: bool = True) -> None:
         self.now = 0.0
         self.out: list[d.Decision] = []
         self.latest_stamp = -math.inf  # of those the policy has stamped itself
@@ -89,10 +91,10 @@ class Actions:
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
         self._jobs = jobs
         self._cluster = cluster
-        self._job = referee.job
+        self._job = validator.job
         self._may_reopen = may_reopen
         self._notes = Notes()
-        self.services = Services(jobs, cluster, referee, self, self._notes)
+        self.services = Services(jobs, cluster, validator, self, self._notes)
         self.holds = Holds(cluster, self._notes, self)
         self._do: dict[type[d.Decision], Callable[[Any], None]] = {
             cls: getattr(self, f"do_{d.method_name(cls)}", self.send) for cls in d.DECISIONS

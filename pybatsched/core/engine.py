@@ -15,8 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.actions import Actions
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Reason
@@ -24,8 +23,8 @@ from pybatsched.core.fields import FieldCheck
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
-from pybatsched.core.policy import Need, Policy
-from pybatsched.core.rules import Referee, Violation
+from pybatsched.core.policy import BatsimFeature, Policy
+from pybatsched.core.rules import Validator, Violation
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, NotIntegerError, PolicyError, RemoteProtocolError, told
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ class Engine:
         self._event: e.Event | None = None  # that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._field_check: FieldCheck
-        self._referee: Referee
+        self._validator: Validator
         self._actions: Actions
         self._services: Services
         self._holds: Holds
@@ -216,7 +215,7 @@ class Engine:
         self._ask()
         if self._n_idle_calls:
             self._check_idle_calls()
-        if self._referee.dynamic_jobs:
+        if self._validator.dynamic_jobs:
             self._finish_registration()
         reply_now = self.now
         if not self._is_instant:
@@ -275,14 +274,14 @@ class Engine:
         self.policy = self._make_policy(event)
         self._plugin = Plugin(self.policy, self.policy_name)
         self._field_check = FieldCheck(self.policy.JobFields, self.policy_name)
-        if not all(isinstance(need, Need) for need in self.policy.needs):
-            raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.Need")
+        if not all(isinstance(need, BatsimFeature) for need in self.policy.needs):
+            raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.BatsimFeature")
         missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
         if missing:
             raise InputError(f"policy {self.policy_name} needs Batsim to be started with {' '.join(sorted(missing))}")
-        self._referee = Referee(self.jobs, self.cluster)
+        self._validator = Validator(self.jobs, self.cluster)
         may_reopen = not self.policy.manages_registration
-        self._actions = Actions(self.jobs, self.cluster, self._referee, may_reopen=may_reopen)
+        self._actions = Actions(self.jobs, self.cluster, self._validator, may_reopen=may_reopen)
         self._actions.begin_reply(self.now)
         self._services = self._actions.services
         self._holds = self._actions.holds
@@ -393,8 +392,8 @@ class Engine:
     # --- the policy -------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        self._referee.now = self.now
-        check, carry_out = self._referee.check, self._actions.carry_out
+        self._validator.now = self.now
+        check, carry_out = self._validator.check, self._actions.carry_out
         self._hook = "decide"
         wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
         if wanted is not None:
@@ -440,7 +439,7 @@ class Engine:
         actions = self._actions
         if actions.registration_finished or self.policy.manages_registration:
             return
-        never = Need.DYNAMIC_JOBS not in self.policy.needs
+        never = BatsimFeature.DYNAMIC_JOBS not in self.policy.needs
         over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending
         if never or over:
             why = "this policy registers no jobs" if never else "all jobs are in and over"

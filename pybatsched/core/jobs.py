@@ -116,7 +116,7 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
 }
 
 
-class Ground(Protocol):
+class PartitionRef(Protocol):
     """What a job knows of the partition it runs on; `pybatsched.Partition` is one."""
 
     name: str
@@ -132,7 +132,7 @@ class Segment:
     started_at: float
     ended_at: float
     procs: IntervalSet
-    partition: Ground | None = None
+    partition: PartitionRef | None = None
 
 
 class Job:
@@ -154,7 +154,7 @@ class Job:
         "n_derived",
         "n_held",
         "n_procs",
-        "n_submitted",
+        "n_procs_requested",
         "partition",
         "past",
         "procs",
@@ -196,7 +196,7 @@ class Job:
         self.wire_id = job_id
         self.workload = job_id.partition("!")[0] if "!" in job_id else ""
         self.n_procs: int = n_procs
-        self.n_submitted: int = n_procs
+        self.n_procs_requested: int = n_procs
         self.walltime = walltime
         self.estimate = walltime if estimate is None else estimate
         self.submitted_at = submitted_at
@@ -211,7 +211,7 @@ class Job:
         self.expected_end_at: float = math.inf
         self.procs: IntervalSet | None = None
         self.n_held = 0  # how many processors these are
-        self.partition: Ground | None = None
+        self.partition: PartitionRef | None = None
         self.start_reason: Reason = ""
         self.ended_at: float | None = None
         self.final_state = ""
@@ -220,7 +220,7 @@ class Job:
         self.load: Load | None = None  # in front of the work it does now
         self.n_derived = 0  # how many times it went on under another id
         self.resume_on: IntervalSet | None = None
-        self.queued_in: Ground | None = None  # the partition in whose local scheduler's queue it waits
+        self.queued_in: PartitionRef | None = None  # the partition in whose local scheduler's queue it waits
         self.shape: Shape | None = None  # what the last `Reshape` said
         self.scale = 1.0  # what its times are multiplied with
         self.registered_as = (n_procs, 1.0)  # the size and the scale that Batsim knows it in
@@ -311,14 +311,14 @@ class Job:
 
     def story(self) -> str:
         """Tell the job's life so far in one line."""
-        said = [f"submitted at {self.submitted_at} for {self.n_submitted} processors"]
+        said = [f"submitted at {self.submitted_at} for {self.n_procs_requested} processors"]
         said += [
             f"ran from {segment.started_at} to {segment.ended_at} on {segment.procs} as {segment.wire_id}"
             for segment in self.past
         ]
         if self.past and self.wire_id != self.past[-1].wire_id:
             said.append(f"went on as {self.wire_id}")
-        if (self.n_procs, self.scale) != (self.n_submitted, 1.0):
+        if (self.n_procs, self.scale) != (self.n_procs_requested, 1.0):
             said.append(
                 f"now for {self.n_procs} processors" + (f", times x {self.scale:.12g}" if self.scale != 1 else "")
             )
@@ -348,7 +348,9 @@ def _enter(job: Job, state: JobState) -> None:
     job.state = state
 
 
-def hold_job(job: Job, now: float, at: float, procs: IntervalSet, *, partition: Ground | None, reason: Reason) -> None:
+def hold_job(
+    job: Job, now: float, at: float, procs: IntervalSet, *, partition: PartitionRef | None, reason: Reason
+) -> None:
     """Keep processors for a waiting job until it starts."""
     _enter(job, JobState.HELD)
     job.held_from, job.start_at = now, at

@@ -1,7 +1,7 @@
 """The rules of Batsim, checked before a decision leaves: breaking one would abort the simulation.
 
-`Referee.check(decision)` looks up the rules for the decision's class and raises `Violation` with the name of the broken
-one. It changes nothing. The rules follow what Batsim 4.2 really checks, as far as a scheduler can know it.
+`Validator.check(decision)` applies the rules of the decision's class and raises `Violation` with the name of the first
+broken rule. It changes nothing. The rules are those that Batsim 4.2 checks, as far as a scheduler can know the state.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Violation(Exception):  # noqa: N818  the referee's word; the engine makes 
         self.story = job.story() if job is not None else story
 
 
-class Referee:
+class Validator:
     """Checks decisions against the present state."""
 
     def __init__(self, jobs: JobTable, cluster: Cluster) -> None:

@@ -7,8 +7,7 @@ thread, no socket, and no copy of the state: what the engine checks and what Bat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from typing import SupportsIndex, cast
 
 from pybatsched.core import decisions as d

@@ -59,7 +59,7 @@ def serve(
     from where nobody may, or with a wrong key or none.
     """
     with contextlib.ExitStack() as stack:
-        guard = access.Guard(options.allow, options.keys, on_refused)
+        guard = access.Authenticator(options.allow, options.keys, on_refused)
         socket = guard.open(zmq.ROUTER, stack)
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)

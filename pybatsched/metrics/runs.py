@@ -18,10 +18,9 @@ from pybatsched.errors import BrokenPromiseError, InputError
 from pybatsched.metrics import energy, fields, jobs_csv, truncated
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
-from pybatsched.metrics.plain import Awaited, PlainJobs
-from pybatsched.metrics.plain import read as read_plain
+from pybatsched.metrics.plain import Awaited, PlainJobs, read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
-from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, Standing, State, steadily
+from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, steadily
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
@@ -55,7 +54,7 @@ class Run:
     records: Sequence[JobRecord]
     n_procs: int
     summary: Mapping[str, Any]
-    standing: Standing = WHOLE
+    standing: RunState = WHOLE
     plain: PlainJobs | None = None
     energy: Energy | None = None
     name: str = ""

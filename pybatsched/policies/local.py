@@ -19,7 +19,7 @@ from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
 from pybatsched.core.ordered import take_out
 from pybatsched.core.policy import Policy
-from pybatsched.policies.availability import Profile
+from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.options import Order, QueueFields, QueueOptions
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
 
 #: The rank of jobs that are put in front of the queue, whatever its order.
 FRONT: Final = -math.inf
-
-HEAD: Final = "head of the queue"
 
 
 class Entry(NamedTuple):
@@ -193,7 +191,7 @@ class LocalScheduler(ABC):
         start = self.place(profile, job.n_procs, self.span_s(job), now, not_before)
         return None if start == math.inf else start
 
-    def _placed_queue(self, now: float, until: Job | None) -> tuple[Profile, float]:
+    def _placed_queue(self, now: float, until: Job | None) -> tuple[AvailabilityProfile, float]:
         """Place the queue, up to a job, on the running jobs' expected ends. Gives the last start as well."""
         profile = self.expected_profile(now)
         not_before = now
@@ -203,18 +201,18 @@ class LocalScheduler(ABC):
             not_before = self.place(profile, job.n_procs, self.span_s(job), now, not_before)
         return profile, not_before
 
-    def place(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:
+    def place(self, profile: AvailabilityProfile, n: int, span_s: float, now: float, not_before: float) -> float:
         """Place one job for `estimate`. Rules without backfilling start no job before the one in front of it."""
         start = profile.earliest(n, span_s, max(now, not_before))
         profile.take(n, start, instant(start, span_s))
         return start
 
-    def expected_profile(self, now: float) -> Profile:
+    def expected_profile(self, now: float) -> AvailabilityProfile:
         """Give the free processors over time by the running jobs' expected ends. O(running).
 
         A job past its estimate still holds its processors; it is expected to end with the next tick.
         """
-        profile, soon = Profile(now, self.partition.n_free), round(now + TICK, 6)
+        profile, soon = AvailabilityProfile(now, self.partition.n_free), round(now + TICK, 6)
         for job in self.partition.running_jobs:
             profile.give(self.partition.n_returned_by(job), max(job.expected_end_at, soon), math.inf)
         return profile

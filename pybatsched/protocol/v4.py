@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.json_values import number, parsed, shown

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Final, get_args
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol.json_values import number, shown
 

@@ -25,24 +25,28 @@ import msgspec
 from msgspec.structs import replace
 
 from pybatsched import protocol
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import CannotEncodeError, Greeting, Message, v4
 from pybatsched.protocol.json_values import parsed
-from pybatsched.protocol.v5_decisions import CALL_ID, LATEST_S, TURN, write_decision, write_turned
-from pybatsched.protocol.v5_decisions import READERS as DECISION_READERS
-from pybatsched.protocol.v5_events import READERS as EVENT_READERS
-from pybatsched.protocol.v5_events import Wire, write_event
+from pybatsched.protocol.v5_decisions import (
+    CALL_ID,
+    LATEST_S,
+    READERS as DECISION_READERS,
+    TURN,
+    write_decision,
+    write_turned,
+)
+from pybatsched.protocol.v5_events import READERS as EVENT_READERS, Wire, write_event
 from pybatsched.protocol.v5_features import features_for, missing_features
 from pybatsched.protocol.v5_handshake import Features, Hello, is_greeting, read_greeting, write_hello
 from pybatsched.protocol.v5_members import Members, full_name, workload_of
 from pybatsched.protocol.v5_profiles import write_profile
 
 if TYPE_CHECKING:
-    from pybatsched.core.policy import Need, Policy
+    from pybatsched.core.policy import BatsimFeature, Policy
 
 #: Events that Batsim 5.0.0-rc2 stamps with the time of an earlier message.
 _STAMPED_BEFORE: Final = {
@@ -56,7 +60,7 @@ _MANY: Final = 2**32
 Record = TypeVar("Record", e.Event, d.Decision)
 
 
-def codec_for(raw: bytes, needs: Iterable[Need]) -> protocol.Codec:
+def codec_for(raw: bytes, needs: Iterable[BatsimFeature]) -> protocol.Codec:
     """Return the codec of a conversation by its first message: Batsim 5 starts with a greeting, others with JSON."""
     return Codec(features_for(needs)) if is_greeting(raw) else v4
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pybatsched.core.policy import Need, Policy
+from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.protocol.v5_handshake import Features
 
 
-def features_for(needs: Iterable[Need]) -> Features:
+def features_for(needs: Iterable[BatsimFeature]) -> Features:
     """Return the features to request. A policy that registers jobs gets all profiles at the start."""
-    makes_jobs = Need.DYNAMIC_JOBS in needs
+    makes_jobs = BatsimFeature.DYNAMIC_JOBS in needs
     return Features(
         dynamic_registration=makes_jobs,
-        profile_reuse=Need.PROFILE_REUSE in needs,
-        acknowledge_dynamic_jobs=Need.ACKNOWLEDGED_JOBS in needs,
-        forward_profiles_on_job_submission=not makes_jobs or Need.FORWARDED_PROFILES in needs,
+        profile_reuse=BatsimFeature.PROFILE_REUSE in needs,
+        acknowledge_dynamic_jobs=BatsimFeature.ACKNOWLEDGED_JOBS in needs,
+        forward_profiles_on_job_submission=not makes_jobs or BatsimFeature.FORWARDED_PROFILES in needs,
         # Not without need: Batsim 5.0.0-rc2 does not survive it if a workload has a profile that no job uses.
         forward_profiles_on_simulation_begins=makes_jobs,
     )
@@ -34,7 +34,7 @@ def missing_features(cls: type[Policy], name: str, *, keeps_notes: bool) -> Iter
     for hook, what in _NEVER_CALLED.items():
         if getattr(cls, hook) is not getattr(Policy, hook):
             yield f"policy {name} has {hook}, which is never called: Batsim 5 has no {what}"
-    if Need.DYNAMIC_JOBS in cls.needs and not keeps_notes:
+    if BatsimFeature.DYNAMIC_JOBS in cls.needs and not keeps_notes:
         yield (
             f"policy {name} may let jobs go on as others, and Batsim 5 keeps no notes on jobs: its own files do not "
             "tell which. A journal does, and the files of pybatsched run do"

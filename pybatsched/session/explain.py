@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError

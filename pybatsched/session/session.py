@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import CannotEncodeError, Codec, Message, v4

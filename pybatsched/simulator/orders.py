@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import InputError, NotSimulatedError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.machine.power import Power

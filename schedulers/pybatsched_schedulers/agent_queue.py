@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import SupportsIndex
 
-from pybatsched.core.cluster import Partition
-from pybatsched.core.decisions import Decision
-from pybatsched.policies.choices import ChoiceScheduler, Mask
-from pybatsched.policies.observations import Observation, observe
-from pybatsched.policies.options import ChoiceOptions
+from pybatsched import ChoiceOptions, ChoiceScheduler, Decision, Mask, Observation, Partition, observe
 
 
 class AgentScheduler(ChoiceScheduler):

@@ -12,21 +12,29 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import CallMeLater, Decision, Reason
-from pybatsched.core.instants import HALF_TICK, TICK, instant
-from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.core.ordered import take_out
-from pybatsched.policies.availability import Profile
-from pybatsched.policies.freed_intervals import Gains
-from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
-from pybatsched.policies.reservations import Rows
+from pybatsched import (
+    EMPTY,
+    FRONT,
+    HALF_TICK,
+    TICK,
+    AvailabilityProfile,
+    CallMeLater,
+    Decision,
+    FreedIntervals,
+    IntervalSet,
+    LocalPolicy,
+    LocalScheduler,
+    QueueOptions,
+    Reason,
+    Reservations,
+    instant,
+    mypyc_attr,
+    take_out,
+)
 from pybatsched_schedulers.plan_options import ConservativeOptions
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Job, Partition
 
 
 # Real networks make jobs start and end a few microseconds late; a plan that is off by less than this stands.
@@ -53,7 +61,7 @@ class ConservativeScheduler(LocalScheduler):
     and only those that collide are placed anew, in queue order.
 
     O(profile) per arrival. Compression looks at each waiting job for which room was gained since the last time
-    (`Gains`): O(queue * profile) at worst, after an early end in a long queue.
+    (`FreedIntervals`): O(queue * profile) at worst, after an early end in a long queue.
     """
 
     reserves = True
@@ -64,15 +72,15 @@ class ConservativeScheduler(LocalScheduler):
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
         self.compression = options.compression if isinstance(options, ConservativeOptions) else True
-        self._profile = Profile(0.0, partition.n_free)
-        self._rows = Rows()
+        self._profile = AvailabilityProfile(0.0, partition.n_free)
+        self._rows = Reservations()
         self._by_place: list[tuple[float, int, Job]] = []  # the same, sorted
         self._n_stale = 0  # how often in a row that was asked for what is stale, plus one; 0 if it is up to date
         self._booked: dict[str, tuple[IntervalSet, float]] = {}
         self._newcomers: list[Job] = []
         self._put_off_jobs: dict[str, Job] = {}  # those that could not have the processors they wanted
         self._vacated: set[float] = set()  # when those who were put off just now would have ended
-        self._gains = Gains()
+        self._gains = FreedIntervals()
         self._n_seen_by_all = 0
         self._must_compress = False
         self._must_repair = False
@@ -299,7 +307,7 @@ class ConservativeScheduler(LocalScheduler):
         self._gains.add(now, math.inf)
         self._must_compress = True
 
-    def _replan(self, free: Profile, now: float) -> None:
+    def _replan(self, free: AvailabilityProfile, now: float) -> None:
         """Put the places of all waiting jobs into a profile of what is free for them; who collides gets another one."""
         self._profile, moved = free.replan(now, self._rows, self._gains)
         self._note_moves(moved)
@@ -369,7 +377,7 @@ class ConservativeScheduler(LocalScheduler):
         self._bring_up_to(now)
         return self._profile.earliest(n, duration_s, now, latest)
 
-    def place(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
+    def place(self, profile: AvailabilityProfile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
         """Place one job for a question: jobs overtake others where that delays none."""
         return super().place(profile, n, span_s, now, now)
 

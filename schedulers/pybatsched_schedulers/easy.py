@@ -16,17 +16,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sortedcontainers import SortedList
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, ExecuteJob, Reason
-from pybatsched.core.instants import HALF_TICK, TICK
-from pybatsched.policies.local import HEAD, Entry, LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
+from pybatsched import (
+    HALF_TICK,
+    TICK,
+    Decision,
+    Entry,
+    ExecuteJob,
+    LocalPolicy,
+    LocalScheduler,
+    QueueOptions,
+    Reason,
+    mypyc_attr,
+)
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Partition
-    from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job
-    from pybatsched.policies.availability import Profile
+    from pybatsched import AvailabilityProfile, IntervalSet, Job, Partition
 
 #: From this length on a queue is kept by sizes as well, which costs more than going through a short one.
 LONG_QUEUE: Final = 64
@@ -142,7 +146,7 @@ class EasyScheduler(LocalScheduler):
                 procs = self.pick(first[2], now)
                 if procs is None:
                     break
-                yield self.start(first, HEAD, procs)
+                yield self.start(first, "head of the queue", procs)
                 if not queue:
                     self._head = None
                     self._newcomers = []
@@ -204,7 +208,7 @@ class EasyScheduler(LocalScheduler):
 
     # Placing each job as early as it can be is a good guess, not EASY's own doing: a job may start sooner on extra
     # processors, or later because others do.
-    def place(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
+    def place(self, profile: AvailabilityProfile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
         """Place a job as early as it fits, behind none of the queue."""
         return super().place(profile, n, span_s, now, now)
 

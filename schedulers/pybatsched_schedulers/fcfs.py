@@ -8,16 +8,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision
-from pybatsched.core.instants import TICK, instant
-from pybatsched.core.jobs import Job
-from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
+from pybatsched import TICK, Decision, Job, LocalPolicy, LocalScheduler, QueueOptions, instant, mypyc_attr
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Partition
 
 
 class Place(NamedTuple):
@@ -153,7 +147,7 @@ class FcfsScheduler(LocalScheduler):
             if procs is None:
                 return
             kept = self._kept
-            yield self.start(self.queue[0], HEAD, procs)
+            yield self.start(self.queue[0], "head of the queue", procs)
             if kept is not None:
                 self._follow(kept, job, now)
 

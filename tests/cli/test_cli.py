@@ -15,7 +15,7 @@ from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
 from pybatsched import __version__, cli
-from pybatsched.policies.availability import PlainProfile, Profile
+from pybatsched.policies.availability import AvailabilityProfile, PlainProfile
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["-h"], ["dance"], []])
@@ -52,7 +52,7 @@ def test_every_command_is_known_by_itself_as_among_all() -> None:
 
 
 def test_version_and_help() -> None:
-    build = "pure Python" if Profile is PlainProfile else "compiled"
+    build = "pure Python" if AvailabilityProfile is PlainProfile else "compiled"
     assert run_cli("--version").stdout == f"pybatsched {__version__} ({build})\n"
     shown = run_cli("--help")
     assert shown.returncode == 0

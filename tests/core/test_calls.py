@@ -9,8 +9,7 @@ import pytest
 from support.places import PUSHY
 from support.stage import Stage, start
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pybatsched.core import finished_jobs
 from pybatsched.core.finished_jobs import N_LAST_WORDS, Departed, IdSet, _numbered

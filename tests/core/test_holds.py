@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from support.stage import DynamicPuppet, Puppet, Stage, kinds, start
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.errors import PolicyError

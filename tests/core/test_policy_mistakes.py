@@ -12,8 +12,7 @@ import pytest
 from procset import ProcSet
 from support.stage import DynamicPuppet, Puppet, Stage, refused, start
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.engine import Engine
 from pybatsched.core.intervals import IntervalSet

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.agents import by_numbers
 from support.episodes import N_PROCS, Played, as_workload, crowds, played
 from support.examples import examples

@@ -514,8 +514,9 @@ def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str,
 def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path) -> None:
     path = tmp_path / "needy.py"
     path.write_text(
-        "from pybatsched import Need, Policy\n"
-        "class Needy(Policy):\n    needs = frozenset({Need.DYNAMIC_JOBS})\n    def decide(self, now): return ()\n"
+        "from pybatsched import BatsimFeature, Policy\n"
+        "class Needy(Policy):\n    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})\n"
+        "    def decide(self, now): return ()\n"
     )
     with Server("--policy", f"{path}:Needy") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])

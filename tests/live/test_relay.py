@@ -17,8 +17,7 @@ from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
 from support.process import Peer, Server, run_cli
 
 from pybatsched.errors import PeerLostError
-from pybatsched.live import keys, server
-from pybatsched.live import relay as relay_module
+from pybatsched.live import keys, relay as relay_module, server
 
 
 @pytest.fixture(scope="module")

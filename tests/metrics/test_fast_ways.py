@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 
 from pybatsched.metrics.classes import MEASURES, value_of, values_of

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.process import Peer, Server, run_cli
 

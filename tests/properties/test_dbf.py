@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.outages import outages
 from support.twins import SlowDbf
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import Decision, Requeue
-from pybatsched.core.policy import Need, Policy
+from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.dbf.policy import Dbf, DbfScheduler
@@ -313,7 +312,7 @@ def test_a_promise_to_a_job_that_is_requeued_and_then_rejected_is_broken() -> No
     """It is killed at 1 and comes back too late for its deadline: rejected, as was asked for, but told."""
 
     class Pushes(Dbf):
-        needs = frozenset({Need.DYNAMIC_JOBS})
+        needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
         pushed = False
 
         def on_job_killed(self, job: Any, now: float) -> None:

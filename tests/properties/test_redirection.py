@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.outages import outages
 from support.twins import SlowRedirection
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, FakeJob, Workload, plan_for, run_policy

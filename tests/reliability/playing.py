@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from support.patience import PATIENCE_S
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
 from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError
 from pybatsched.live.server import ServerOptions, serve

@@ -10,7 +10,7 @@ import pytest
 from support.gridded import Fate, Grid, fates
 from support.located import DYNAMIC
 
-from pybatsched.policies.availability import Profile
+from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from pybatsched_schedulers.reallocation.grid import amdahl
@@ -22,7 +22,7 @@ TWO = Grid({"c1": (4, None), "c2": (4, None)})
 class FromProfile:
     """The sizes of a job that can be shared perfectly, on a profile of free processors."""
 
-    def __init__(self, profile: Profile, n_most: int, alone_s: float) -> None:
+    def __init__(self, profile: AvailabilityProfile, n_most: int, alone_s: float) -> None:
         self.profile, self.n_most, self.alone_s = profile, n_most, alone_s
         self.asked: list[int] = []
 
@@ -40,7 +40,7 @@ class FromProfile:
 
 def published_example() -> FromProfile:
     """Five processors, of which one is busy until 2, 3, 5 and 6 minutes in turn; a job of 7 minutes."""
-    profile = Profile(0.0, 5)
+    profile = AvailabilityProfile(0.0, 5)
     for start, end in ((120, 180), (120, 300), (120, 360), (0, 360)):
         profile.take(1, start, end)
     assert profile.steps() == [(0, 4), (120, 1), (180, 2), (300, 3), (360, 5)]
@@ -85,7 +85,7 @@ def test_of_equal_ends_the_lower_half_goes_on() -> None:
 
 @pytest.mark.parametrize("n_taken", [0, 1, 649])
 def test_a_search_for_650_processors_asks_eleven_or_twelve_times(n_taken: int) -> None:
-    profile = Profile(0.0, 650)
+    profile = AvailabilityProfile(0.0, 650)
     profile.take(n_taken, 0.0, 1000.0)
     sizes = FromProfile(profile, 650, 650.0)
     binary(sizes)

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.estimated import N_PROCS, workloads
 from support.examples import examples
 from support.outages import outages
@@ -20,7 +19,7 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import Need
+from pybatsched.core.policy import BatsimFeature
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
 from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
@@ -45,7 +44,7 @@ class Curious(LocalPolicy):
     """Asks at every turn; unruly, it lets jobs leave the queue, come back in front, be killed or start otherwise."""
 
     Options: ClassVar[type[Any]] = CuriousOptions
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     has_whims: ClassVar[bool] = False  # and does not start what it was told to
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -177,7 +176,7 @@ def test_questions_change_no_schedule(jobs: Workload, order: str, away: list[Any
 class Impatient(LocalPolicy):
     """Requeues the running job that ends last whenever a job comes; if curious, it asks while kills are under way."""
 
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     is_curious: ClassVar[bool] = False
 
     def on_begin(self, cluster: Cluster) -> None:

@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.estimated import N_PROCS, workloads
 from support.examples import examples
 from support.stage import Stage
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster, Partition
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job

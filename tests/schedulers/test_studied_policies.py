@@ -14,8 +14,7 @@ import pytest
 from support.patience import PATIENCE_S
 from support.process import Peer, Server, run_cli
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import InputError
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.session.session import Session

@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.patience import PATIENCE_S
 from support.process import run_cli
 from support.pushy import Gentle
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.protocol import Message, v4

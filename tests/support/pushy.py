@@ -12,7 +12,7 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.core.policy import BatsimFeature, Options, Policy
 from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
 from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
@@ -25,7 +25,7 @@ class Ruthless(LocalPolicy):
 
     Options = QueueOptions
     scheduler: ClassVar[type[LocalScheduler]] = EasyScheduler
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     work: Any = "all"
     extra_s = 0.5
 
@@ -67,7 +67,7 @@ class Stretcher(LocalPolicy):
 
     Options = QueueOptions
     scheduler = EasyScheduler
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         for decision in super().decide(now):
@@ -110,7 +110,7 @@ class Narrower(LocalPolicy):
     """FCFS of jobs that are narrowed to one processor, for as many times longer."""
 
     scheduler = FcfsScheduler
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         super().on_begin(cluster)
@@ -122,7 +122,7 @@ class Narrower(LocalPolicy):
     def decide(self, now: float) -> Iterable[d.Decision]:
         while self.loose:
             job = self.loose.pop(0)
-            yield d.Reshape(job.id, 1, job.n_submitted, reason="one is enough")
+            yield d.Reshape(job.id, 1, job.n_procs_requested, reason="one is enough")
             self.submit_to(self.local, job, now)
         yield from super().decide(now)
 
@@ -143,7 +143,7 @@ class Molder(QueuePolicy):
     """
 
     Options = MolderOptions
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         half = cluster.procs.first(cluster.n_procs // 2)

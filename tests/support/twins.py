@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Requeue
 from pybatsched.core.jobs import Job
-from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.core.policy import BatsimFeature, Options, Policy
 
 
 class Twin(Policy):
@@ -299,7 +299,7 @@ class SlowRedirection(Policy):
     """EASY with redirection by the book. `redirections` are (instant, job, count), in order."""
 
     Options = SlowRedirectionOptions
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         procs = cluster.procs.first(cluster.n_procs - self.options.group_size)

@@ -14,8 +14,7 @@ from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.fields import MetricFields
 from pybatsched.policies import registry
-from pybatsched.workload import plot, stats
-from pybatsched.workload import stats as describe
+from pybatsched.workload import plot, stats, stats as describe
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
 from pybatsched.workload.lint import METRICS, Linted, lint

@@ -11,33 +11,33 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import (
+from pybatsched import (
+    HALF_TICK,
+    TICK,
+    BatsimFeature,
     CallMeLater,
     Decision,
     ExecuteJob,
+    InputError,
+    LocalScheduler,
+    QueuePolicy,
     Reason,
     RejectJob,
     Replace,
     Reshape,
     SetJobMetadata,
     StartAt,
+    UntrustedFileError,
     fact_text,
+    local_scheduler,
+    mypyc_attr,
 )
-from pybatsched.core.instants import HALF_TICK, TICK
-from pybatsched.core.policy import Need
-from pybatsched.errors import InputError, UntrustedFileError
-from pybatsched.policies import registry
-from pybatsched.policies.local import LocalScheduler, QueuePolicy
 from pybatsched_schedulers.reallocation.grid import GridJob, Site, read_home, read_moldable, read_sites
 from pybatsched_schedulers.reallocation.options import GridFields, ReallocationOptions
 from pybatsched_schedulers.reallocation.sizing import MinMin, Place, Search
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.events import Notify
-    from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, IntervalSet, Job, Partition, events
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -47,7 +47,7 @@ class Reallocation(QueuePolicy):
     Options: ClassVar[type[Any]] = ReallocationOptions
     JobFields: ClassVar[type[Any]] = GridFields
     borrows = ("local",)
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     handles_oversized = True  # a moldable job may be smaller
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -75,7 +75,7 @@ class Reallocation(QueuePolicy):
     def _made(self, partition: Partition) -> LocalScheduler:
         options: ReallocationOptions = self.options
         try:
-            local = registry.local_scheduler(options.local, options.local_options, partition, files=self.trusted_files)
+            local = local_scheduler(options.local, options.local_options, partition, files=self.trusted_files)
         except UntrustedFileError:
             raise  # it names the option itself, and who gave it
         except InputError as error:
@@ -115,7 +115,7 @@ class Reallocation(QueuePolicy):
     def _refuse(self, job: Job, reason: Reason) -> None:
         self._urgent.append(RejectJob(job.id, reason=reason))
 
-    def on_notify(self, event: Notify, now: float) -> None:
+    def on_notify(self, event: events.Notify, now: float) -> None:
         """When no machine can come back any more, look for other places for jobs that waited for it in vain."""
         homeless = []
         for one in self._waiting.values():
@@ -190,13 +190,17 @@ class Reallocation(QueuePolicy):
     def _why_nowhere(self, one: GridJob) -> Reason:
         job = one.job
         largest = max(site.partition.n_possible for site in self.sites)
-        if job.n_submitted <= largest:
+        if job.n_procs_requested <= largest:
             text = (
                 "no cluster can hold it: where there are {} processors they are faster than the slowest, and its times "
                 "cannot be scaled, as its profile {!r} is not known to be made of delays"
             )
-            return (text, job.n_submitted, job.profile_name)
-        return ("no cluster can hold it: it asks for {} processors, and the largest has {}", job.n_submitted, largest)
+            return (text, job.n_procs_requested, job.profile_name)
+        return (
+            "no cluster can hold it: it asks for {} processors, and the largest has {}",
+            job.n_procs_requested,
+            largest,
+        )
 
     def _submit(self, one: GridJob, place: Place, now: float, reason: Reason) -> Iterator[Decision]:
         """Put a job in no queue into that of the place it was given, in its shape."""

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from pybatsched.core.instants import TICK, instant
+from pybatsched import TICK, instant
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.reallocation.grid import GridJob, Site

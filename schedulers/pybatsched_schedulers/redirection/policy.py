@@ -12,18 +12,23 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, Reason, Requeue
-from pybatsched.core.jobs import JobState
-from pybatsched.core.policy import Need
-from pybatsched.errors import InputError, UntrustedFileError
-from pybatsched.policies import registry
-from pybatsched.policies.local import LocalScheduler, QueuePolicy
+from pybatsched import (
+    BatsimFeature,
+    Decision,
+    InputError,
+    JobState,
+    LocalScheduler,
+    QueuePolicy,
+    Reason,
+    Requeue,
+    UntrustedFileError,
+    local_scheduler,
+    mypyc_attr,
+)
 from pybatsched_schedulers.redirection.options import Conflict, Filter, RedirectionOptions
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, Job, Partition
 
 
 def _span_s(job: Job) -> float:
@@ -68,7 +73,7 @@ class Redirection(QueuePolicy):
 
     Options: ClassVar[type[Any]] = RedirectionOptions
     borrows = ("principal", "redirected")
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         """Cut the machine in two: the lowest processors are the principal group."""
@@ -99,7 +104,7 @@ class Redirection(QueuePolicy):
     def _made(self, which: str, partition: Partition) -> LocalScheduler:
         name, given = getattr(self.options, which), getattr(self.options, f"{which}_options")
         try:
-            return registry.local_scheduler(name, given, partition, files=self.trusted_files)
+            return local_scheduler(name, given, partition, files=self.trusted_files)
         except UntrustedFileError:
             raise  # it names the option itself, and who gave it
         except InputError as error:

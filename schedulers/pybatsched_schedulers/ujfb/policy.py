@@ -16,22 +16,33 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, ExecuteJob, Reason, RejectJob, Release, Requeue, StartAt
-from pybatsched.core.instants import HALF_TICK, TICK, instant
-from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.core.jobs import JobState
-from pybatsched.core.policy import Need
-from pybatsched.policies.availability import Profile
-from pybatsched.policies.local import Entry, QueuePolicy
+from pybatsched import (
+    EMPTY,
+    HALF_TICK,
+    TICK,
+    AvailabilityProfile,
+    BatsimFeature,
+    Decision,
+    Entry,
+    ExecuteJob,
+    IntervalSet,
+    JobState,
+    QueuePolicy,
+    Reason,
+    RejectJob,
+    Release,
+    Requeue,
+    StartAt,
+    instant,
+    mypyc_attr,
+)
 from pybatsched_schedulers.ujfb.options import SwapFields, UjfbOptions
 from pybatsched_schedulers.ujfb.preemption import VICTIM_ORDERS, Booking, Preemption, Suspended, Victim, delay_s
 from pybatsched_schedulers.ujfb.suspension import SuspendingScheduler
 from pybatsched_schedulers.ujfb.swaps import SwapTimes
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, Job, Partition
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -167,7 +178,7 @@ class UjfbScheduler(SuspendingScheduler):
                 self._reserved[job.id] = Booking(n, place, end_at)
             free.take(n, place, end_at)
 
-    def _free_for_urgents(self, now: float) -> Profile:
+    def _free_for_urgents(self, now: float) -> AvailabilityProfile:
         """Give the processors over time that urgent jobs can have: all that no other such job has. O(running).
 
         Regular jobs can be preempted, unless Batsim cannot stop them and let them go on, or they would have no place.
@@ -183,7 +194,7 @@ class UjfbScheduler(SuspendingScheduler):
                     self._fixed.add(job.id)
                     self._n_fixed += 1
                     self._first_fixed = self._first_fixed or job.id
-        profile = Profile(now, n_now)
+        profile = AvailabilityProfile(now, n_now)
         for n, end_at in later:
             profile.give(n, end_at, math.inf)
         for until, procs in self._swapping:
@@ -341,7 +352,7 @@ class Ujfb(QueuePolicy):
     Options: ClassVar[type[Any]] = UjfbOptions
     JobFields: ClassVar[type[Any]] = SwapFields
     reserves = True
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     local: UjfbScheduler
 
     def on_begin(self, cluster: Cluster) -> None:
