@@ -22,6 +22,7 @@ from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.core.policy import Need
+from pybatsched.errors import quantity
 from pybatsched.policies.availability import Profile
 from pybatsched.policies.local import Entry, QueuePolicy
 from pybatsched_schedulers.ujfb.options import SwapFields, UjfbOptions
@@ -326,8 +327,8 @@ class UjfbScheduler(SuspendingScheduler):
         """Tell of jobs that could not be stopped, and of swaps that took no time."""
         if self._n_fixed:
             yield (
-                f"ujfb: {self._n_fixed} regular jobs ran while urgent ones wanted processors and could not be "
-                f"preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
+                f"ujfb: {quantity(self._n_fixed, 'regular job')} ran while urgent ones wanted processors and could not "
+                f"be preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
             )
         if self._swaps.knows_no_memory:
             yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"
