@@ -221,7 +221,7 @@ def test_no_call_is_requested_twice() -> None:
     for nth in range(40):
         jobs.job(f"x{nth}", n=1, s=600, walltime=600, at=nth * hour + 1800, external=True, cluster="c2")
     session = Session(plan_for("reallocation"), checked=True)
-    called_at = []
+    called_at: list[float] = []
 
     def handle(message: bytes) -> bytes:
         reply = session.handle(message)
