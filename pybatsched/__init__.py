@@ -51,7 +51,11 @@ if TYPE_CHECKING:
         Options as Options,
         Policy as Policy,
     )
-    from pybatsched.errors import InputError as InputError, UntrustedFileError as UntrustedFileError
+    from pybatsched.errors import (
+        InputError as InputError,
+        UntrustedFileError as UntrustedFileError,
+        quantity as quantity,
+    )
     from pybatsched.policies.availability import AvailabilityProfile as AvailabilityProfile
     from pybatsched.policies.choices import ChoiceScheduler as ChoiceScheduler, Mask as Mask
     from pybatsched.policies.freed_intervals import FreedIntervals as FreedIntervals
@@ -92,7 +96,7 @@ _MODULES = {
     "core.jobs": "Job JobState",
     "core.ordered": "take_out",
     "core.policy": "API_VERSION BatsimFeature Options Policy",
-    "errors": "InputError UntrustedFileError",
+    "errors": "InputError UntrustedFileError quantity",
     "policies.availability": "AvailabilityProfile",
     "policies.choices": "ChoiceScheduler Mask",
     "policies.freed_intervals": "FreedIntervals",

@@ -130,9 +130,9 @@ class Engine:
     #: A run is stopped after this many idle calls in a row: calls that the policy requested and answers with nothing
     #: but calls. An hourly call for a century is allowed.
     MAX_IDLE_CALLS: ClassVar[int] = 1_000_000
-    #: The same for calls that follow each other within `AT_ONCE_S`, so that simulated time hardly passes.
+    #: The same for calls that follow each other within `AT_ONCE_S`: as fast as Batsim 4 sends them, 10 ticks apart.
     MAX_IDLE_CALLS_AT_ONCE: ClassVar[int] = 1_000
-    AT_ONCE_S: ClassVar[float] = 1e-3
+    AT_ONCE_S: ClassVar[float] = 15 * TICK
 
     def __init__(
         self, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str, *, checked: bool = False
@@ -427,7 +427,9 @@ class Engine:
         """Stop a policy that only keeps requesting calls: it would never finish."""
         n, n_at_once = self._n_idle_calls, self._n_idle_calls_at_once
         if n_at_once > self.MAX_IDLE_CALLS_AT_ONCE:
-            text = f"requested {n_at_once:,} calls in a row within a millisecond of each other, the last at {self.now}"
+            text = (
+                f"requested {n_at_once:,} calls in a row within 15 microseconds of each other, the last at {self.now}"
+            )
         elif n > self.MAX_IDLE_CALLS:
             text = f"requested {n:,} calls in a row, from {self._idle_since} to {self.now}"
         else:

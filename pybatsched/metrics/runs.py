@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import BrokenPromiseError, InputError
+from pybatsched.errors import BrokenPromiseError, InputError, quantity
 from pybatsched.metrics import energy, fields, jobs_csv, truncated
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
@@ -125,10 +125,12 @@ class Run:
         """Say how many jobs are left out; nothing if none is."""
         if not self.n_left_out:
             return ""
-        n, n_all = f"{self.n_left_out:,}", f"{len(self.records):,}"
+        n, all_jobs = self.n_left_out, quantity(len(self.records), "job")
+        are = "is" if n == 1 else "are"
         if not self.evaluated:
-            return f"all {n_all} jobs are left out of figures of jobs: none has evaluated: true"
-        return f"{n} of {n_all} jobs are left out of figures of jobs: only those with evaluated: true count"
+            what = "the only job" if n == 1 else f"all {all_jobs}"
+            return f"{what} {are} left out of figures of jobs: none has evaluated: true"
+        return f"{n:,} of {all_jobs} {are} left out of figures of jobs: only those with evaluated: true count"
 
     def utilisation(self) -> float | None:
         """Give the share of all processors' time from the first submission to the last end that jobs held.
@@ -297,10 +299,12 @@ def _refuse_to_guess(prefix: str, summary: Mapping[str, Any]) -> None:
 def _check_size(prefix: str, records: Sequence[JobRecord], given: int, found: int) -> None:
     """Raise InputError if a machine of the given size cannot be that of the run."""
     if found and found != given:
-        raise InputError(f"{prefix}: {given:,} processors given, but the run's own files say {found:,}")
+        raise InputError(f"{prefix}: {quantity(given, 'processor')} given, but the run's own files say {found:,}")
     largest = max((record for record in records if record.ran), key=lambda record: record.n_procs, default=None)
     if largest is not None and largest.n_procs > given:
-        raise InputError(f"{prefix}: {given:,} processors given, but job {largest.id} held {largest.n_procs:,}")
+        raise InputError(
+            f"{prefix}: {quantity(given, 'processor')} given, but job {largest.id} held {largest.n_procs:,}"
+        )
 
 
 def _summary(path: Path) -> Mapping[str, Any]:

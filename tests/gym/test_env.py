@@ -300,7 +300,7 @@ def test_what_is_wrong_is_told(more: dict[str, Any], said: str) -> None:
 
 
 def test_what_is_wrong_with_a_workload_or_a_reset_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no job fits a machine of 1 processors"):
+    with pytest.raises(InputError, match="no job fits a machine of 1 processor"):
         SchedulingEnv(as_workload(Workload().job("a", n=2, s=1)), 1)
     with pytest.raises(InputError, match=r"gone\.json"):
         SchedulingEnv(tmp_path / "gone.json")

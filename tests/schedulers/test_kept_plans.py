@@ -198,8 +198,10 @@ class Impatient(LocalPolicy):
         self.has_news = False
         if self.local.partition.n_kills_pending and self.is_curious:
             version = self.local.plan_version(now)
-            for n in range(1, N_PROCS + 1):
-                self.local.estimate(n, 4.0, now)
+            for n in range(1, self.local.partition.n_procs + 1):
+                # The plan is not brought up to date before the kill has taken effect, so it must not be used.
+                start = LocalScheduler.estimated_start(self.local, n, 4.0, now, math.inf)
+                assert self.local.estimate(n, 4.0, now) == (None if start == math.inf else start)
             starts = [self.local.planned_start(job, now) for job in self.local.waiting()]
             assert all(start is None or start >= now for start in starts)
             assert self.local.plan_version(now) == version
@@ -229,7 +231,7 @@ def test_a_question_while_a_kill_is_under_way_changes_nothing(policy: type[Impat
 
 @pytest.mark.parametrize("policy", [ImpatientConservative, ImpatientDbf])
 @examples(60)
-@given(jobs=workloads(), away=outages(N_PROCS, 3), compression=st.booleans())
+@given(jobs=workloads(deadlines=True), away=outages(N_PROCS, 3), compression=st.booleans())
 def test_questions_while_kills_are_under_way_change_no_schedule(
     policy: type[Impatient], jobs: Workload, away: list[Any], compression: bool
 ) -> None:

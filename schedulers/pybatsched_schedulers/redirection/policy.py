@@ -24,6 +24,7 @@ from pybatsched import (
     UntrustedFileError,
     local_scheduler,
     mypyc_attr,
+    quantity,
 )
 from pybatsched_schedulers.redirection.options import Conflict, Filter, RedirectionOptions
 
@@ -207,14 +208,15 @@ class Redirection(QueuePolicy):
     def remarks(self) -> Iterable[str]:
         """Warn of a redirection group that was too small for anybody, and of jobs that could not be restarted."""
         if self._n_fixed:
+            where = "it was" if self._n_fixed == 1 else "they were"
             yield (
-                f"redirection: {self._n_fixed} jobs stayed where they were, as {self._first_fixed}: Batsim forgets a "
-                "profile with the first job that ends on it; start it with --enable-profile-reuse"
+                f"redirection: {quantity(self._n_fixed, 'job')} stayed where {where}, as {self._first_fixed}: Batsim "
+                "forgets a profile with the first job that ends on it; start it with --enable-profile-reuse"
             )
         n = self.redirection.partition.n_procs if self.redirection is not None else 0
         if self._narrowest != math.inf and n < self._narrowest and self.options.theta != math.inf:
             yield (
-                f"redirection: nobody could be redirected: the group has {n} processors, "
+                f"redirection: nobody could be redirected: the group has {quantity(n, 'processor')}, "
                 f"and no job asked for fewer than {self._narrowest}"
             )
 

@@ -35,6 +35,7 @@ from pybatsched import (
     StartAt,
     instant,
     mypyc_attr,
+    quantity,
 )
 from pybatsched_schedulers.ujfb.options import SwapFields, UjfbOptions
 from pybatsched_schedulers.ujfb.preemption import VICTIM_ORDERS, Booking, Preemption, Suspended, Victim, delay_s
@@ -338,8 +339,8 @@ class UjfbScheduler(SuspendingScheduler):
         """Tell of jobs that could not be stopped, and of swaps that took no time."""
         if self._n_fixed:
             yield (
-                f"ujfb: {self._n_fixed} regular jobs ran while urgent ones wanted processors and could not be "
-                f"preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
+                f"ujfb: {quantity(self._n_fixed, 'regular job')} ran while urgent ones wanted processors and could not "
+                f"be preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
             )
         if self._swaps.knows_no_memory:
             yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"
