@@ -127,6 +127,7 @@ def test_the_stand_in_is_started_as_batsim_is_and_only_when_asked_for() -> None:
 
 
 def test_no_batsim_ever_comes() -> None:
+    # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--first-timeout", "0.5") as server:
         server.wait_ready()
         assert server.finish() == 4

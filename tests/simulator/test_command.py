@@ -265,6 +265,7 @@ def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_no_scheduler_at_all(inputs: Path) -> None:
+    # patience: the event that ends the wait never comes, so any time will do
     done = simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5")
     assert done.returncode == 4
     assert "no scheduler at tcp://127.0.0.1:9" in done.stderr

@@ -250,6 +250,7 @@ class Sleepy(LocalPolicy):
     scheduler = EasyScheduler
 
     def decide(self, now: float) -> Iterable[d.Decision]:
+        # patience: a fast machine takes as long; a slow one may take longer
         time.sleep(0.001)
         return super().decide(now)
 

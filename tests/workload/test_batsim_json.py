@@ -186,6 +186,7 @@ def test_other_types_are_the_simulators_matter(tmp_path: Path, kind: str) -> Non
         ({"type": "send", "msg": {}, "sleeptime": "long"}, "sleeptime"),
         ({"type": "recv", "regex": "("}, "regex"),
         ({"type": "recv", "regex": 3}, "regex"),
+        # patience: simulated seconds
         ({"type": "recv", "timeout": 3}, "timeout"),
         ({"type": "recv", "success": None}, "success"),
         ({"type": "recv", "polltime": 0}, "polltime"),
