@@ -1,4 +1,4 @@
-"""No test depends on the machine's speed: limits come from tests/support/patience.py, and no test waits by the clock."""
+"""No test depends on the speed of the machine: limits come from tests/support/patience.py."""
 
 from __future__ import annotations
 
