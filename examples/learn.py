@@ -36,6 +36,8 @@ from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy
 from pybatsched.workload import Workload, load
 
+#: The bound of the bounded slowdowns.
+TAU_S = 60.0
 LOG = "SDSC-SP2-1998-4.2-cln.swf.gz"
 WEEK_S = 7 * 86_400.0
 WINDOW = 128
@@ -111,7 +113,7 @@ def offered(week: Workload) -> float:
 def by_policy(week: Workload, policy: str, **options: Any) -> float:
     """Give the mean bounded slowdown of a week under a policy."""
     plan = registry.PolicyPlan(registry.find(policy), options, trusted=True)
-    result = run_policy(Scenario(uniform(week.n_procs), {"w0": week}), plan, Outputs(None))
+    result = run_policy(Scenario(uniform(week.n_procs), {"w0": week}), plan, Outputs(None), tau_s=TAU_S)
     return result.figures.mean_bounded_slowdown or 1.0
 
 
@@ -180,7 +182,7 @@ def main() -> int:
     print(f"{path.name}: {len(seen)} busy weeks to learn from, and {len(unseen)} after them for the test")
 
     begun_at = time.perf_counter()
-    envs = [SchedulingEnv(week, log.n_procs, window=WINDOW) for _, week in seen]
+    envs = [SchedulingEnv(week, log.n_procs, window=WINDOW, tau_s=TAU_S) for _, week in seen]
     weights = learn(envs, np.random.default_rng(args.seed), *((2, 4, 1) if args.quick else (6, 12, 2)))
     print(f"learnt in {time.perf_counter() - begun_at:.0f} s")
     write_agent(weights, args.output / "agent.py")

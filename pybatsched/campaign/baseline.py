@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from pybatsched.campaign.store import Store
+from pybatsched.metrics.figure_names import renamed
 from pybatsched.metrics.paired import Impact, impact
 
 #: Figures that points have besides those of their run, where the campaign has a baseline.
@@ -37,11 +38,17 @@ def points_done(store: Store) -> Iterator[Found]:
     ends = lru_cache(_N_AT_HAND)(store.ends)
     for point in points:
         result = results.get(point["address"], {})
+        if "figures" in result:
+            result = {**result, "figures": renamed(result["figures"]), "each": _renamed_each(result.get("each", {}))}
         if label and "figures" in result:
             first, second = ends(base.get(_key(point), "")), ends(point["address"])
             own = impact(first, second)._asdict() if first is not None and second is not None else _NOTHING
             result = {**result, "figures": {**result["figures"], **own}}
         yield point, result
+
+
+def _renamed_each(each: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: {name: renamed(row) for name, row in of_each.items()} for key, of_each in each.items()}
 
 
 def _key(point: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from pybatsched.campaign.baseline import PAIRED_BY
 from pybatsched.campaign.table import POINT
 from pybatsched.errors import InputError
 from pybatsched.metrics.fields import is_like
+from pybatsched.metrics.figure_names import resolved
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,12 +91,12 @@ class _Points:
 
     def figures(self, points: Sequence[tuple[Row, Any]], figure: str) -> list[float]:
         """Give a figure of points, those left out that have none."""
-        self.check(figure)
+        figure = self.column(figure)
         return [float(row[figure]) for row, _ in points if row[figure] is not None]
 
     def ratios(self, points: Sequence[tuple[Row, Any]], figure: str, baseline: str) -> list[float]:
         """Give the ratios of points to those of the baseline that are like them in all but the policy."""
-        self.check(figure)
+        figure = self.column(figure)
         base: dict[tuple[Any, ...], float] = {}
         for row in self.rows:
             if row["policy"] == baseline:
@@ -109,9 +110,12 @@ class _Points:
         keyed = [(tuple(row[name] for name in PAIRED_BY), row[figure]) for row, _ in points]
         return [value / base[key] for key, value in keyed if key in base and value is not None]
 
-    def check(self, figure: str) -> None:
+    def column(self, figure: str) -> str:
+        """Return the column of a figure. Raises InputError if there is none."""
+        figure = resolved(figure, self.columns)
         if figure not in self.columns or figure in POINT:
             raise InputError(f"{figure}: expected one of {', '.join(n for n in self.columns if n not in POINT)}")
+        return figure
 
 
 def _value(node: ast.expr, points: _Points) -> float | None:

@@ -100,6 +100,7 @@ def run_campaign(
     The store must be open; `places` and `beside` are as in `points_of`. A cell that fails is kept with its error, and
     the others go on. `command` is kept: what makes the campaign again.
     """
+    table.load_polars()  # the workers need it
     points = points_of(spec, store, places, beside)
     store.write_manifest(_manifest(spec, [point for point, _ in points], command))
     cells = {cell.address: cell for _, cell in points}

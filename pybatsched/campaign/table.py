@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
+from pybatsched.metrics.figure_names import resolved
 from pybatsched.text_table import aligned
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ POINT: Final = ("workload", "platform", "policy", "options", "seed", "repeat")
 #: Figures that are shown unless others are asked for.
 SHOWN: Final = (
     "n_jobs",
-    "wait_s_mean",
-    "bounded_slowdown_mean",
-    "bounded_slowdown_max",
+    "mean_wait_s",
+    "mean_bounded_slowdown",
+    "max_bounded_slowdown",
     "utilisation",
     "makespan_s",
 )
@@ -41,7 +42,7 @@ def shown(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def frame(store: Store) -> pl.DataFrame:
     """Give all points of a campaign that are done, in the order of its file."""
-    polars = _polars()
+    polars = load_polars()
     rows = []
     for point, result in points_done(store):
         if "figures" not in result:
@@ -58,7 +59,8 @@ def frame(store: Store) -> pl.DataFrame:
 
 def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> pl.DataFrame:
     """Give the mean of figures over the points of each group, and how many they are; groups in the order they come."""
-    polars = _polars()
+    polars = load_polars()
+    figures = [resolved(name, table.columns) for name in figures]
     for name in (*by, *figures):
         if name not in table.columns:
             raise InputError(f"no column {name!r:.60}; expected some of {', '.join(table.columns)}")
@@ -70,7 +72,7 @@ def grouped(table: pl.DataFrame, by: Sequence[str], figures: Sequence[str]) -> p
 
 def written(table: pl.DataFrame, form: str) -> str:
     """Write a table as text, csv, markdown or latex."""
-    polars = _polars()
+    polars = load_polars()
     rows = [table.columns, *([_shown(value, form) for value in row] for row in table.iter_rows())]
     if form == "csv":
         texts = {name: polars.col(name) for name, kind in table.schema.items() if kind == polars.String}
@@ -113,7 +115,8 @@ def _escaped(text: str) -> str:
     return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
 
 
-def _polars() -> Any:
+def load_polars() -> Any:
+    """Return the module polars. Raises InputError without it."""
     try:
         import polars as pl  # noqa: PLC0415  an extra: only who uses it needs it
     except ImportError:

@@ -34,7 +34,7 @@ _N_LINES_SHOWN: Final = 3
 _TABLE: Final = """\
 examples:
   pybatsched campaign table out/study                                     every point
-  pybatsched campaign table out/study --by policy,options --figures wait_s_mean,utilisation
+  pybatsched campaign table out/study --by policy,options --figures mean_wait_s,utilisation
   pybatsched campaign table out/study --format csv > study.csv
 """
 

@@ -9,20 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pybatsched.cli.common import arguments, run_end
-from pybatsched.metrics.classes import (
-    MEASURES,
-    STRETCHES,
-    by_class,
-    check_measure,
-    facts_told,
-    measured,
-    plain_measures_of,
-    values_of,
-)
 from pybatsched.metrics.distributions import Distribution, distribution
+from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
-from pybatsched.metrics.series import span_of
 from pybatsched.text_table import aligned
 
 _BOUNDED: Final = "bounded_slowdown"
@@ -105,25 +95,25 @@ def _left_out(run: Run) -> dict[str, Mapping[str, Any]]:
 def _table(run: Run, base: Run | None, args: argparse.Namespace) -> dict[str, Mapping[str, Any]]:
     """Give rows of numbers by name: of jobs that count, and of the whole machine."""
     jobs = run.evaluated
-    check_measure(args.measure, jobs)
+    jobs.check_measure(args.measure)
     tau_s = common_tau_s([run] if base is None else [base, run], args.tau)
     if base is not None:
         pairs = {name: paired(base.evaluated, jobs, name, tau_s).as_dict() for name in ("flow_s", args.measure)}
         return {name: pair | _tau(name, tau_s) for name, pair in pairs.items()}
     if args.by:
-        classes = by_class(jobs, args.by)
-        found = {name: distribution(values_of(members, args.measure, tau_s)) for name, members in classes.items()}
-        is_fact = args.measure not in plain_measures_of(jobs)
+        classes = jobs.by_class(args.by)
+        found = {name: distribution(members.values(args.measure, tau_s)) for name, members in classes.items()}
+        is_fact = args.measure not in jobs.plain_measures
         tau = _tau(args.measure, tau_s)
         return {name: {"jobs": len(classes[name])} | _row(told, is_fact=is_fact) | tau for name, told in found.items()}
     rows: dict[str, Mapping[str, Any]] = {}
-    for name in plain_measures_of(jobs):
-        rows[name] = (_row(measured(jobs, name, tau_s)) or {"n": 0}) | _tau(name, tau_s)
-    for name in facts_told(jobs):
-        rows[name] = _row(measured(jobs, name), is_fact=True)
+    for name in jobs.plain_measures:
+        rows[name] = (_row(jobs.distribution(name, tau_s)) or {"n": 0}) | _tau(name, tau_s)
+    for name in jobs.facts:
+        rows[name] = _row(jobs.distribution(name), is_fact=True)
     rows["queue_length"] = {"mean": run.queue_length.mean(*run.span), "max": run.queue_length.maximum}
     rows["utilisation"] = {"mean": run.utilisation()}
-    rows["makespan_s"] = {"max": span_of(run.records)[1]}
+    rows["makespan_s"] = {"max": run.jobs.span[1]}
     if run.energy is not None:
         rows |= {name: {"total": joules} for name, joules in run.energy.as_dict().items()}
     return rows

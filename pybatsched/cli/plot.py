@@ -9,8 +9,8 @@ from typing import Final
 from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, campaign_runner, run_end
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import MEASURES, STRETCHES, check_measure
 from pybatsched.metrics.confidence import LEVEL_TOLD
+from pybatsched.metrics.figure_names import MEASURES, STRETCHES
 from pybatsched.metrics.runs import common_tau_s, read_what_is_there
 from pybatsched.report import campaign_figures
 from pybatsched.report.campaign import points as samples
@@ -33,7 +33,7 @@ figures of a campaign, by its directory, as on its page:
 examples:
   pybatsched plot gantt out/easy --output gantt.pdf
   pybatsched plot cdf out/fcfs out/easy --measure wait_s --output waits.svg
-  pybatsched plot ratios out/study --measure wait_s_mean --baseline easy --output waits.pdf
+  pybatsched plot ratios out/study --measure mean_wait_s --baseline easy --output waits.pdf
 
 An axis of values is logarithmic where the largest is more than 20 times the smallest (or than 1, where there is a 0),
 or as --scale says; the printed line says which. --scale log of a campaign's figure needs values above 0. Axes of time
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"--{name}: expected with a campaign")
     runs = [read_what_is_there(prefix, args.workload, newest=args.partial) for prefix in args.runs]
     arguments.refuse_to_overwrite_runs(args.output, runs, args.workload)
-    check_measure(args.measure, [record for run in runs for record in run.evaluated])
+    runs[0].evaluated.check_measure(args.measure, *(run.evaluated for run in runs[1:]))
     run_end.introduce(run.standing for run in runs)
     for run in runs:
         if run.left_out_told and args.figure in {"cdf", "boxes"}:

@@ -86,8 +86,7 @@ def _read(args: argparse.Namespace) -> list[Run]:
         raise InputError(f"--journal: {quantity(len(args.journal), 'journal')} for {quantity(len(args.runs), 'run')}")
     labels = labels_of(args.runs, args.label)
     with doing(f"reading {', '.join(args.runs)}"):
-        # Several are compared job by job, by their records.
-        read = partial(read_what_is_there, newest=args.partial, by_columns=len(args.runs) == 1)
+        read = partial(read_what_is_there, newest=args.partial, all_fields=False)
         runs = [read(prefix, args.workload, args.procs) for prefix in args.runs]
     return [replace(run, name=label) for run, label in zip(runs, labels, strict=True)]
 

@@ -14,13 +14,12 @@ from typing import Any, Final
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.fields import evaluated_ids
+from pybatsched.metrics.figure_names import resolved
 from pybatsched.metrics.runs import HOW_READ, how_read_of, tau_of, workloads_of
-from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
+from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
 from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, steadily
 from pybatsched.text_table import aligned
 
-#: What the counts of final states are called among the metrics: n_completed, n_walltime_reached, …
-_COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in STATE_WORDS.items()}
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -160,7 +159,7 @@ def _run_summary(path: str, content: Mapping[str, Any], standing: RunState) -> R
     if not isinstance(own, dict):
         raise InputError(f"{path}: expected an object 'policy_figures'")
     found = {**own, **found, **energy.of_summary(content)}
-    found |= {name: figures["n_by_state"].get(state, 0) for state, name in _COUNTS.items()}
+    found |= {name: figures["n_by_state"].get(state, 0) for state, name in STATE_COUNTS.items()}
     found |= {name: content.get(name) for name in ("n_unfinished", "n_messages", "ended_at")}
     for name, value in found.items():
         if value is not None and not _is_number(value):
@@ -196,6 +195,7 @@ def _digests(inputs: Any) -> dict[str, tuple[str, ...]]:
 def broken(condition: Condition, before: RunSummary, after: RunSummary) -> str:
     """Say why the second run fails a condition; empty if it does not. A metric without a value fails it, too."""
     known = before.metrics.keys() & after.metrics.keys()
+    condition = replace(condition, metric=resolved(condition.metric, known))
     if condition.metric not in known:
         raise InputError(
             f"--fail-if {condition.text!r}: no metric {condition.metric!r} in both; expected one of "

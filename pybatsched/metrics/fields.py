@@ -20,7 +20,6 @@ from pybatsched.workload import jobs as job_fields
 from pybatsched.workload.jobs import full_id
 
 if TYPE_CHECKING:
-    from pybatsched.metrics.outcomes import JobRecord
     from pybatsched.workload import Workload
 
 #: The member of a summary, and of the mark of a run that is not over, that says how many jobs do not count.
@@ -114,26 +113,11 @@ def not_evaluated(workloads: Mapping[str, Workload]) -> dict[str, int]:
     return {NOT_EVALUATED: n} if n else {}
 
 
-def evaluated(records: Sequence[JobRecord]) -> Sequence[JobRecord]:
-    """Give the jobs that count, in their order. O(jobs)."""
-    if not any("evaluated" in record.fields for record in records):
-        return records
-    return tuple(record for record in records if record.fields.get("evaluated") is True)
-
-
-def chosen(records: Iterable[JobRecord], where: Mapping[str, Any]) -> list[JobRecord]:
-    """Give the jobs whose fields are as wanted, in their order; of a list each member is. O(jobs).
-
-    What a job does not say is false: ``{"external": False}`` chooses all jobs that are not marked as external.
-    """
-    return [
-        record
-        for record in records
-        if all(
-            any(is_like(record.fields.get(name, False), choice) for choice in as_choices(wanted))
-            for name, wanted in where.items()
-        )
-    ]
+def kind_of(fields: Mapping[str, Any]) -> str:
+    """Return the kind of a job by its fields: urgent, deadline or regular."""
+    if fields.get("urgent") is True:
+        return "urgent"
+    return "deadline" if "deadline" in fields or "max_stay" in fields else "regular"
 
 
 def as_choices(wanted: Any) -> list[Any]:

@@ -13,22 +13,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pybatsched.core.derive import id_from_note
 from pybatsched.core.events import COMPLETED_KILLED, NOTHING, REJECTED
 from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.core.jobs import deadline_of
-from pybatsched.errors import InputError
-from pybatsched.metrics.remembered import remembered
 
 #: Run times below this many seconds count as this many in a bounded slowdown.
-DEFAULT_TAU_S: Final = 60.0
-#: A job that would take less than this many seconds alone counts as one of this many in a bounded stretch.
-STRETCH_BOUND_S: Final = 300.0
-LATE_S: Final = 1e-3
-_TICK_S: Final = 1e-6
+DEFAULT_TAU_S: Final = 10.0
+#: One tick of the files. A run of no time counts as one tick in a slowdown without a bound.
+TICK_S: Final = 1e-6
 #: What the engine writes into metadata itself: none of it is a fact that a policy tells of a job.
 _OWN_WORDS: Final = frozenset(
     ("parent", "segment", "kind", "work", "by", "extra_s", "held_s", "replaced_by", "unused_spare_of")
@@ -89,15 +83,13 @@ def words_of(metadata: str) -> dict[str, str]:
     return dict(part.partition("=")[::2] for part in metadata.split(";"))
 
 
-@dataclass(frozen=True)
-class JobRecord:
-    """One job of a user, whatever became of it on the way.
-
-    A report asks a job for its end and its wait some ten times, so it remembers them (and has no slots for that).
+class JobRecord(NamedTuple):
+    """One job of a user, joined from its rows.
 
     `runtime_s` is the work that counts: a job that was restarted from scratch has the run time of its last segment, one
     that went on with the rest the sum of them, both without the time it took to bring it back. `segments` are what ran,
-    in order; of a rejected job none. `fields` are the job's own in the workload file, where that was read.
+    in order; of a rejected job none. `fields` are the job's own in the workload file, where that was read. What is
+    measured of jobs is in `pybatsched.metrics.job_table`.
     """
 
     id: str
@@ -105,7 +97,7 @@ class JobRecord:
     submitted_at: float
     runtime_s: float
     segments: tuple[Outcome, ...]
-    fields: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    fields: Mapping[str, Any] = NOTHING
 
     @property
     def ran(self) -> bool:
@@ -122,78 +114,15 @@ class JobRecord:
         """When it first began to run."""
         return self.segments[0].started_at
 
-    @remembered
+    @property
     def ended_at(self) -> float:
         """When it ended for good."""
         return self.segments[-1].ended_at
 
     @property
-    def is_late(self) -> bool:
-        """Whether it has a deadline (`deadline`, or `max_stay` after its submission) and did not end by it.
-
-        A millisecond does not count, as in the promises of policies. A job that never ran is late.
-        """
-        deadline_at = deadline_of(self.id, self.fields, self.submitted_at)
-        return deadline_at is not None and (not self.ran or self.ended_at > deadline_at + LATE_S)
-
-    @remembered
     def facts(self) -> Mapping[str, float]:
-        """What was told of it as numbers, by name: those in the metadata of its last segment; none if it never ran."""
+        """The numbers in the metadata of its last segment, by name; none if it never ran."""
         return facts_of(self.segments[-1].metadata) if self.segments else NOTHING
-
-    @property
-    def flow_s(self) -> float:
-        """From its first submission to its last end: flow, response or turnaround time."""
-        return self.ended_at - self.submitted_at
-
-    @remembered
-    def wait_s(self) -> float:
-        """All of its flow that is not its run time; for a job of one segment, from submission to start."""
-        return max(round(self.flow_s - self.runtime_s, 6), 0.0)  # on the tick of the files it is read from
-
-    @property
-    def queue_time_s(self) -> float:
-        """From its submission to its first start; what comes after that, as a load or a restart, is wait alone."""
-        return max(self.started_at - self.submitted_at, 0.0)
-
-    @property
-    def slowdown(self) -> float:
-        """Flow over run time, 1 at least; Batsim calls it stretch."""
-        return bounded_slowdown(self.wait_s, self.runtime_s, 0.0)
-
-    def stretch(self, bound_s: float = 0.0) -> float | None:
-        """Flow over what the job takes on an empty machine (its field `alone_s`), or over the bound if that is more.
-
-        None if nobody says what it takes. It may be below 1, where a job finds what it would have to load alone.
-        """
-        alone_s = _alone_s(self.id, self.fields)
-        return None if alone_s is None else self.flow_s / max(alone_s, bound_s)
-
-    def bounded_slowdown(self, tau_s: float = DEFAULT_TAU_S) -> float:
-        """Flow over run time, but no run time below tau, and 1 at least."""
-        return bounded_slowdown(self.wait_s, self.runtime_s, tau_s)
-
-
-def _alone_s(job_id: str, fields: Mapping[str, Any]) -> float | None:
-    """Read what a job takes alone; None if nobody says. Raises InputError for what cannot be that."""
-    if "alone_s" not in fields:
-        return None
-    value = fields["alone_s"]
-    if type(value) not in {int, float} or not 0 < value < math.inf:
-        raise InputError(f"job {job_id}, field alone_s: expected more than 0 seconds, got {str(value)[:60]}")
-    return float(value)
-
-
-def bounded_slowdown(wait_s: float, runtime_s: float, tau_s: float) -> float:
-    """Give max(1, (wait + run) / max(run, tau)). Without a bound, a run of no time counts as one tick of the files.
-
-    >>> bounded_slowdown(15.0, 5.0, 10.0), bounded_slowdown(1.0, 5.0, 60.0)
-    (2.0, 1.0)
-    """
-    # Not by max(), which takes longer than all of the rest.
-    bound_s = tau_s if tau_s > _TICK_S else _TICK_S  # noqa: FURB136
-    slowdown = (wait_s + runtime_s) / (bound_s if bound_s > runtime_s else runtime_s)  # noqa: FURB136
-    return 1.0 if slowdown < 1.0 else slowdown  # noqa: FURB136
 
 
 def lineage_of(metadata: str) -> Lineage | None:

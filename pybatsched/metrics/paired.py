@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pybatsched.metrics.classes import value_of
 from pybatsched.metrics.distributions import distribution
-from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+
+if TYPE_CHECKING:
+    from pybatsched.metrics.job_table import JobTable
 
 #: Ends that differ by no more than this are the same: files have six decimals.
 SAME_S: Final = 1.5e-6
@@ -69,9 +71,10 @@ def impact(first: Mapping[str, Stay], second: Mapping[str, Stay]) -> Impact:
     )
 
 
-def stays_of(records: Iterable[JobRecord]) -> dict[str, Stay]:
-    """Give how long each job was there that ran. O(n)."""
-    return {record.id: Stay(record.submitted_at, record.ended_at) for record in records if record.ran}
+def stays_of(jobs: JobTable) -> dict[str, Stay]:
+    """Return the stay of each job that ran, by its id. O(n)."""
+    columns = jobs.ran.select("id", "submitted_at", "ended_at")
+    return {job_id: Stay(submitted_at, ended_at) for job_id, submitted_at, ended_at in columns.iter_rows()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +107,18 @@ class Paired:
 
 
 def paired(
-    first: Iterable[JobRecord],
-    second: Iterable[JobRecord],
+    first: JobTable,
+    second: JobTable,
     measure: str = "flow_s",
     tau_s: float = DEFAULT_TAU_S,
 ) -> Paired:
     """Compare two runs job by job. O(n log n)."""
-    before = {record.id: record for record in first if record.ran}
-    after = {record.id: record for record in second if record.ran}
-    pairs = [(before[job_id], after[job_id]) for job_id in before if job_id in after]
-    ends = impact(stays_of(before.values()), stays_of(after.values()))
-    moves = [b.ended_at - a.ended_at for a, b in pairs]
-    both = ((value_of(a, measure, tau_s), value_of(b, measure, tau_s)) for a, b in pairs)
-    values = [(x, y, move) for (x, y), move in zip(both, moves, strict=True) if x is not None and y is not None]
+    before, after = stays_of(first), stays_of(second)
+    pairs = [job_id for job_id in before if job_id in after]
+    ends = impact(before, after)
+    xs, ys = (dict(zip(jobs.frame["id"], jobs.column(measure, tau_s), strict=True)) for jobs in (first, second))
+    both = ((xs[job_id], ys[job_id], after[job_id].ended_at - before[job_id].ended_at) for job_id in pairs)
+    values = [(x, y, move) for x, y, move in both if x is not None and y is not None]
     ratios = [y / x for x, y, _ in values if x > 0]
     of_impacted = [y / x for x, y, move in values if x > 0 and abs(move) > SAME_S]
     shares = distribution(ratios)

@@ -8,22 +8,25 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pybatsched.core.events import REJECTED
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import BrokenPromiseError, InputError, quantity
 from pybatsched.metrics import energy, fields, jobs_csv, truncated
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
-from pybatsched.metrics.plain import Awaited, PlainJobs, read as read_plain
-from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
+from pybatsched.metrics.series import Steps
 from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, steadily
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
+
+if TYPE_CHECKING:
+    from pybatsched.metrics.job_table import JobTable
 
 #: How inputs were read, by the members of a summary: what one that does not say has meant.
 HOW_READ: Final = {
@@ -40,11 +43,7 @@ class Run:
     """A run: its jobs, its processors (0 if no file says), and what its summary says, if there is one.
 
     `standing` tells whether it is whole. If it is not, what its mark says stands for the summary. `energy` is that of a
-    whole run for which it was simulated. A page asks for the jobs that count many times, so it remembers them (and has
-    no slots for that).
-
-    `plain` are the jobs by columns, where there is nothing to tell of them but these: no job was rejected, ran in
-    several segments, has metadata, or fields that figures rest on. The records are then made when somebody asks.
+    whole run for which it was simulated. Figures come from the table of `jobs`, which needs polars.
 
     `name` is what to call it, if not by its prefix. `journal` is where it was recorded, if that is known: the file need
     not be there any more.
@@ -55,7 +54,6 @@ class Run:
     n_procs: int
     summary: Mapping[str, Any]
     standing: RunState = WHOLE
-    plain: PlainJobs | None = None
     energy: Energy | None = None
     name: str = ""
     journal: str = ""
@@ -66,19 +64,26 @@ class Run:
         return self.name or Path(self.prefix).name or self.prefix
 
     @cached_property
-    def evaluated(self) -> Sequence[JobRecord]:
+    def jobs(self) -> JobTable:
+        """The table of all jobs. Raises InputError without polars."""
+        from pybatsched.metrics.job_table import JobTable  # noqa: PLC0415  polars is an extra
+
+        return JobTable.of(self.records)
+
+    @property
+    def evaluated(self) -> JobTable:
         """The jobs that figures of jobs are about: all, or those with ``evaluated: true`` where some have the field."""
-        return self.records if self.plain is not None else fields.evaluated(self.records)
+        return self.jobs.evaluated
 
     @cached_property
     def usage(self) -> Steps:
         """The processors that jobs hold over time."""
-        return procs_in_use(self.records, self.cut)
+        return self.jobs.procs_in_use(self.cut)
 
     @cached_property
     def queue_length(self) -> Steps:
         """The number of waiting jobs over time."""
-        return queue_length(self.records, self.cut)
+        return self.jobs.queue_length(self.cut)
 
     @cached_property
     def cut(self) -> truncated.Cut | None:
@@ -89,7 +94,7 @@ class Run:
     def span(self) -> tuple[float, float]:
         """The first submission and the last end, or the cut; (0, 0) if nothing ran."""
         if self.cut is None:
-            return span_of(self.records)
+            return self.jobs.span
         return self.cut.span(record.submitted_at for record in self.records)
 
     @cached_property
@@ -127,7 +132,7 @@ class Run:
             return ""
         n, all_jobs = self.n_left_out, quantity(len(self.records), "job")
         are = "is" if n == 1 else "are"
-        if not self.evaluated:
+        if not len(self.evaluated):
             what = "the only job" if n == 1 else f"all {all_jobs}"
             return f"{what} {are} left out of figures of jobs: none has evaluated: true"
         return f"{n:,} of {all_jobs} {are} left out of figures of jobs: only those with evaluated: true count"
@@ -185,7 +190,7 @@ def read_what_is_there(
     n_procs: int | None = None,
     *,
     newest: bool = False,
-    by_columns: bool = False,
+    all_fields: bool = True,
 ) -> Run:
     """Read ``PREFIX_jobs.csv``, and ``PREFIX_summary.json`` or ``PREFIX_schedule.csv`` where they are. O(jobs).
 
@@ -194,15 +199,13 @@ def read_what_is_there(
     in Batsim's order; without them from the files that the summary names, if those are still what they were. Raises
     InputError.
 
-    Who needs columns of numbers more than records says so: the jobs may then be `plain`, in a third of the time.
+    Without `all_fields`, jobs may have no fields but their users, where figures rest on no others: workloads need not
+    be loaded then.
     """
     _refuse_file(prefix)
-
-    def read(found: Found) -> Run:
-        plain = _plain(prefix, found) if by_columns and not workloads and n_procs is None else None
-        return _read(prefix, found, workloads, n_procs) if plain is None else plain
-
-    return steadily(prefix, read, newest=newest)
+    return steadily(
+        prefix, lambda found: _read(prefix, found, workloads, n_procs, all_fields=all_fields), newest=newest
+    )
 
 
 def _refuse_file(prefix: str) -> None:
@@ -213,34 +216,18 @@ def _refuse_file(prefix: str) -> None:
         raise InputError(f"{prefix} is a file of a run; give the prefix, `{own}`")
 
 
-def _plain(prefix: str, found: Found) -> Run | None:
-    """Give a run by columns; None if more may be told of its jobs, or something must be said of a file."""
-    if not found.is_whole or found.path("_consumed_energy.csv").exists():
-        return None
-    summary = _summary(found.path(SUMMARY))
-    _memory_unit(prefix, summary)
-    contents = _unchanged(summary)
-    if summary.get(fields.NOT_EVALUATED) or not all(fields.tells_nothing(content) for _, content in contents):
-        return None
-    jobs = read_plain(found.path(JOBS))
-    users = fields.users_of([content for _, content in contents])
-    if jobs is None or users is None:
-        return None
-    if users:
-        jobs = replace(jobs, users=[users.get(job_id, "") for job_id in jobs.ids])
-    n = len(jobs.ids)
-    records = Awaited(n, lambda: read_what_is_there(prefix).records)
-    standing = found.standing(prefix, n)
-    return Run(prefix, records, _size(found, summary), summary, standing, jobs, journal=_journal(found))
-
-
-def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | None) -> Run:
+def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | None, *, all_fields: bool) -> Run:
     path = found.path(JOBS)
     if found.is_whole or found.mark is None:
         summary, outcomes = _summary(found.path(SUMMARY)), jobs_csv.read(path)
     else:
         summary, outcomes = found.mark.about, jobs_csv.read_what_is_there(path)
-    records = tuple(joined(outcomes, fields.fields_of(workloads_of(prefix, summary, workloads))))
+    rows = list(outcomes)
+    must_load = all_fields or workloads or any(row.state == REJECTED for row in rows)
+    own = None if must_load else _few_fields(prefix, summary)
+    if own is None:
+        own = fields.fields_of(workloads_of(prefix, summary, workloads))
+    records = tuple(joined(rows, own))
     n_told = _size(found, summary)
     if n_procs is not None:
         _check_size(prefix, records, n_procs, n_told)
@@ -249,6 +236,19 @@ def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | No
         consumed = energy.read(path, found.path("_schedule.csv"))
     standing = found.standing(prefix, len(records))
     return Run(prefix, records, n_procs or n_told, summary, standing, energy=consumed, journal=_journal(found))
+
+
+def _few_fields(prefix: str, summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]] | None:
+    """Return the users of jobs, where workload files in plain JSON have no other field that figures rest on.
+
+    None if the files must be loaded.
+    """
+    _memory_unit(prefix, summary)
+    contents = [content for _, content in _unchanged(summary)]
+    if summary.get(fields.NOT_EVALUATED) or not contents or not all(map(fields.tells_nothing, contents)):
+        return None
+    users = fields.users_of(contents)
+    return None if users is None else {job_id: {"user": user} for job_id, user in users.items() if user}
 
 
 def _journal(found: Found) -> str:

@@ -9,9 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pybatsched.metrics.outcomes import JobRecord
-from pybatsched.metrics.truncated import Cut
-
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -81,40 +78,3 @@ def steps_of(changes: Iterable[tuple[float, float]]) -> Steps:
             times.append(time)
             values.append(value)
     return Steps(tuple(times), tuple(values))
-
-
-def procs_in_use(records: Iterable[JobRecord], cut: Cut | None = None) -> Steps:
-    """Give the processors that jobs hold over time, all segments of all jobs, up to a cut. O(n log n)."""
-    changes: list[tuple[float, float]] = []
-    for record in records:
-        for part in record.segments:
-            n = float(part.n_procs)
-            ended_at = record.ended_at if part is record.segments[-1] else part.ended_at  # which the record remembers
-            changes += ((part.started_at, n), (ended_at, -n))
-    if cut is not None:
-        changes += cut.in_use()
-    return steps_of(changes)
-
-
-def queue_length(records: Iterable[JobRecord], cut: Cut | None = None) -> Steps:
-    """Give the number of waiting jobs over time: from submission, or a kill that requeues, to the next start.
-
-    Rejected jobs are left out: files do not tell when they were rejected. Of a run that was cut, jobs that waited then
-    are counted up to the `cut`. O(n log n).
-    """
-    changes: list[tuple[float, float]] = []
-    for record in records:
-        since = record.submitted_at
-        for part in record.segments:
-            changes += ((since, 1.0), (part.started_at, -1.0))
-            if part is not record.segments[-1]:
-                since = part.ended_at
-    if cut is not None:
-        changes += cut.waiting()
-    return steps_of(changes)
-
-
-def span_of(records: Sequence[JobRecord]) -> tuple[float, float]:
-    """Give the first submission and the last end; (0, 0) if nothing ran."""
-    ends = [record.ended_at for record in records if record.segments]
-    return (min([record.submitted_at for record in records]), max(ends)) if ends else (0.0, 0.0)

@@ -33,6 +33,8 @@ STATE_WORDS: Final = {
     e.COMPLETED_KILLED: "killed",
     e.REJECTED: "rejected",
 }
+#: The names of the counts of final states: n_completed, n_walltime_reached, …
+STATE_COUNTS: Final = {state: "n_" + word.replace(" ", "_") for state, word in STATE_WORDS.items()}
 
 
 @dataclass(frozen=True, slots=True)

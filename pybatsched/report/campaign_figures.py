@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError, quantity
+from pybatsched.metrics.figure_names import resolved
 from pybatsched.report import durations, figures
 from pybatsched.report.campaign import points as samples
 from pybatsched.report.campaign.boxes import Box, Chart, dodge
@@ -61,7 +62,7 @@ def draw(
         kept = sorted({key for point in points for key in point.each})
         raise InputError(f"each {each!r:.60}: expected {', '.join(kept) or 'a campaign with each = [...] in its file'}")
     known = sorted({key for point in points for key in _figures(point, each)})
-    name = figure if figure in known else f"{figure}_mean"
+    name = f"mean_{figure}" if figure not in known and f"mean_{figure}" in known else resolved(figure, known)
     if not known:
         raise InputError("the campaign: no cell is done, so there is nothing to show")
     if name not in known:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError, printable, quantity
-from pybatsched.metrics.classes import title_of, values_of
 from pybatsched.metrics.distributions import Distribution, distribution
+from pybatsched.metrics.figure_names import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.runs import Run
 from pybatsched.report import durations
@@ -291,7 +291,7 @@ def plain(text: str) -> str:
 
 
 def _values(run: Run, asked: Asked) -> list[float]:
-    found = sorted(values_of(run.evaluated, asked.measure, asked.tau_s))
+    found = sorted(run.evaluated.values(asked.measure, asked.tau_s))
     if not found:
         raise InputError(f"{run.prefix}: expected a job with {asked.measure} at least, found none")
     return found

@@ -66,7 +66,7 @@ def number(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float) and value.is_integer():
-        return f"{value:,.0f}"
+        return f"{value + 0.0:,.0f}"  # no -0
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -54,12 +54,12 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
     assert [row[0].replace("mean-ratios", "ratios").replace("means", "boxes") for row in means] == [
         row[0] for row in browser.execute_script(DRAWN)
     ]
-    assert means[0] == ["means-bounded_slowdown_mean", "d", ["conservative (baseline)", "fcfs", "sjf"], 3]
+    assert means[0] == ["means-mean_bounded_slowdown", "d", ["conservative (baseline)", "fcfs", "sjf"], 3]
     drawn = browser.execute_script(DRAWN)
     assert len(drawn) == 2 * 2 * 4  # two sections, values and ratios, four figures
-    assert drawn[0] == ["boxes-bounded_slowdown_mean", "d", ["conservative (baseline)", "fcfs", "sjf"], 3, 9]
-    assert drawn[1][:4] == ["ratios-bounded_slowdown_mean", "d", ["fcfs", "sjf"], 2]
-    assert drawn[8] == ["boxes-bounded_slowdown_mean", "d", ["conservative", "fcfs"], 2, 6]
+    assert drawn[0] == ["boxes-mean_bounded_slowdown", "d", ["conservative (baseline)", "fcfs", "sjf"], 3, 9]
+    assert drawn[1][:4] == ["ratios-mean_bounded_slowdown", "d", ["fcfs", "sjf"], 2]
+    assert drawn[8] == ["boxes-mean_bounded_slowdown", "d", ["conservative", "fcfs"], 2, 6]
     assert drawn[9][2:4] == [["fcfs"], 1]
 
 
@@ -105,8 +105,8 @@ def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -
         "urgent = {every_s = 3600, kinds = [[12, 600]]}\n"
         '[[platform]]\nname = "own"\nof_workload = true\n[[policy]]\nname = "fcfs"\n'
         '[[policy]]\nname = "ujfb"\noptions = {swap = "uniform", swap_out = [[5, 10], [0.2, 2]]}\n'
-        '[[chart]]\nfigure = "urgent_slowdown_max"\nscale = "log"\n'
-        '[[chart]]\nfigure = "urgent_slowdown_max"\nby = "swap_out"\naxis = "own"\n'
+        '[[chart]]\nfigure = "urgent_max_slowdown"\nscale = "log"\n'
+        '[[chart]]\nfigure = "urgent_max_slowdown"\nby = "swap_out"\naxis = "own"\n'
         'title = "U_L over swap times"\n'
     )
     assert run_cli("campaign", "run", str(spec), "--output", str(tmp_path / "out")).returncode == 0
@@ -117,8 +117,8 @@ def test_charts_that_the_file_names(browser: webdriver.Chrome, tmp_path: Path) -
     settings = ["[0.2, 2]", "[5, 10]"]
     by_policy = ["fcfs", *(f"ujfb swap_out={bounds}" for bounds in settings)]
     assert browser.execute_script(DRAWN) == [
-        ["boxes-urgent_slowdown_max", "d", by_policy, 3, 6],
-        ["boxes-urgent_slowdown_max", "d", settings, 2, 4],
+        ["boxes-urgent_max_slowdown", "d", by_policy, 3, 6],
+        ["boxes-urgent_max_slowdown", "d", settings, 2, 4],
     ]
     scales = browser.execute_script("return Bokeh.documents.flatMap((d) => d.roots()).map((plot) => plot.y_scale.type)")
     assert scales == ["LogScale", "LinearScale"] * 2

@@ -18,9 +18,9 @@ from pybatsched.campaign.table import written
 
 @pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "=1\n=2"])
 def test_no_name_is_a_formula_in_a_spreadsheet(name: str) -> None:
-    table = pl.DataFrame({"workload": [name, "plain", None], "wait_s_mean": [-1.5, 2.0, None]})
+    table = pl.DataFrame({"workload": [name, "plain", None], "mean_wait_s": [-1.5, 2.0, None]})
     rows = list(csv.reader(io.StringIO(written(table, "csv"), newline="")))
-    assert rows == [["workload", "wait_s_mean"], [f"'{name}", "-1.5"], ["plain", "2.0"], ["", ""]]
+    assert rows == [["workload", "mean_wait_s"], [f"'{name}", "-1.5"], ["plain", "2.0"], ["", ""]]
 
 
 def test_no_name_is_markup_in_markdown() -> None:

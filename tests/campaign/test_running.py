@@ -86,8 +86,8 @@ def test_a_cell_is_a_run_of_simulate(tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "run_summary.json").read_text())["figures"]
     row = table.frame(Store(tmp_path / "out")).row(1, named=True)
     assert row["options"] == '{"order": "sjf"}'
-    assert row["wait_s_mean"] == pytest.approx(figures["mean_wait_s"])
-    assert row["bounded_slowdown_max"] == pytest.approx(figures["max_bounded_slowdown"])
+    assert row["mean_wait_s"] == pytest.approx(figures["mean_wait_s"])
+    assert row["max_bounded_slowdown"] == pytest.approx(figures["max_bounded_slowdown"])
     assert row["utilisation"] == pytest.approx(figures["utilisation"])
 
 
@@ -429,9 +429,9 @@ def test_tables(finished: Path) -> None:
     assert shown("--by", "policy", "--format", "csv").startswith("policy,points,n_jobs,")
     markdown = shown("--format", "markdown", "--figures", "n_jobs").splitlines()
     assert markdown[1] == "|---|---|---|---|---|---|---|"
-    latex = shown("--by", "options", "--format", "latex", "--figures", "wait_s_mean")
+    latex = shown("--by", "options", "--format", "latex", "--figures", "mean_wait_s")
     assert r"""\{"order": "fcfs"\} & 2 &""" in latex
-    assert r"wait\_s\_mean" in latex
+    assert r"mean\_wait\_s" in latex
     assert len(shown("--figures", "all", "--format", "csv").splitlines()[0].split(",")) > 50
 
 

@@ -227,7 +227,7 @@ def test_options_are_a_grid() -> None:
 def test_charts_are_kept_and_cost_no_run(tmp_path: Path) -> None:
     weeks = {"name": "log", "file": "log.swf", "weeks": {}}
     policy = {"name": "redirection", "options": {"theta": [10, float("inf")]}}
-    chart = {"figure": "wait_s_mean", "by": "theta", "where": {"theta": [float("inf"), [1, 2]], "policy": "re*"}}
+    chart = {"figure": "mean_wait_s", "by": "theta", "where": {"theta": [float("inf"), [1, 2]], "policy": "re*"}}
     spec = spec_of(content(policy=[policy], chart=[chart]), "s")
     assert spec.model_dump(mode="json")["chart"][0]["where"] == {"theta": ["inf", [1, 2]], "policy": "re*"}
     addresses = [cell.address for _, cell in points(spec, tmp_path)]
@@ -283,7 +283,7 @@ def test_repeats_draw_seeds_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"tau_s": 10.0},
+        {"tau_s": 60.0},
         {"keep": "jobs"},
         {"platform": [{"name": "p", "procs": 33}]},
         {"policy": [{"name": "easy", "options": {"order": "sjf"}}]},

@@ -192,7 +192,7 @@ def test_a_command_without_a_word_for_it_needs_no_standard_output(place: Path, t
     "args",
     [
         ("plot", "gantt", "easy", "--output"),
-        ("plot", "boxes", "study", "--measure", "wait_s_mean", "--output"),
+        ("plot", "boxes", "study", "--measure", "mean_wait_s", "--output"),
         ("workload", "stats", WORKLOAD, "--plot"),
         ("report", "easy", "--output"),
     ],

@@ -14,7 +14,6 @@ from support.patience import PATIENCE_MS, PATIENCE_S
 from support.process import run_cli
 
 from pybatsched.metrics.runs import read_run
-from pybatsched.report.gantt.columns import Sheet
 from pybatsched.report.run import charts
 
 LOG = [logs.line(number, 60 * number, run=50, allocated=5, requested_s=60) for number in range(1, 11)]
@@ -155,6 +154,6 @@ def test_studies_are_listed_by_an_option_too() -> None:
 
 def test_an_axis_speaks_of_small_values_where_there_are_some(place: Path) -> None:
     said(place, "--procs", "8", "-e", "a", code=0)
-    sheet = Sheet(read_run(str(place / "a")))
-    labels = [str(charts.cumulated([sheet], name).xaxis.axis_label) for name in ("wait_s", "bounded_slowdown")]
+    run = read_run(str(place / "a"))
+    labels = [str(charts.cumulated([run], name).xaxis.axis_label) for name in ("wait_s", "bounded_slowdown")]
     assert labels == ["wait, values below 1 s drawn there", "bounded slowdown"]

@@ -18,11 +18,10 @@ from pybatsched.campaign.execute import figures_of
 from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
-from pybatsched.metrics import Outcome, Tally, joined
-from pybatsched.metrics.classes import by_class, measured, plain_measures_of, value_of
+from pybatsched.metrics import Outcome, Tally
 from pybatsched.metrics.comparison import read_summary
-from pybatsched.metrics.fields import evaluated, evaluated_ids, fields_of
-from pybatsched.metrics.outcomes import STRETCH_BOUND_S
+from pybatsched.metrics.fields import evaluated_ids, fields_of
+from pybatsched.metrics.job_table import STRETCH_BOUND_S, JobTable
 from pybatsched.metrics.runs import read_run
 from pybatsched.workload import Workload
 
@@ -40,8 +39,8 @@ def test_who_counts() -> None:
     assert evaluated_ids({"w0": mixed, "w1": workload(a={})}) == frozenset({"w0!b"})
     assert evaluated_ids({"w0": workload(a={"evaluated": False})}) == frozenset()
     rows = [Outcome(f"w0!{name}", SUCCESS, 0.0, 0.0, 5.0, 1) for name in "abcd"]
-    assert [record.id for record in evaluated(joined(rows, fields_of({"w0": mixed})))] == ["w0!b"]
-    assert len(evaluated(joined(rows, fields_of({"w0": workload(a={})})))) == 4
+    assert JobTable.of_outcomes(rows, fields_of({"w0": mixed})).evaluated.frame["id"].to_list() == ["w0!b"]
+    assert len(JobTable.of_outcomes(rows, fields_of({"w0": workload(a={})})).evaluated) == 4
 
 
 @pytest.mark.parametrize("value", [None, 1, "true", [True]])
@@ -54,9 +53,8 @@ def test_who_counts_must_be_said_clearly(value: Any) -> None:
 def test_what_a_job_takes_alone_is_a_time(value: Any) -> None:
     with pytest.raises(InputError, match=r'^my\.json: job "b", field alone_s: expected more than 0 seconds, found '):
         fields_of({"w0": workload(a={"alone_s": 5}, b={"alone_s": value})})
-    (record,) = joined([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)], {"w0!b": {"alone_s": value}})
     with pytest.raises(InputError, match=r"^job w0!b, field alone_s: expected more than 0 seconds, got "):
-        record.stretch()
+        JobTable.of_outcomes([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)], {"w0!b": {"alone_s": value}})
 
 
 jobs_of_a_run = st.lists(
@@ -88,13 +86,12 @@ def test_the_tally_counts_those_that_count_and_the_machine_for_all(drawn: list[A
         some.add(row)
         all_of_them.add(row)
     figures, whole = some.figures(4), all_of_them.figures(4)
-    records = evaluated(joined(rows, fields))
-    assert (figures.n_jobs, figures.n_left_out) == (len(records), n_rows - len(records))
+    jobs = JobTable.of_outcomes(rows, fields).evaluated
+    assert (figures.n_jobs, figures.n_left_out) == (len(jobs), n_rows - len(jobs))
     assert (figures.utilisation, figures.makespan_s) == (whole.utilisation, whole.makespan_s)
-    ran = [record for record in records if record.ran]
-    if ran:
-        assert figures.mean_wait_s == pytest.approx(statistics.fmean(record.wait_s for record in ran))
-        assert figures.max_bounded_slowdown == max(record.bounded_slowdown(10.0) for record in ran)
+    if jobs.ran.height:
+        assert figures.mean_wait_s == pytest.approx(statistics.fmean(jobs.values("wait_s")))
+        assert figures.max_bounded_slowdown == max(jobs.values("bounded_slowdown", 10.0))
     else:
         assert figures.mean_wait_s is figures.max_bounded_slowdown is None
     assert ("n_left_out" in figures.as_dict()) == (figures.n_left_out > 0)
@@ -102,7 +99,7 @@ def test_the_tally_counts_those_that_count_and_the_machine_for_all(drawn: list[A
 
 # --- stretch ----------------------------------------------------------------------------------------------------------
 
-FLOWS = joined(
+FLOWS = JobTable.of_outcomes(
     [Outcome(f"w0!{name}", SUCCESS, 0.0, 100.0, 500.0, 1) for name in "abc"]
     + [Outcome("w0!d", REJECTED, 0.0, 0.0, 0.0, 0)],
     {"w0!a": {"alone_s": 200, "user": "x"}, "w0!b": {"alone_s": 1200.0, "user": "x"}, "w0!d": {"alone_s": 1}},
@@ -111,27 +108,27 @@ FLOWS = joined(
 
 def test_a_stretch_is_flow_over_what_the_job_takes_alone() -> None:
     assert STRETCH_BOUND_S == 300
-    found = [(value_of(record, "stretch"), value_of(record, "bounded_stretch")) for record in FLOWS]
+    found = list(zip(FLOWS.column("stretch"), FLOWS.column("bounded_stretch"), strict=True))
     assert found == [(3, 2), (0.5, 0.5), (None, None), (None, None)]
-    told, bounded = measured(FLOWS, "stretch"), measured(FLOWS, "bounded_stretch")
+    told, bounded = FLOWS.distribution("stretch"), FLOWS.distribution("bounded_stretch")
     assert told is not None
     assert bounded is not None
     assert (told.n, told.mean, told.maximum, bounded.mean) == (2, 1.75, 3, 1.25)
-    assert plain_measures_of(FLOWS)[-2:] == ["stretch", "bounded_stretch"]
-    assert {name: len(members) for name, members in by_class(FLOWS, "user").items()} == {"unknown": 2, "x": 2}
+    assert FLOWS.plain_measures[-2:] == ["stretch", "bounded_stretch"]
+    assert {name: len(members) for name, members in FLOWS.by_class("user").items()} == {"unknown": 2, "x": 2}
 
 
 def test_without_alone_s_there_are_no_stretches() -> None:
-    records = joined([Outcome("w0!a", SUCCESS, 0.0, 100.0, 500.0, 1, "stretch=5")])
-    assert "stretch" not in plain_measures_of(records)
-    assert not [name for name in figures_of(records, 4, 60.0) if "stretch" in name], "no fact takes its name"
+    jobs = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0.0, 100.0, 500.0, 1, "stretch=5")])
+    assert "stretch" not in jobs.plain_measures
+    assert not [name for name in figures_of(jobs, 4, 60.0) if "stretch" in name], "no fact takes its name"
     with pytest.raises(InputError, match="measure 'stretch'"):
-        measured(records, "stretch")
+        jobs.distribution("stretch")
 
 
 def test_stretches_are_figures_of_campaigns() -> None:
     row = figures_of(FLOWS, 4, 60.0)
-    assert (row["stretch_mean"], row["stretch_max"], row["bounded_stretch_mean"]) == (1.75, 3, 1.25)
+    assert (row["mean_stretch"], row["max_stretch"], row["mean_bounded_stretch"]) == (1.75, 3, 1.25)
 
 
 # --- the whole way --------------------------------------------------------------------------------------------------
@@ -197,7 +194,7 @@ def test_where_no_job_counts_that_is_said(place: Path) -> None:
 def test_metrics(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)  # where the workload is that the summary names
     run = read_run("some")
-    assert ([record.id for record in run.evaluated], run.n_left_out, len(run.records)) == (["w0!2", "w0!3"], 2, 4)
+    assert (run.evaluated.frame["id"].to_list(), run.n_left_out, len(run.records)) == (["w0!2", "w0!3"], 2, 4)
     found = json.loads(run_cli("metrics", "some", "--json", cwd=place).stdout)["some"]
     assert found["left_out"] == {"n": 2}
     assert (found["wait_s"]["n"], found["wait_s"]["mean"]) == (2, 22.5)
@@ -276,12 +273,12 @@ def test_a_campaign(place: Path) -> None:
     rows = table.frame(Store(place / "out"))
     assert rows["n_jobs"].to_list() == [2, 0, 4]
     assert rows["n_left_out"].to_list() == [2, 4, 0]
-    assert rows["wait_s_mean"].to_list() == [22.5, None, 13.5]
-    assert rows["stretch_max"].to_list() == [7.4, None, 7.4]
+    assert rows["mean_wait_s"].to_list() == [22.5, None, 13.5]
+    assert rows["max_stretch"].to_list() == [7.4, None, 7.4]
     assert rows["makespan_s"].to_list() == [40, 40, 40]
-    assert evaluate("greatest(bounded_stretch_max, workload = 'some')", rows) == pytest.approx(37 / 300)
+    assert evaluate("greatest(max_bounded_stretch, workload = 'some')", rows) == pytest.approx(37 / 300)
     shown = run_cli("campaign", "table", "out", cwd=place).stdout.splitlines()
-    assert shown[0].split()[6:9] == ["n_jobs", "n_left_out", "wait_s_mean"]
+    assert shown[0].split()[6:9] == ["n_jobs", "n_left_out", "mean_wait_s"]
     assert run_cli("report", "out", "--output", "study.html", cwd=place).returncode == 0
     assert "n left out</th>" in (place / "study.html").read_text()
 

@@ -17,7 +17,7 @@ from pybatsched.campaign.measures import evaluate
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, joined
-from pybatsched.metrics.classes import by_class, facts_told, measured, measures_of, value_of, values_of
+from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import facts_of
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import read_run
@@ -62,6 +62,9 @@ ROWS = [
 RECORDS = joined(ROWS, {"w0!a": {"user": "x", "urgent": True}, "w0!b": {"user": "y"}, "w0!c": {"user": "y"}})
 
 
+JOBS = JobTable.of(RECORDS)
+
+
 def test_facts_are_those_of_the_last_segment() -> None:
     assert [dict(record.facts) for record in RECORDS] == [
         {"load_s": 4, "reused": 1},
@@ -73,48 +76,44 @@ def test_facts_are_those_of_the_last_segment() -> None:
 
 
 def test_facts_are_measures() -> None:
-    assert facts_told(RECORDS) == ["load_s", "reused"], "names that are ours stay ours"
-    assert measures_of(RECORDS)[-2:] == ["load_s", "reused"]
-    told = measured(RECORDS, "load_s")
+    assert JOBS.facts == ["load_s", "reused"], "names that are ours stay ours"
+    told = JOBS.distribution("load_s")
     assert told is not None
     assert (told.n, told.total, told.mean, told.median, told.maximum) == (2, 14, 7, 7, 10)
-    assert (value_of(RECORDS[0], "reused"), value_of(RECORDS[2], "reused"), value_of(RECORDS[3], "load_s")) == (
-        1,
-        None,
-        None,
-    )
-    assert value_of(RECORDS[4], "wait_s") == 44
-    by_user = {name: values_of(members, "load_s") for name, members in by_class(RECORDS, "user").items()}
+    assert JOBS.column("reused").to_list() == [1, None, None, None, None]
+    assert JOBS.column("load_s").to_list() == [4, 10, None, None, None]
+    assert JOBS.column("wait_s")[4] == 44
+    by_user = {name: members.values("load_s") for name, members in JOBS.by_class("user").items()}
     assert by_user == {"unknown": [], "x": [4], "y": [10]}
     with pytest.raises(InputError, match=r"measure 'loads': expected one of wait_s, .*, load_s, reused$"):
-        measured(RECORDS, "loads")
+        JOBS.distribution("loads")
 
 
 def test_facts_job_by_job() -> None:
-    first = joined([Outcome(f"w0!{n}", SUCCESS, 0, 0, 5, 1, f"load_s={n}") for n in (0, 2, 4)])
+    first = JobTable.of_outcomes([Outcome(f"w0!{n}", SUCCESS, 0, 0, 5, 1, f"load_s={n}") for n in (0, 2, 4)])
     second = joined(
         [Outcome("w0!0", SUCCESS, 0, 0, 5, 1, "load_s=3"), Outcome("w0!2", SUCCESS, 0, 9, 5, 1, "load_s=6")]
     )
-    both = paired(first, [*second, *joined([Outcome("w0!4", SUCCESS, 0, 0, 5, 1)])], "load_s")
+    both = paired(first, JobTable.of([*second, *joined([Outcome("w0!4", SUCCESS, 0, 0, 5, 1)])]), "load_s")
     assert (both.n_pairs, both.n_ratios, both.mean_ratio, both.impacted_ratio) == (3, 1, 3, 3)
     assert both.ratio_of_means == (3 + 6) / (0 + 2)
 
 
 def test_facts_are_figures_of_campaigns() -> None:
-    row = figures_of(RECORDS, 4, 60.0)
-    assert [row[f"load_s_{name}"] for name in ("n", "total", "mean", "p50", "max")] == [2, 14, 7, 7, 10]
-    assert row["reused_total"] == 1
-    assert (row["urgent_load_s_total"], row["urgent_load_s_mean"], row["regular_load_s_max"]) == (4, 4, 10)
-    assert row["regular_reused_total"] is None
-    assert row["wait_s_mean"] == (0 + 25 + 19 + 44) / 4
+    row = figures_of(JOBS, 4, 60.0)
+    assert [row[f"{name}_load_s"] for name in ("n_jobs_with", "total", "mean", "p50", "max")] == [2, 14, 7, 7, 10]
+    assert row["total_reused"] == 1
+    assert (row["urgent_total_load_s"], row["urgent_mean_load_s"], row["regular_max_load_s"]) == (4, 4, 10)
+    assert row["regular_total_reused"] is None
+    assert row["mean_wait_s"] == (0 + 25 + 19 + 44) / 4
 
 
 def test_a_fact_never_takes_the_place_of_a_figure() -> None:
     plain = [Outcome("w0!a", SUCCESS, 0, 10, 5, 1)]
     loud = [plain[0]._replace(metadata="bounded_slowdown=7;makespan=3;n=4;queue_length=5;urgent_wait_s=6;wait=8")]
-    before, after = figures_of(joined(plain), 4, 60.0), figures_of(joined(loud), 4, 60.0)
+    before, after = (figures_of(JobTable.of_outcomes(rows), 4, 60.0) for rows in (plain, loud))
     assert {name: after[name] for name in before} == before
-    assert (after["n_total"], after["makespan_max"], after["wait_total"]) == (4, 3, 8)
+    assert (after["total_n"], after["max_makespan"], after["total_wait"]) == (4, 3, 8)
 
 
 # --- the whole way --------------------------------------------------------------------------------------------------
@@ -144,7 +143,7 @@ def test_what_the_simulator_writes(place: Path) -> None:
     assert [(record.id, record.runtime_s, dict(record.facts)) for record in run.records] == [
         (f"w0!{n}", 10, {"load_s": 3}) for n in range(3)
     ]
-    assert [record.wait_s for record in run.records] == [3, 3, 14]
+    assert run.jobs.values("wait_s") == [3, 3, 14]
 
 
 def test_the_command(place: Path) -> None:
@@ -207,7 +206,7 @@ def test_a_campaign(place: Path) -> None:
         [[policy]]
         name = "fcfs"
         [[chart]]
-        figure = "load_s_total"
+        figure = "total_load_s"
         where = {{policy = "loader"}}
         by = "load_s"
         """
@@ -215,11 +214,11 @@ def test_a_campaign(place: Path) -> None:
     done = run_cli("campaign", "run", "s.toml", "--output", "out", "--workers", "1", cwd=place)
     assert done.returncode == 0, done.stderr
     rows = table.frame(Store(place / "out"))
-    assert rows["load_s_total"].to_list() == [9, 15, None]
-    assert rows["load_s_n"].to_list() == [3, 3, None]
-    assert evaluate("total(load_s_total, policy = 'loader')", rows) == 24
-    assert evaluate("greatest(load_s_max) - least(load_s_mean, load_s = 3)", rows) == 2
-    shown = run_cli("campaign", "table", "out", "--figures", "load_s_mean", "--by", "policy", cwd=place)
+    assert rows["total_load_s"].to_list() == [9, 15, None]
+    assert rows["n_jobs_with_load_s"].to_list() == [3, 3, None]
+    assert evaluate("total(total_load_s, policy = 'loader')", rows) == 24
+    assert evaluate("greatest(max_load_s) - least(mean_load_s, load_s = 3)", rows) == 2
+    shown = run_cli("campaign", "table", "out", "--figures", "mean_load_s", "--by", "policy", cwd=place)
     assert shown.stdout.split()[-6:] == ["loader", "2", "4", "fcfs", "1", "-"]
     done = run_cli("plot", "boxes", "out", "--measure", "load_s", "--output", "boxes.svg", cwd=place)
     assert done.returncode == 0, done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,12 @@ from support.process import run_cli
 
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, Tally, jobs_csv, joined
-from pybatsched.metrics.classes import by_class, measured
 from pybatsched.metrics.distributions import distribution, percentile
-from pybatsched.metrics.fields import chosen
-from pybatsched.metrics.outcomes import JobRecord, Lineage, lineage_of
+from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.outcomes import Lineage, lineage_of
 from pybatsched.metrics.paired import Stay, impact, paired
 from pybatsched.metrics.runs import read_run
-from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of, steps_of
+from pybatsched.metrics.series import Steps, steps_of
 
 SUCCESS, KILLED, REJECTED = "COMPLETED_SUCCESSFULLY", "COMPLETED_KILLED", "REJECTED"
 PUSHY = ROOT / "tests" / "support" / "pushy.py"
@@ -62,40 +62,42 @@ def runs(draw: st.DrawFn) -> list[Outcome]:
 
 
 @given(runs())
-def test_the_tally_and_the_records_agree(rows: list[Outcome]) -> None:
+def test_the_tally_and_the_table_agree(rows: list[Outcome]) -> None:
     tally = Tally()
     for row in rows:
         tally.add(row)
-    figures, records = tally.figures(4), joined(rows)
-    assert figures.n_jobs == len(records)
-    ran = [record for record in records if record.ran]
-    assert (figures.mean_wait_s is None) == (not ran)
-    if ran:
-        assert figures.mean_wait_s == pytest.approx(statistics.fmean(record.wait_s for record in ran))
-        assert figures.mean_bounded_slowdown == pytest.approx(statistics.fmean(r.bounded_slowdown() for r in ran))
-        begin, end = span_of(records)
+    figures, jobs = tally.figures(4), JobTable.of_outcomes(rows)
+    assert figures.n_jobs == len(jobs)
+    assert figures.n_by_state == Counter(jobs.frame["state"])
+    waits, slowdowns = jobs.distribution("wait_s"), jobs.distribution("bounded_slowdown")
+    assert (figures.mean_wait_s is None) == (waits is None) == (figures.makespan_s is None)
+    if waits is not None and slowdowns is not None:
+        assert figures.mean_wait_s == pytest.approx(waits.mean, rel=1e-12)
+        assert figures.mean_bounded_slowdown == pytest.approx(slowdowns.mean, rel=1e-12)
+        assert (figures.max_wait_s, figures.max_bounded_slowdown) == (waits.maximum, slowdowns.maximum)
+        begin, end = jobs.span
+        assert figures.makespan_s == end
         if end > begin and figures.utilisation is not None:
-            assert figures.utilisation == pytest.approx(
-                procs_in_use(records).integral(begin, end) / (4 * (end - begin))
-            )
+            assert figures.utilisation == pytest.approx(jobs.procs_in_use().integral(begin, end) / (4 * (end - begin)))
 
 
 @given(runs())
 def test_every_job_of_a_user_is_one_record(rows: list[Outcome]) -> None:
     records = joined(rows)
     assert sorted(record.id for record in records) == sorted(row.id for row in rows if row.id.startswith("w0!"))
-    for record in records:
-        if record.ran:
-            assert record.flow_s == pytest.approx(record.wait_s + record.runtime_s)
-            assert record.bounded_slowdown() >= 1
-            assert record.slowdown >= record.bounded_slowdown()
+    jobs = JobTable.of(records)
+    assert jobs.frame["id"].to_list() == [record.id for record in records]
+    names = ("flow_s", "wait_s", "runtime_s", "slowdown", "bounded_slowdown")
+    for flow_s, wait_s, runtime_s, slowdown, bounded in zip(*map(jobs.values, names), strict=True):
+        assert flow_s == pytest.approx(wait_s + runtime_s)
+        assert 1 <= bounded <= slowdown
     assert sum(len(record.segments) for record in records) == sum(row.state != REJECTED for row in rows)
 
 
 @given(runs())
 def test_nobody_waits_and_nothing_is_held_in_the_end(rows: list[Outcome]) -> None:
-    records = joined(rows)
-    for series in (procs_in_use(records), queue_length(records)):
+    jobs = JobTable.of_outcomes(rows)
+    for series in (jobs.procs_in_use(), jobs.queue_length()):
         assert list(series.times) == sorted(set(series.times))
         assert series.values[-1:] in {(), (0.0,)}
         assert all(value >= 0 for value in series.values)
@@ -143,9 +145,9 @@ def test_percentiles_lie_between_neighbours(p: float, value: float) -> None:
 
 def test_no_values_no_distribution() -> None:
     assert distribution([]) is None
-    assert measured(joined([Outcome("w0!a", REJECTED, 0.0, 0.0, 0.0, 0)])) is None
+    assert JobTable.of_outcomes([Outcome("w0!a", REJECTED, 0.0, 0.0, 0.0, 0)]).distribution() is None
     with pytest.raises(InputError, match="measure 'beauty': expected one of wait_s"):
-        measured([], "beauty")
+        JobTable.of([]).distribution("beauty")
 
 
 @pytest.mark.parametrize(
@@ -179,22 +181,26 @@ def test_how_long_processors_were_held(text: str, held_s: float) -> None:
 
 
 def test_classes_by_kind_size_and_fields() -> None:
-    def job(name: str, n: int, **fields: object) -> JobRecord:
-        return JobRecord(name, SUCCESS, 0.0, 5.0, (Outcome(name, SUCCESS, 0.0, 0.0, 5.0, n),), fields)
-
-    jobs = [job("a", 1, user=10), job("b", 2, urgent=True, user=9), job("c", 3, deadline=9.0), job("d", 64, max_stay=3)]
-    assert {k: [r.id for r in v] for k, v in by_class(jobs, "kind").items()} == {
+    sizes = {"a": 1, "b": 2, "c": 3, "d": 64}
+    fields: dict[str, dict[str, Any]] = {
+        "a": {"user": 10},
+        "b": {"urgent": True, "user": 9},
+        "c": {"deadline": 9.0},
+        "d": {"max_stay": 3},
+    }
+    jobs = JobTable.of_outcomes([Outcome(name, SUCCESS, 0.0, 0.0, 5.0, n) for name, n in sizes.items()], fields)
+    assert {k: v.frame["id"].to_list() for k, v in jobs.by_class("kind").items()} == {
         "deadline": ["c", "d"],
         "regular": ["a"],
         "urgent": ["b"],
     }
-    assert list(by_class(jobs, "size")) == ["1", "2-3", "64-127"]
-    assert list(by_class(jobs, "user")) == ["9", "10", "unknown"]
+    assert list(jobs.by_class("size")) == ["1", "2-3", "64-127"]
+    assert list(jobs.by_class("user")) == ["9", "10", "unknown"]
 
 
 def test_pairs_of_runs_without_common_jobs() -> None:
-    one = joined([Outcome("w0!a", SUCCESS, 0.0, 0.0, 5.0, 1)])
-    other = joined([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)])
+    one = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0.0, 0.0, 5.0, 1)])
+    other = JobTable.of_outcomes([Outcome("w0!b", SUCCESS, 0.0, 0.0, 5.0, 1)])
     both = paired(one, other)
     assert (both.n_pairs, both.n_only_first, both.n_only_second) == (0, 1, 1)
     assert both.impacted is both.early is both.mean_ratio is both.ratio_of_means is both.response_ratio is None
@@ -202,8 +208,8 @@ def test_pairs_of_runs_without_common_jobs() -> None:
 
 @given(runs())
 def test_a_run_compared_with_itself_is_unchanged(rows: list[Outcome]) -> None:
-    records = joined(rows)
-    both = paired(records, records)
+    jobs = JobTable.of_outcomes(rows)
+    both = paired(jobs, jobs)
     assert both.impacted in {0.0, None}
     assert both.mean_ratio in {1.0, None}
     assert both.response_ratio is None
@@ -228,8 +234,8 @@ def test_the_impact_of_one_run_on_another_by_its_definition(jobs: list[tuple[flo
 
 def test_a_ratio_of_means_is_not_a_mean_of_ratios() -> None:
     """A short job that waits a little is much of one, and little of the other."""
-    first = joined([Outcome("w0!a", SUCCESS, 0, 0, 1, 1), Outcome("w0!b", SUCCESS, 0, 900, 100, 1)])
-    second = joined([Outcome("w0!a", SUCCESS, 0, 19, 1, 1), Outcome("w0!b", SUCCESS, 0, 700, 100, 1)])
+    first = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0, 0, 1, 1), Outcome("w0!b", SUCCESS, 0, 900, 100, 1)])
+    second = JobTable.of_outcomes([Outcome("w0!a", SUCCESS, 0, 19, 1, 1), Outcome("w0!b", SUCCESS, 0, 700, 100, 1)])
     for measure in ("flow_s", "wait_s"):
         assert paired(first, second, measure).response_ratio == (20 + 800) / (1 + 1000)
     assert paired(first, second).impacted_ratio == (20 / 1 + 800 / 1000) / 2
@@ -241,7 +247,7 @@ def test_jobs_are_chosen_by_their_fields() -> None:
         "w0!b": {"external": False, "user": "bob"},
         "w0!c": {"user": 3},
     }
-    records = joined([Outcome(name, SUCCESS, 0, 0, 1, 1) for name in fields], fields)
+    jobs = JobTable.of_outcomes([Outcome(name, SUCCESS, 0, 0, 1, 1) for name in fields], fields)
     for where, expected in (
         ({}, "abc"),
         ({"external": False}, "bc"),
@@ -250,7 +256,7 @@ def test_jobs_are_chosen_by_their_fields() -> None:
         ({"user": ["a*", 3], "external": False}, "c"),
         ({"user": "3"}, ""),
     ):
-        assert "".join(job.id[-1] for job in chosen(records, where)) == expected
+        assert "".join(job_id[-1] for job_id in jobs.chosen(where).frame["id"]) == expected
 
 
 # --- files ---
@@ -272,7 +278,7 @@ def test_a_run_is_read_back_with_its_lineage(prefix: str) -> None:
     assert len(found.records) == summary["figures"]["n_jobs"] == 30
     assert any(len(record.segments) > 1 for record in found.records)
     assert found.utilisation() == pytest.approx(summary["figures"]["utilisation"])
-    waits = measured(found.records, "wait_s")
+    waits = found.jobs.distribution("wait_s")
     assert waits is not None
     assert waits.mean == pytest.approx(summary["figures"]["mean_wait_s"])
 
@@ -299,8 +305,8 @@ def test_fields_come_from_the_workload(prefix: str, tmp_path: Path) -> None:
         job["user"] = f"u{number % 3}"
     (tmp_path / "w.json").write_text(json.dumps(content))
     found = read_run(prefix, [str(tmp_path / "w.json")])
-    assert {name: len(jobs) for name, jobs in by_class(found.records, "user").items()} == {"u0": 10, "u1": 10, "u2": 10}
-    assert list(by_class(read_run(prefix).records, "user")) == ["unknown"]
+    assert {name: len(jobs) for name, jobs in found.jobs.by_class("user").items()} == {"u0": 10, "u1": 10, "u2": 10}
+    assert list(read_run(prefix).jobs.by_class("user")) == ["unknown"]
 
 
 def test_a_unit_of_memory_that_is_none(prefix: str, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
     def without_events(self) -> tuple[Any, ...]:
         """Leave out how many events there were, and how often jobs were withdrawn by them."""
         fates = {name: fate._replace(resubmitted=0) for name, fate in self.fates.items()}
-        figures = {name: figure for name, figure in self.figures.items() if name not in {"n_events", "resubmitted_max"}}
+        figures = {name: figure for name, figure in self.figures.items() if name not in {"n_events", "max_resubmitted"}}
         return fates, self.rejected, figures
 
 

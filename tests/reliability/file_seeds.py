@@ -253,7 +253,7 @@ label = "cbf"
 options = { compression = [true, false], order = "sjf" }
 platforms = ["p"]
 [[chart]]
-figure = "wait_s_mean"
+figure = "mean_wait_s"
 by = "compression"
 where = { policy = "cbf" }
 """
@@ -315,8 +315,8 @@ def two_runs(folder: Path) -> None:
 
 def by_columns(prefix: str) -> None:
     """Read a run by columns, as `report` does."""
-    run = read_what_is_there(prefix, by_columns=True)
-    list(run.records)
+    run = read_what_is_there(prefix, all_fields=False)
+    list(run.jobs.frame)
     run.utilisation()
 
 

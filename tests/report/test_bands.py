@@ -13,6 +13,7 @@ from support.process import run_cli
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.metrics import Outcome, joined
+from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import Run, read_run
 from pybatsched.report.gantt import bars, chart
@@ -154,14 +155,14 @@ def test_jobs_moved_most_come_first() -> None:
         job("f", "0", "resubmitted=9"),  # no policy that moves
         job("g", "0"),
     ]
-    assert [one[:4] for one in bars.moved(records)] == [
+    assert [one[:4] for one in bars.moved(JobTable.of(records))] == [
         ("w0!d", 3, 7, ""),
         ("w0!b", 3, 3, "y"),
         ("w0!a", 1, None, "x"),
         ("w0!e", 0, 2, ""),
     ]
-    assert bars.are_told(records)
-    assert not bars.are_told(records[5:])
+    assert bars.MOVES in JobTable.of(records).facts
+    assert bars.MOVES not in JobTable.of(records[5:]).facts
 
 
 # --- runs ---

@@ -13,7 +13,8 @@ from support.process import run_cli
 from pybatsched.campaign.execute import figures_of_each
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
-from pybatsched.metrics import Outcome, joined
+from pybatsched.metrics import Outcome
+from pybatsched.metrics.job_table import JobTable
 from pybatsched.report import page
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of, named_charts
@@ -37,15 +38,15 @@ def test_figures_of_each_user() -> None:
         "w0!4": {"user": "z", "evaluated": True},
         "w0!5": {"user": "x"},
     }
-    found = figures_of_each(joined(rows, fields), "user", 60.0)
+    found = figures_of_each(JobTable.of_outcomes(rows, fields), "user", 60.0)
     assert list(found) == ["7", "x", "z"]
     assert found["z"] == {"n_jobs": 1}
-    assert (found["x"]["n_jobs"], found["x"]["wait_s_mean"], found["x"]["wait_s_max"]) == (2, 20, 30)
-    assert (found["x"]["stretch_mean"], found["x"]["load_s_total"], found["x"]["load_s_mean"]) == (2, 7, 3.5)
-    assert "stretch_mean" not in found["7"]
+    assert (found["x"]["n_jobs"], found["x"]["mean_wait_s"], found["x"]["max_wait_s"]) == (2, 20, 30)
+    assert (found["x"]["mean_stretch"], found["x"]["total_load_s"], found["x"]["mean_load_s"]) == (2, 7, 3.5)
+    assert "mean_stretch" not in found["7"]
 
 
-FIGURE = "stretch_mean"
+FIGURE = "mean_stretch"
 
 
 def users(**means: float) -> dict[str, Any]:
@@ -81,9 +82,9 @@ def test_a_dot_is_a_user(points: list[Point]) -> None:
 
 
 def test_units_come_last(tmp_path: Path) -> None:
-    waits = Row("w", "fcfs", {"wait_s_mean": 1.0}, each={"user": {"a": {"wait_s_mean": 1}}})
+    waits = Row("w", "fcfs", {"mean_wait_s": 1.0}, each={"user": {"a": {"mean_wait_s": 1}}})
     (chart,) = named_charts(
-        points_of(Store(keep(tmp_path / "waits", [waits], ("w",)))), ChartSpec(figure="wait_s_mean", each="user")
+        points_of(Store(keep(tmp_path / "waits", [waits], ("w",)))), ChartSpec(figure="mean_wait_s", each="user")
     )
     assert chart.title == "mean wait of each user (s)"
 
@@ -143,21 +144,21 @@ def test_the_whole_way(tmp_path: Path) -> None:
         [[policy]]
         name = "easy"
         [[chart]]
-        figure = "stretch_mean"
+        figure = "mean_stretch"
         each = "user"
         """
     )
     done = run_cli("campaign", "run", "s.toml", "--output", "out", "--workers", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     point = points_of(Store(tmp_path / "out"))[0]
-    assert point.sample("stretch_mean", "user") == {"x": 2.5, "y": 3.5, "z": 4.5}
+    assert point.sample("mean_stretch", "user") == {"x": 2.5, "y": 3.5, "z": 4.5}
     assert run_cli("report", "out", "--output", "page.html", cwd=tmp_path).returncode == 0
     assert "<h3>mean stretch of each user</h3>" in (tmp_path / "page.html").read_text()
     plot = ("plot", "boxes", "out", "--output", "x.svg", "--each")
     assert run_cli(*plot, "user", "--measure", "stretch", cwd=tmp_path).returncode == 0
     for more, said in (
         (("queue",), "each 'queue': expected user"),
-        (("user", "--measure", "utilisation"), "measure 'utilisation': expected one of bounded_slowdown_max"),
+        (("user", "--measure", "utilisation"), "measure 'utilisation': expected one of max_bounded_slowdown"),
     ):
         wrong = run_cli(*plot, *more, cwd=tmp_path)
         assert (wrong.returncode, said in wrong.stderr) == (2, True), wrong.stderr

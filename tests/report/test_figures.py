@@ -103,7 +103,7 @@ def test_figures_of_a_campaign_are_the_same_for_the_same_campaign(
 
 
 def test_a_figure_of_a_campaign_says_what_it_shows(study: Path, tmp_path: Path) -> None:
-    args = ("--measure", "wait_s_mean", "--policy", "redirection", "--output", "x.svg")
+    args = ("--measure", "mean_wait_s", "--policy", "redirection", "--output", "x.svg")
     done = run_cli("plot", "ratios", str(study), *args, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "x.svg").read_text()
@@ -122,7 +122,7 @@ def test_a_figure_of_a_campaign_says_what_it_shows(study: Path, tmp_path: Path) 
 def test_ratios_are_to_the_baseline_of_the_campaign(
     kind: str, baseline: str, args: tuple[str, ...], chosen: str, tmp_path: Path
 ) -> None:
-    rows = [campaigns.Row("w", name, {"wait_s_mean": 2.0}) for name in ("easy", "fcfs", "conservative")]
+    rows = [campaigns.Row("w", name, {"mean_wait_s": 2.0}) for name in ("easy", "fcfs", "conservative")]
     campaigns.keep(tmp_path / "study", rows, ["w"], baseline=baseline)
     done = run_cli("plot", kind, "study", "--measure", "wait_s", *args, "--output", "x.svg", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -133,7 +133,7 @@ def test_ratios_are_to_the_baseline_of_the_campaign(
 def _waits(folder: Path, *waits: tuple[float, float]) -> Path:
     """Write a campaign of policies a, b, … with the mean waits of two seeds each."""
     rows = [
-        campaigns.Row("w", "abc"[number], {"wait_s_mean": wait}, seed=seed)
+        campaigns.Row("w", "abc"[number], {"mean_wait_s": wait}, seed=seed)
         for number, own in enumerate(waits)
         for seed, wait in enumerate(own)
     ]
@@ -165,20 +165,20 @@ def test_no_logarithmic_axis_can_show_a_zero(kind: str, waits: tuple[tuple[float
 
 def test_names_in_figures_of_a_campaign_are_no_mathematics(tmp_path: Path) -> None:
     rows = [
-        campaigns.Row("w", "$\\frac$", {"wait_s_mean": 1.0}),
-        campaigns.Row("w", "p", {"wait_s_mean": 2.0}, {"o$_{": "$x"}),
-        campaigns.Row("w", "p", {"wait_s_mean": 2.0}, {"o$_{": "^$y$"}),
+        campaigns.Row("w", "$\\frac$", {"mean_wait_s": 1.0}),
+        campaigns.Row("w", "p", {"mean_wait_s": 2.0}, {"o$_{": "$x"}),
+        campaigns.Row("w", "p", {"mean_wait_s": 2.0}, {"o$_{": "^$y$"}),
     ]
     points = samples.points_of(Store(campaigns.keep(tmp_path / "c", rows, ["w"])))
     for kind in campaign_figures.KINDS:
-        campaign_figures.draw(kind, points, tmp_path / "x.svg", figure="wait_s_mean")
+        campaign_figures.draw(kind, points, tmp_path / "x.svg", figure="mean_wait_s")
 
 
 @pytest.mark.parametrize(
     ("args", "said"),
     [
         (("gantt",), "gantt: expected runs; of a campaign there are boxes, ratios"),
-        (("boxes", "--measure", "joy"), "measure 'joy': expected one of bounded_slowdown_max, bounded_slowdown_mean"),
+        (("boxes", "--measure", "joy"), "measure 'joy': expected one of makespan_s, max_bounded_slowdown"),
         (("boxes", "--policy", "joy"), "policy 'joy': expected one of conservative, redirection"),
         (("ratios", "--baseline", "joy"), "baseline 'joy': expected one of conservative, redirection"),
         (("ratios", "--policy", "conservative"), "ratios: no points to show, of conservative"),
@@ -194,7 +194,7 @@ def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
     none = samples.points_of(Store(campaigns.keep(tmp_path / "none", [campaigns.Row("w", "p", None)], ["w"])))
     with pytest.raises(InputError, match="no cell is done"):
         campaign_figures.draw("boxes", none, tmp_path / "x.svg", figure="wait_s")
-    rows = [campaigns.Row("w", "p", {"wait_s_mean": 1.0})]
+    rows = [campaigns.Row("w", "p", {"mean_wait_s": 1.0})]
     one = samples.points_of(Store(campaigns.keep(tmp_path / "one", rows, ["w"])))
     with pytest.raises(InputError, match="expected a campaign with several policies or settings"):
         campaign_figures.draw("ratios", one, tmp_path / "x.svg", figure="wait_s")

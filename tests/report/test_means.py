@@ -19,7 +19,7 @@ from pybatsched.report.campaign.layout import charts_of
 from pybatsched.report.campaign.means import Mean, mean_over, means_of
 from pybatsched.report.campaign.points import Origin, Point, points_of
 
-FIGURE = "wait_s_mean"
+FIGURE = "mean_wait_s"
 
 
 def points(folder: Path, rows: list[Row], families: tuple[str, ...] = ("w",)) -> list[Point]:

@@ -12,20 +12,21 @@ from support.campaigns import Row, keep
 from pybatsched.campaign import table
 from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
+from pybatsched.metrics.figure_names import figure_title
 from pybatsched.report import page
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import named_charts
-from pybatsched.report.campaign.points import Point, figure_title, figures_of, points_of
+from pybatsched.report.campaign.points import Point, figures_of, points_of
 from pybatsched.report.scales import scale_of
 
-FIGURE = "urgent_slowdown_max"
+FIGURE = "urgent_max_slowdown"
 SHORT = {"swap_out": [0.2, 2], "swap_in": [0.1, 2]}
 LONG = {"swap_out": [5, 10], "swap_in": [3, 5]}
 
 
 def row(workload: str, policy: str, value: float | None, **others: Any) -> Row:
     usual = dict.fromkeys(table.SHOWN, 2.0)
-    return Row(workload, policy, {**usual, FIGURE: value, "regular_slowdown_mean": 3.0}, **others)
+    return Row(workload, policy, {**usual, FIGURE: value, "regular_mean_slowdown": 3.0}, **others)
 
 
 ROWS = [
@@ -162,18 +163,18 @@ def test_the_line_of_ratios_counts_for_their_axis(points: list[Point]) -> None:
 
 
 def test_figures_by_kind_are_drawn_where_there_are_kinds(points: list[Point], tmp_path: Path) -> None:
-    kinds = ["urgent_slowdown_max", "regular_slowdown_mean"]
-    assert figures_of(points)[:3] == [*kinds, "bounded_slowdown_mean"]
+    kinds = ["urgent_max_slowdown", "regular_mean_slowdown"]
+    assert figures_of(points)[:3] == [*kinds, "mean_bounded_slowdown"]
     without = points_of(Store(keep(tmp_path / "plain", [Row("w", "p", {FIGURE: None}), Row("w", "q", None)], ["w"])))
-    assert figures_of(without)[0] == "bounded_slowdown_mean"
+    assert figures_of(without)[0] == "mean_bounded_slowdown"
 
 
 @pytest.mark.parametrize(
     ("figure", "title"),
     [
-        ("urgent_slowdown_max", "max slowdown of urgent jobs"),
-        ("regular_bounded_slowdown_mean", "mean bounded slowdown of regular jobs"),
-        ("regular_wait_s_mean", "mean wait of regular jobs (s)"),
+        ("urgent_max_slowdown", "max slowdown of urgent jobs"),
+        ("regular_mean_bounded_slowdown", "mean bounded slowdown of regular jobs"),
+        ("regular_mean_wait_s", "mean wait of regular jobs (s)"),
         ("deadline_n_late", "late deadline jobs"),
         ("urgent_n_jobs", "urgent jobs"),
         ("n_preemptions", "n preemptions"),

@@ -15,10 +15,9 @@ from support.places import PUSHY, ROOT
 from support.process import run_cli
 
 from pybatsched.errors import InputError
-from pybatsched.metrics.runs import read_run, read_what_is_there
+from pybatsched.metrics.runs import Run, read_run, read_what_is_there
 from pybatsched.report import durations, page
 from pybatsched.report.gantt.chart import data_of, kin_of
-from pybatsched.report.gantt.columns import Sheet
 from pybatsched.report.run import charts, job_history
 from pybatsched.report.run.page import Told
 from pybatsched.session.explain import explain, whole_stories
@@ -48,7 +47,7 @@ def cells(text: str, name: str) -> list[list[str]]:
 def test_it_says_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     runs = [read_run("out/fcfs"), read_run("out/easy")]
-    text = page.of_runs(runs, tau_s=10.0)
+    text = page.of_runs(runs, tau_s=60.0)
     head, *rows = cells(text, "what")
     assert head == ["", "fcfs", "easy"]
     told = {row[0]: row[1:] for row in rows}
@@ -59,7 +58,7 @@ def test_it_says_what_was_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert told["platform"] == ["32 equal processors"] * 2
     assert told["workload"] == [f"w.json\n(sha256 {digest}…)"] * 2
     assert told["jobs in it"] == ["30"] * 2
-    assert told["τ of bounded slowdowns"] == ["10 s\n(60 s in its own table)"] * 2
+    assert told["τ of bounded slowdowns"] == ["60 s\n(10 s in its own table)"] * 2
     assert told["simulator"] == [f"embedded, as Batsim {versions['behaves_as_batsim']}"] * 2
     assert told["versions"] == [f"pybatsched {versions['pybatsched']}, python {versions['python']}"] * 2
     command = (
@@ -75,7 +74,7 @@ def test_what_nobody_tells_is_not_there(place: Path, tmp_path: Path) -> None:
     """As of a run of Batsim's own."""
     (tmp_path / "plain_jobs.csv").write_bytes((place / "out" / "easy_jobs.csv").read_bytes())
     rows = cells(page.of_runs([read_run(str(tmp_path / "plain"), n_procs=32)]), "what")
-    assert rows == [["", "plain"], ["platform", "32 processors"], ["τ of bounded slowdowns", "60 s"]]
+    assert rows == [["", "plain"], ["platform", "32 processors"], ["τ of bounded slowdowns", "10 s"]]
 
 
 def test_a_summary_may_say_anything(place: Path, tmp_path: Path) -> None:
@@ -134,37 +133,37 @@ def top_of(plot: Any) -> float:
 
 @pytest.mark.parametrize("kin", [("a", "a"), ("a", "b")])
 def test_each_run_has_a_panel_of_its_own_with_one_time(place: Path, kin: tuple[str, str]) -> None:
-    sheets = [Sheet(read_run(str(place / "out" / name))) for name in ("fcfs", "easy")]
+    runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
     time = charts.time_axis(0.0, 500.0)
-    plots = charts.over_time(sheets, "queue", time, charts.Grain(), kin)
+    plots = charts.over_time(runs, "queue", time, charts.Grain(), kin)
     assert [plot.name for plot in plots] == ["queue-0", "queue-1"]
     assert all(plot.x_range is time.shown for plot in plots)
     tops = [top_of(plot) for plot in plots]
-    lengths = [sheet.jobs.queue_length.values.max() * 1.04 for sheet in sheets]
+    lengths = [run.queue_length.maximum * 1.04 for run in runs]
     assert tops == ([max(lengths)] * 2 if kin == ("a", "a") else lengths)
     assert [plot.xaxis.visible for plot in plots] == [False, True]
-    used = charts.over_time(sheets, "utilisation", time, charts.Grain(), kin)
+    used = charts.over_time(runs, "utilisation", time, charts.Grain(), kin)
     assert {top_of(plot) for plot in used} == {1.04}
 
 
 def test_a_stranger_does_not_part_runs_of_one_workload(place: Path) -> None:
     """Two runs of one workload have one scale, whatever else is on the page; the third has its own."""
-    fcfs, easy = (Sheet(read_run(str(place / "out" / name))) for name in ("fcfs", "easy"))
-    sheets = [fcfs, easy, easy]
-    plots = charts.over_time(sheets, "queue", charts.time_axis(0.0, 500.0), charts.Grain(), ("a", "a", "b"))
-    lengths = [sheet.queue_length.values.max() * 1.04 for sheet in sheets]
+    fcfs, easy = (read_run(str(place / "out" / name)) for name in ("fcfs", "easy"))
+    runs = [fcfs, easy, easy]
+    plots = charts.over_time(runs, "queue", charts.time_axis(0.0, 500.0), charts.Grain(), ("a", "a", "b"))
+    lengths = [run.queue_length.maximum * 1.04 for run in runs]
     assert lengths[0] != lengths[1]
     assert [top_of(plot) for plot in plots] == [max(lengths), max(lengths), lengths[2]]
 
 
-def many(n: int, step_s: float, prefix: str, place: Path) -> Sheet:
+def many(n: int, step_s: float, prefix: str, place: Path) -> Run:
     """A run of many jobs one after another, each a step of its own up and down."""
     jobs = [{"id": str(i), "subtime": i * step_s, "res": 1 + i % 2, "profile": "d"} for i in range(n)]
     content = {"nb_res": 4, "jobs": jobs, "profiles": {"d": {"type": "delay", "delay": step_s / 2}}}
     (place / f"{prefix}.json").write_text(json.dumps(content))
     args = ("--procs", "4", "-w", f"{prefix}.json", "--policy", "fcfs", "-e", prefix)
     assert run_cli("simulate", *args, cwd=place).returncode == 0
-    return Sheet(read_run(str(place / prefix)))
+    return read_run(str(place / prefix))
 
 
 def line_of_plot(plot: Any) -> list[float]:
@@ -181,15 +180,15 @@ def test_all_panels_of_a_page_are_drawn_by_one_rule(tmp_path: Path) -> None:
     for plot in plots:
         assert all(at % 300 == 0 for at in line_of_plot(plot)[1:-1])
     assert len(line_of_plot(charts.over_time([few], "utilisation", time, charts.Grain(), ("a",))[0])) == 6
-    text = page.of_runs([few.run, lots.run])
+    text = page.of_runs([few, lots])
     assert text.count("A line is the mean over 5 min, the pale area is exact.") == 2
     assert "Runs of the same workload have the same scale, others their own." in text
-    assert "Lines are exact." in page.of_runs([few.run])
+    assert "Lines are exact." in page.of_runs([few])
 
 
 def test_lines_differ_in_more_than_colour_and_names_are_beside(place: Path) -> None:
-    sheets = [Sheet(read_run(str(place / "out" / name))) for name in ("fcfs", "easy")]
-    both, alone = charts.cumulated(sheets, "wait_s"), charts.cumulated(sheets[:1], "wait_s")
+    runs = [read_run(str(place / "out" / name)) for name in ("fcfs", "easy")]
+    both, alone = charts.cumulated(runs, "wait_s"), charts.cumulated(runs[:1], "wait_s")
     lines: list[Any] = list(both.renderers)
     looks = [(line.glyph.line_color, line.glyph.line_dash) for line in lines]
     assert len(set(map(str, looks))) == 2
@@ -201,7 +200,7 @@ def test_lines_differ_in_more_than_colour_and_names_are_beside(place: Path) -> N
 
 
 def test_lengths_of_time_are_those_of_single_figures(place: Path) -> None:
-    plot: Any = charts.cumulated([Sheet(read_run(str(place / "out" / "easy")))], "wait_s")
+    plot: Any = charts.cumulated([read_run(str(place / "out" / "easy"))], "wait_s")
     assert plot.xaxis.major_label_overrides == dict(durations.MARKS)
     assert plot.xaxis.ticker.ticks == [at for at, _ in durations.MARKS]
 
@@ -212,9 +211,7 @@ def test_nothing_is_drawn_where_nobody_waits(tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text(json.dumps(content))
     args = ("--procs", "4", "-w", "w.json", "--policy", "fcfs", "-e", "x")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
-    (plot,) = charts.over_time(
-        [Sheet(read_run(str(tmp_path / "x")))], "queue", charts.time_axis(0, 5), charts.Grain(), ("",)
-    )
+    (plot,) = charts.over_time([read_run(str(tmp_path / "x"))], "queue", charts.time_axis(0, 5), charts.Grain(), ("",))
     assert plot.renderers == []
 
 
@@ -292,7 +289,7 @@ def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_where_too_many_wait_decisions_are_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = read_run(str(place / "out" / "easy"))
-    n = job_history.n_questions(Sheet(run).jobs)
+    n = job_history.n_questions(run.jobs)
     asked = sum(
         1
         for record in run.records
@@ -354,7 +351,7 @@ def test_no_file_is_run_for_a_story(tmp_path: Path) -> None:
         lambda job, k: job,
     ],
 )
-def test_users_by_columns_are_those_of_the_records(
+def test_users_are_the_same_without_loading_the_workload(
     change: Callable[[dict[str, Any], int], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = json.loads((ROOT / "examples" / "workload.json").read_text())
@@ -363,7 +360,7 @@ def test_users_by_columns_are_those_of_the_records(
     args = ("--procs", "32", "-w", "w.json", "--policy", "easy", "-e", "x")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     monkeypatch.chdir(tmp_path)
-    fast, slow = read_what_is_there("x", by_columns=True), read_run("x")
-    assert fast.plain is not None
-    assert list(Sheet(fast).jobs.users) == list(Sheet(slow).jobs.users)
+    fast, slow = read_what_is_there("x", all_fields=False), read_run("x")
+    assert all(set(record.fields) <= {"user"} for record in fast.records)
+    assert fast.jobs.frame.equals(slow.jobs.frame)
     assert page.of_runs([fast]) == page.of_runs([slow])

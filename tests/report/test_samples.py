@@ -13,7 +13,7 @@ from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of
 from pybatsched.report.campaign.points import Point, baseline_of, family_of, points_of
 
-FIGURE = "wait_s_mean"
+FIGURE = "mean_wait_s"
 
 
 def points(folder: Path, rows: list[Row], families: tuple[str, ...] = ("w",)) -> list[Point]:

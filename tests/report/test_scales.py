@@ -25,7 +25,7 @@ def about(value: float) -> Any:
     return pytest.approx(value)
 
 
-def chart(*samples: list[float], figure: str = "wait_s_mean", baseline: str = "", **others: Any) -> Chart:
+def chart(*samples: list[float], figure: str = "mean_wait_s", baseline: str = "", **others: Any) -> Chart:
     """A chart with a box for each sample, whose values are of seeds."""
     boxes = [
         Box("w", "", str(k), tuple(Dot(v, "", Origin("w", seed)) for seed, v in enumerate(values)))
@@ -146,7 +146,7 @@ def test_a_chart_may_have_an_axis_of_its_own() -> None:
 def test_all_figures_of_a_measure_on_a_page_have_the_same_ends(tmp_path: Path) -> None:
     """Families, columns, means and boxes; and there is an n for each of them."""
     found = points_of(Store(scanned(tmp_path, n_weeks=2)))
-    charts = [one for ratios in (False, True) for one in charts_of(found, "wait_s_mean", "conservative", ratios=ratios)]
+    charts = [one for ratios in (False, True) for one in charts_of(found, "mean_wait_s", "conservative", ratios=ratios)]
     for one, scale in zip(charts, scales_of(charts), strict=True):
         plots: list[Any] = [plot for as_means in (True, False) for plot in spreads.drawn(one, scale, as_means=as_means)]
         assert len(plots) == 4

@@ -9,19 +9,18 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.metrics import Outcome, joined
 from pybatsched.metrics.runs import Run
 from pybatsched.report.gantt.colors import BY_JOB, Shade, as_pixel, shades_of, told, usual
-from pybatsched.report.gantt.columns import Sheet
 
 DAY = 86_400.0
 
 
-def sheet(*jobs: tuple[str, float, int, dict[str, Any]]) -> Sheet:
+def run(*jobs: tuple[str, float, int, dict[str, Any]]) -> Run:
     """A run of jobs, each an id, a wait, a size and fields."""
     rows = [
         Outcome(job_id, "COMPLETED_SUCCESSFULLY", 0.0, wait_s, 10.0, n, "", IntervalSet.parse(f"0-{n - 1}"))
         for job_id, wait_s, n, _ in jobs
     ]
     records = tuple(joined(rows, {job_id: fields for job_id, _, _, fields in jobs}))
-    return Sheet(Run("x", records, 4096, {}))
+    return Run("x", records, 4096, {})
 
 
 def classes(shade: Shade) -> list[list[str]]:
@@ -29,13 +28,13 @@ def classes(shade: Shade) -> list[list[str]]:
     return [[shade.words[k] for k in column.tolist()] for column in shade.classes]
 
 
-def by_name(sheets: Sequence[Sheet]) -> dict[str, Shade]:
-    return {shade.name: shade for shade in shades_of(sheets)}
+def by_name(runs: Sequence[Run]) -> dict[str, Shade]:
+    return {shade.name: shade for shade in shades_of(runs)}
 
 
 def test_each_tells_its_classes_over_all_runs() -> None:
-    first = sheet(("w0!1", 0, 1, {"user": "x"}), ("w0!2", 59.9, 3, {"user": 7}), ("w1!3", 60, 8, {"urgent": True}))
-    second = sheet(("w0!1", 8 * DAY, 1, {"user": "x", "deadline": 5}))
+    first = run(("w0!1", 0, 1, {"user": "x"}), ("w0!2", 59.9, 3, {"user": 7}), ("w1!3", 60, 8, {"urgent": True}))
+    second = run(("w0!1", 8 * DAY, 1, {"user": "x", "deadline": 5}))
     found = by_name([first, second])
     assert list(found) == ["user", "size", "wait", "class", "workload"]
     assert classes(found["user"]) == [["user x", "user 7", "unknown"], ["user x"]]
@@ -48,32 +47,32 @@ def test_each_tells_its_classes_over_all_runs() -> None:
 
 
 def test_what_has_one_class_is_not_there() -> None:
-    assert list(by_name([sheet(("w0!1", 0, 1, {}), ("w0!2", 0, 1, {}))])) == []
-    assert list(by_name([sheet(("w0!1", 0, 1, {}), ("w0!2", 5, 1, {}))])) == ["wait"]
-    assert shades_of([sheet()]) == []
+    assert list(by_name([run(("w0!1", 0, 1, {}), ("w0!2", 0, 1, {}))])) == []
+    assert list(by_name([run(("w0!1", 0, 1, {}), ("w0!2", 5, 1, {}))])) == ["wait"]
+    assert shades_of([run()]) == []
 
 
 def test_the_busiest_users_have_colours_of_their_own() -> None:
     jobs = [(f"w0!{k}-{n}", 0.0, 1, {"user": k}) for k in range(40) for n in range(40 - k)]
-    shade = by_name([sheet(*jobs)])["user"]
+    shade = by_name([run(*jobs)])["user"]
     assert list(shade.words) == [*(f"user {k}" for k in range(16)), "24 other users"]
     jobs.append(("w0!x", 0.0, 1, {}))
-    assert by_name([sheet(*jobs)])["user"].words[-1] == "24 other users and unknown"
+    assert by_name([run(*jobs)])["user"].words[-1] == "24 other users and unknown"
 
 
 def test_many_sizes_are_put_together() -> None:
-    shade = by_name([sheet(*((f"w0!{n}", 0.0, n, {}) for n in (1, 3, 4, 2048)))])["size"]
+    shade = by_name([run(*((f"w0!{n}", 0.0, n, {}) for n in (1, 3, 4, 2048)))])["size"]
     assert classes(shade) == [
         ["1 to 3 processors", "1 to 3 processors", "4 to 15 processors", "1,024 to 4,095 processors"]
     ]
 
 
 def test_a_run_of_many_jobs_shows_waits_at_first() -> None:
-    few = sheet(("w0!1", 0, 1, {}), ("w0!2", 5, 1, {}))
-    many = sheet(*((f"w0!{k}", float(k), 1, {}) for k in range(3001)))
+    few = run(("w0!1", 0, 1, {}), ("w0!2", 5, 1, {}))
+    many = run(*((f"w0!{k}", float(k), 1, {}) for k in range(3001)))
     assert usual([few], shades_of([few])) == BY_JOB
     assert usual([few, many], shades_of([few, many])) == "wait"
-    alike = sheet(*((f"w0!{k}", 0.0, 1, {}) for k in range(3001)))
+    alike = run(*((f"w0!{k}", 0.0, 1, {}) for k in range(3001)))
     assert usual([alike], shades_of([alike])) == BY_JOB
 
 

@@ -114,7 +114,7 @@ def test_in_a_campaign(week: tuple[Path, Played], tmp_path: Path) -> None:
         done = run_cli("campaign", "run", *arguments, cwd=tmp_path / "elsewhere")
         assert done.returncode == 0, done.stderr
         cells = (tmp_path / "study" / "cells").glob("*.json")
-        return [json.loads(cell.read_text())["figures"]["wait_s_mean"] for cell in cells]
+        return [json.loads(cell.read_text())["figures"]["mean_wait_s"] for cell in cells]
 
     assert waits() == [pytest.approx(-sum(week[1].rewards))]
     assert len(waits()) == 1  # the same agent is the same cell

@@ -67,8 +67,8 @@ def test_moves_are_explained_with_both_ends_and_replayed(tmp_path: Path) -> None
         ("n_moves", 1),
         ("n_moved_jobs", 1),
         ("n_events", 1),
-        ("moves_max", 1),
-        ("resubmitted_max", 1),
+        ("max_moves", 1),
+        ("max_resubmitted", 1),
     ):
         assert f"{figure} {value}" in " ".join(done.stdout.split())
     third, fourth = (run_cli("explain", str(tmp_path / "run.pbj"), f"w0!{name}").stdout for name in "34")

@@ -103,7 +103,7 @@ def test_the_closing_table_is_right(inputs: Path) -> None:
     assert table["jobs rejected"] == "1"
     assert table["mean wait"] == f"{(0 + 60 + 110) / 3:.2f} s"
     assert table["max wait"] == "110.00 s"
-    assert table["mean bounded slowdown (tau 60 s)"] == f"{(1 + 110 / 60 + 170 / 60) / 3:.3f}"
+    assert table["mean bounded slowdown (tau 10 s)"] == f"{(1 + 110 / 50 + 170 / 60) / 3:.3f}"
     assert table["utilisation"] == f"{(8 * 60 + 8 * 50 + 60) / (8 * 170):.2%}"
     assert table["makespan"] == "170.00 s"
     assert "1 rejected, first reason: asks for 99 processors; the platform has 8" in done.stdout

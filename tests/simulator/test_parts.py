@@ -18,7 +18,6 @@ from support.simulated import rows
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.runs import read_run
-from pybatsched.report.gantt.columns import Sheet
 from pybatsched.results import run_state
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload.selection import Selection
@@ -143,8 +142,7 @@ def test_bad_lines_are_left_out_for_who_says_so(place: Path, monkeypatch: pytest
 
 def test_tau(place: Path) -> None:
     done = simulate(place, "-w", "log.swf", "--tau", "10", "-e", "a")
-    figures = read_run(str(place / "a")).records
-    mean = sum(record.bounded_slowdown(10) for record in figures) / 40
+    mean = sum(read_run(str(place / "a")).jobs.values("bounded_slowdown", 10)) / 40
     assert f"mean bounded slowdown (tau 10 s)   {mean:>9,.3f}" in done.stdout
     assert summary(place, "a")["figures"]["tau_s"] == 10
     assert summary(place, "a")["figures"]["mean_bounded_slowdown"] == pytest.approx(mean, abs=0, rel=1e-12)
@@ -255,12 +253,12 @@ def test_processors_that_jobs_hold_at_the_cut_are_in_use(until: str, place: Path
     told = json.loads(run_cli("metrics", "cut", "--json", cwd=place).stdout)["cut"]
     assert told["utilisation"]["mean"] == pytest.approx(expected, rel=1e-9)
     run = read_run(str(place / "cut"))
-    assert Sheet(run).utilisation() == pytest.approx(expected, rel=1e-9)
-    assert run.usage.at(at - 1) == Sheet(run).usage.integral(at - 1, at) > 0
+    assert run.utilisation() == pytest.approx(expected, rel=1e-9)
+    assert run.usage.at(at - 1) == run.usage.integral(at - 1, at) > 0
     left = summary(place, "cut")["unfinished"]
     n_waiting = sum(job.get("started_at", at) == at and job["submitted_at"] < at for job in left)
     assert run.queue_length.at(at - 1e-3) == n_waiting
-    assert run.queue_length.integral(0, 2 * at) == pytest.approx(Sheet(run).queue_length.integral(0, 2 * at))
+    assert run.queue_length.at(at) == 0
 
 
 def test_of_an_older_summary_of_a_cut_the_use_is_not_known(place: Path) -> None:

@@ -67,5 +67,5 @@ def scanned(folder: Path, n_weeks: int = 4) -> Path:
 
 
 def _figures(value: float) -> dict[str, float | None]:
-    means = {"bounded_slowdown_mean": value, "bounded_slowdown_max": 9 * value, "wait_s_mean": 60 * value}
+    means = {"mean_bounded_slowdown": value, "max_bounded_slowdown": 9 * value, "mean_wait_s": 60 * value}
     return {"n_jobs": 100, "utilisation": 0.8, "makespan_s": 6e5, **means}

@@ -171,7 +171,7 @@ class GridTwin(Policy):
         self.waiting: list[TwinJob] = []  # grid jobs, in the order of their submission
         self.event_at: float | None = None
         self.can_outlive = False
-        self.figure = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "moves_max", "resubmitted_max"), 0)
+        self.figure = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "max_moves", "max_resubmitted"), 0)
 
     def on_job_submitted(self, job: Job, now: float) -> None:
         moldable = job.fields.get("moldable") or {}
@@ -305,8 +305,8 @@ class GridTwin(Policy):
         else:
             yield from self.all_cancellation(now)
         for one in self.waiting:
-            self.figure["moves_max"] = max(self.figure["moves_max"], one.n_moves)
-            self.figure["resubmitted_max"] = max(self.figure["resubmitted_max"], one.n_resubmitted)
+            self.figure["max_moves"] = max(self.figure["max_moves"], one.n_moves)
+            self.figure["max_resubmitted"] = max(self.figure["max_resubmitted"], one.n_resubmitted)
 
     def regular(self, now: float) -> Iterator[Decision]:
         if self.options.heuristic == "mct":

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from pybatsched.metrics.distributions import Distribution, distribution
+from pybatsched.metrics.figure_names import name_and_unit
 from pybatsched.report.campaign.means import Mean, mean_over
-from pybatsched.report.campaign.points import Origin, name_and_unit
+from pybatsched.report.campaign.points import Origin
 
 
 class Dot(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import math
 
+from pybatsched.metrics.figure_names import figure_title, name_and_unit
 from pybatsched.report import html as tables
 from pybatsched.report.campaign.means import Mean, Row, Table
-from pybatsched.report.campaign.points import figure_title, name_and_unit
 
 
 def written(told: Table, name: str, around: float | None = None) -> str:

@@ -15,6 +15,7 @@ from pybatsched.campaign.spec import ChartSpec
 from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.confidence import LEVEL_TOLD
+from pybatsched.metrics.figure_names import figure_title, resolved
 from pybatsched.report import html as tables, provenance
 from pybatsched.report.campaign import charts as spreads, means_table, points as samples
 from pybatsched.report.campaign.boxes import Chart
@@ -42,8 +43,9 @@ def sections_of(store: Store, baseline: str = "") -> tuple[str, list[str]]:
         raise InputError(f"{store.folder}: no cell is done, so there is nothing to show")
     manifest = store.manifest()
     spec = manifest["spec"]
-    named = [ChartSpec.model_validate(one) for one in spec.get("chart", ())]
     there = {name for row in done for name, value in row.items() if value is not None}
+    charts = [{**one, "figure": resolved(one["figure"], there)} for one in spec.get("chart", ())]
+    named = [ChartSpec.model_validate(one) for one in charts]
     drawn = [name for name in [one.figure for one in named] or samples.figures_of(points) if name in there]
     shown = _shown(points, named, baseline, spec.get("baseline", ""))
     script, means, boxes = _drawn(shown.charts)
@@ -189,7 +191,7 @@ def _rows(shown: _Shown, frames: Iterator[str], *, are_means: bool) -> list[str]
 
 def _missing(wanted: ChartSpec) -> str:
     """Say that a chart that the file names has nothing to show."""
-    title = wanted.title or samples.figure_title(wanted.figure)
+    title = wanted.title or figure_title(wanted.figure)
     beside = f", and one of {wanted.over} beside it" if wanted.over else ""
     why = f"Nothing to show: no run that is done and chosen has the figure {wanted.figure}{beside}."
     return f'<div class="wide"><h3>{html.escape(title)}</h3><p class="note">{html.escape(why)}</p></div>'

@@ -12,22 +12,11 @@ from pybatsched.campaign.baseline import points_done
 from pybatsched.campaign.store import Store
 from pybatsched.campaign.table import AGAINST
 from pybatsched.errors import InputError
-from pybatsched.metrics.classes import KINDS, title_of
 
 #: What is drawn of a campaign, the most telling first.
-FIGURES: Final = ("bounded_slowdown_mean", "wait_s_mean", "bounded_slowdown_max", "utilisation")
+FIGURES: Final = ("mean_bounded_slowdown", "mean_wait_s", "max_bounded_slowdown", "utilisation")
 #: What is drawn besides where there are kinds of jobs, before the others.
-FIGURES_OF_KINDS: Final = ("urgent_slowdown_max", "deadline_n_late", "regular_slowdown_mean", "regular_wait_s_mean")
-#: What figures against a baseline are called.
-_AGAINST: Final = {
-    "response_ratio": "response of the impacted, over the baseline's",
-    "impacted": "share of jobs that end at another time",
-    "early": "share of the impacted that end earlier",
-    "late": "share of the impacted that end later",
-    "n_pairs": "jobs that ran here and in the baseline",
-}
-#: What a figure tells of a measure, by the end of its name: "wait_s_mean".
-_STATISTICS: Final = ("mean", "std", "p5", "p25", "p50", "p75", "p95", "p99", "max", "total")
+FIGURES_OF_KINDS: Final = ("urgent_max_slowdown", "deadline_n_late", "regular_mean_slowdown", "regular_mean_wait_s")
 _WEEK: Final = re.compile(r"-week[0-9]{2,}$")
 
 
@@ -126,37 +115,6 @@ def figures_of(points: Sequence[Point]) -> list[str]:
     """Give what is drawn of such points: figures against a baseline and by kind of jobs first, where there are some."""
     there = {name for point in points for name, value in (point.figures or {}).items() if value is not None}
     return [*(name for name in (*AGAINST, *FIGURES_OF_KINDS) if name in there), *FIGURES]
-
-
-def figure_title(figure: str) -> str:
-    """Name a figure of the table for people.
-
-    >>> figure_title("wait_s_mean"), figure_title("utilisation"), figure_title("regular_wait_s_mean")
-    ('mean wait (s)', 'utilisation', 'mean wait of regular jobs (s)')
-    >>> figure_title("load_s_total"), figure_title("load_s_n"), figure_title("early")
-    ('total load (s)', 'jobs with load', 'share of the impacted that end earlier')
-    """
-    if figure in _AGAINST:
-        return _AGAINST[figure]
-    kind, _, rest = figure.partition("_")
-    if kind in KINDS and rest:
-        counts = {"n_jobs": f"{kind} jobs", "n_late": f"late {kind} jobs"}
-        name, unit = name_and_unit(rest)
-        return counts.get(rest, f"{name} of {kind} jobs{unit}")
-    measure, _, statistic = figure.rpartition("_")
-    if measure and statistic == "n":
-        return f"jobs with {title_of(measure).removesuffix(' (s)')}"
-    return f"{statistic} {title_of(measure)}" if measure and statistic in _STATISTICS else title_of(figure)
-
-
-def name_and_unit(figure: str) -> tuple[str, str]:
-    """Give the name of a figure for people without its unit, and the unit as it stands behind it: ratios have none.
-
-    >>> name_and_unit("wait_s_mean"), name_and_unit("utilisation")
-    (('mean wait', ' (s)'), ('utilisation', ''))
-    """
-    name, unit, _ = figure_title(figure).partition(" (s)")
-    return name, unit
 
 
 def baseline_of(points: Sequence[Point], name: str = "") -> str:

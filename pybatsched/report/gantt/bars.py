@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pybatsched.metrics.classes import kind_of
+from pybatsched.metrics.fields import kind_of
 from pybatsched.metrics.outcomes import JobRecord, Lineage, facts_of, lineage_of, words_of
 from pybatsched.report.gantt.cluster_rows import Rows
+
+if TYPE_CHECKING:
+    from pybatsched.metrics.job_table import JobTable
 
 MOVES: Final = "moves"
 RESUBMITTED: Final = "resubmitted"
@@ -29,23 +32,14 @@ class Moved(NamedTuple):
     wait_s: float
 
 
-def are_told(records: Iterable[JobRecord]) -> bool:
-    """Whether moves are told of some job. O(n)."""
-    return any(MOVES in record.facts for record in records)
-
-
-def moved(records: Iterable[JobRecord]) -> list[Moved]:
-    """Give all jobs that were moved or withdrawn, those moved most first, then those withdrawn most. O(n log n)."""
+def moved(jobs: JobTable) -> list[Moved]:
+    """Return all jobs that were moved or withdrawn, those moved most first, then those withdrawn most. O(n log n)."""
+    own = jobs.frame
+    rows = zip(own["id"], jobs.column(MOVES), jobs.column(RESUBMITTED), own["metadata"], own["wait_s"], strict=True)
     found = [
-        Moved(
-            record.id,
-            record.facts[MOVES],
-            record.facts.get(RESUBMITTED),
-            words_of(record.segments[-1].metadata).get(CLUSTER, ""),
-            record.wait_s,
-        )
-        for record in records
-        if record.facts.get(MOVES) or (MOVES in record.facts and record.facts.get(RESUBMITTED))
+        Moved(job_id, moves, resubmitted, words_of(metadata).get(CLUSTER, ""), wait_s)
+        for job_id, moves, resubmitted, metadata, wait_s in rows
+        if moves or (moves is not None and resubmitted)
     ]
     return sorted(found, key=lambda one: (-one.moves, -(one.resubmitted or 0)))  # stable: then in the order given
 
@@ -115,14 +109,14 @@ def bars_of(records: Sequence[JobRecord], rows: Rows | None = None) -> list[Bar]
     bars: list[Bar] = []
     known: dict[int, tuple[tuple[int, int], ...]] = {}  # by the identity of a set: many jobs have had the same one
     for number, record in enumerate(records):
-        urgent = URGENT if kind_of(record) == "urgent" else 0
+        urgent = URGENT if record.fields and kind_of(record.fields) == "urgent" else 0
         if is_plain(record):
             (only,) = record.segments
             procs = known.get(id(only.procs))
             if procs is None:
                 procs = known[id(only.procs)] = tuple(only.procs.intervals())
             note = told_of(record, "", rows.names(procs)) if rows is not None else ""
-            bars.append(Bar(only.started_at, record.ended_at, number, urgent, procs, note))
+            bars.append(Bar(only.started_at, only.ended_at, number, urgent, procs, note))
         else:
             bars += bars_of_job(number, record, urgent, rows)
     bars.sort(key=attrgetter("begin", "end", "job"))

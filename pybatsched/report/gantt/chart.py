@@ -7,17 +7,21 @@ import html
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from pybatsched.metrics.job_table import JobTable
+from pybatsched.metrics.outcomes import JobRecord
 from pybatsched.metrics.runs import Run, how_read_of
 from pybatsched.metrics.summary import STATE_WORDS
-from pybatsched.report.gantt.bars import URGENT, bars_of, bars_of_job, color_of, legend_of_looks
+from pybatsched.report.gantt.bars import bars_of, color_of, legend_of_looks
 from pybatsched.report.gantt.cluster_rows import Rows, rows_of
-from pybatsched.report.gantt.colors import BY_JOB, DISTINCT, Shade, as_pixel, told
-from pybatsched.report.gantt.columns import Counts, Jobs, Numbers, Sheet, laid_out, on_tick
+from pybatsched.report.gantt.colors import BY_JOB, DISTINCT, Counts, Shade, as_pixel, told
+
+Numbers: TypeAlias = npt.NDArray[np.float64]
 
 
 class Rectangles(NamedTuple):
@@ -33,35 +37,17 @@ class Rectangles(NamedTuple):
     notes: list[str]
 
 
-def rectangles_of(jobs: Jobs, rows: Rows | None = None) -> Rectangles:
-    """Give the rectangles of the jobs that ran, which are numbered as they come. O(n log n + r) for r rectangles.
-
-    Nearly all jobs of nearly all runs have one bar that nothing need be said about, and what it needs is in the columns
-    of jobs. The bars of the others are made one by one; so are all where there are clusters to be told.
-    """
-    urgent = (jobs.kinds == "urgent") * np.int64(URGENT)
-    plain, place, lengths, intervals = jobs.holdings
-    if rows is not None:
-        plain, place = plain[:0], place[:0]
-        bars = bars_of([record for record in jobs.records if record.ran], rows)
-    else:
-        bars = [bar for k, record in jobs.special for bar in bars_of_job(k, record, int(urgent[k]), rows)]
-    more = laid_out([bar.procs if rows is None else rows.placed(bar.procs) for bar in bars])
-    place = np.concatenate((place, np.arange(len(bars)) + len(lengths)))
-    lengths, intervals = np.concatenate((lengths, more[0])), np.concatenate((intervals, more[1]))
-    begin = np.concatenate((jobs.started_at[plain], [bar.begin for bar in bars]))
-    end = np.concatenate((jobs.ended_at[plain], [bar.end for bar in bars]))
-    job = np.concatenate((plain, np.array([bar.job for bar in bars], np.int64)))
-    look = np.concatenate((urgent[plain], np.array([bar.look for bar in bars], np.int64)))
-    order = np.lexsort((job, end, begin))
-    texts = [""] * len(plain) + [bar.note for bar in bars]
-    notes = list(dict.fromkeys(["", *(texts[i] for i in order.tolist())]))
-    numbers = {text: number for number, text in enumerate(notes)}
-    note = np.array([numbers[text] for text in texts], np.int64)
-    n, first = lengths[place[order]], (np.cumsum(lengths) - lengths)[place[order]]
-    low, high = intervals[np.arange(n.sum()) + np.repeat(first - (np.cumsum(n) - n), n)].T
-    left, right, job, look, note = (np.repeat(column[order], n) for column in (begin, end, job, look, note))
-    return Rectangles(left, right, low, high, job, look, note, notes)
+def rectangles_of(records: Sequence[JobRecord], rows: Rows | None = None) -> Rectangles:
+    """Return the rectangles of the jobs that ran, which are numbered as they come. O(n log n + r) for r rectangles."""
+    bars = bars_of([record for record in records if record.segments], rows)
+    sets = [bar.procs if rows is None else rows.placed(bar.procs) for bar in bars]
+    n = np.fromiter(map(len, sets), np.int64, len(sets))
+    low, high = np.fromiter(chain.from_iterable(chain.from_iterable(sets)), np.int64).reshape(-1, 2).T
+    notes = {text: number for number, text in enumerate(dict.fromkeys(["", *(bar.note for bar in bars)]))}
+    left, right = (np.repeat(np.array([bar[k] for bar in bars], np.float64), n) for k in (0, 1))
+    numbers = ([bar.job for bar in bars], [bar.look for bar in bars], [notes[bar.note] for bar in bars])
+    job, look, note = (np.repeat(np.array(column, np.int64), n) for column in numbers)
+    return Rectangles(left, right, low, high, job, look, note, list(notes))
 
 
 WIDTH: Final = 1080
@@ -99,45 +85,41 @@ def height(n_charts: int) -> int:
     return _HEIGHTS.get(n_charts, _LEAST_HEIGHT)
 
 
-def data_of(run: Run, stories: Stories | None = None) -> dict[str, Any]:
-    """Give a run as the script wants it, as `data_of_sheet` does. O(n log n + r)."""
-    return data_of_sheet(Sheet(run), stories)
-
-
-def data_of_sheet(
-    sheet: Sheet, stories: Stories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
+def data_of(
+    run: Run, stories: Stories | None = None, classes: Mapping[str, Counts] | None = None, n_charts: int = 1
 ) -> dict[str, Any]:
     """Give a run as the script wants it: rectangles in the order of their starts, and what is told of each job.
 
     O(n log n + r) for n jobs and r intervals of processors. Columns of numbers are packed. `classes` are those of jobs
     by the names of the shades of the page, which has `n_charts`.
     """
-    jobs, rows = sheet.jobs, rows_of(sheet.run)
-    found = rectangles_of(jobs, rows)
-    states = {state: number for number, state in enumerate(dict.fromkeys(jobs.states))}
+    rows, jobs = rows_of(run), run.jobs.ran
+    found = rectangles_of(run.records, rows)
+    states = {state: number for number, state in enumerate(dict.fromkeys(jobs["state"]))}
+    users = jobs["user"].to_list()
     data: dict[str, Any] = {
         "width": WIDTH,
         "height": height(n_charts),
-        "begin": float(min(found.left[:1], default=min(jobs.submitted_at, default=0.0))),
-        "end": jobs.span[1],
-        "kin": kin_of(sheet.run),
-        "label": sheet.label,
-        "procs": sheet.n_procs or int(found.high.max(initial=1)),
+        "begin": float(min(found.left[:1], default=min(jobs["submitted_at"], default=0.0))),
+        "end": run.jobs.span[1],
+        "kin": kin_of(run),
+        "label": run.label,
+        "procs": run.n_procs or int(found.high.max(initial=1)),
         "palette": [_COLORS[color_of(job, len(_COLORS))] for job in range(len(_COLORS))],
-        "hues": _packed(_hues(jobs), "u1"),
+        "hues": _packed(_hues(run.jobs), "u1"),
         "legend": list(legend_of_looks(np.unique(found.look).tolist()).items()),
-        "jobs": jobs.ids,
+        "jobs": jobs["id"].to_list(),
         "words": [STATE_WORDS.get(state, state) for state in states],
-        "states": _packed([states[state] for state in jobs.states], "u1"),
-        "sizes": _packed(jobs.n_procs, "<u4"),
-        "submitted": _packed(jobs.submitted_at, "<f8"),
-        "waits": _packed(jobs.wait_s, "<f8"),
-        "runtimes": _packed(on_tick(jobs.runtime_s), "<f8"),
+        "states": _packed([states[state] for state in jobs["state"]], "u1"),
+        "sizes": _packed(jobs["n_procs"], "<u4"),
+        "submitted": _packed(jobs["submitted_at"], "<f8"),
+        "waits": _packed(jobs["wait_s"], "<f8"),
+        "runtimes": _packed([round(runtime_s, 6) for runtime_s in jobs["runtime_s"]], "<f8"),
         "shades": {name: _packed(column, "u1") for name, column in (classes or {}).items()},
     }
-    if any(jobs.users):
-        names = {user: number for number, user in enumerate(dict.fromkeys(jobs.users))}
-        data |= {"users": list(names), "user": _packed([names[user] for user in jobs.users], "<u4")}
+    if any(users):
+        names = {user: number for number, user in enumerate(dict.fromkeys(users))}
+        data |= {"users": list(names), "user": _packed([names[user] for user in users], "<u4")}
     if rows is not None:
         data["procs"] = rows.n_rows
         data["bands"] = rows.bands
@@ -147,7 +129,7 @@ def data_of_sheet(
         data |= {"notes": found.notes, "note": _packed(found.note, "<u4")}
     data |= {name: _packed(getattr(found, name), kind) for name, kind in _OF_RECTANGLES.items()}
     if stories:
-        data["stories"] = [_cut(stories.get(job_id, ())) for job_id in jobs.ids]
+        data["stories"] = [_cut(stories.get(job_id, ())) for job_id in jobs["id"]]
     return data
 
 
@@ -160,18 +142,16 @@ def _cut(story: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
     return [*story[:half], left_out, *story[-half:]]
 
 
-def _hues(jobs: Jobs) -> Counts:
+def _hues(jobs: JobTable) -> Counts:
     """Give the place of each job's own colour in the palette. O(n log n).
 
     It goes by the order of submissions, of jobs that never ran as well, so that a job has the same in all runs of its
     workload.
     """
-    ids = [*jobs.ids, *(record.id for record in jobs.others)]
-    submitted_at = np.concatenate((jobs.submitted_at, [record.submitted_at for record in jobs.others]))
-    order = np.lexsort((np.array(ids, np.str_), submitted_at))
+    order = np.lexsort((np.array(jobs.frame["id"], np.str_), jobs.frame["submitted_at"].to_numpy()))
     hues = np.empty(len(order), np.int64)
     hues[order] = np.arange(len(order)) % len(_COLORS)
-    return hues[: len(jobs.ids)]
+    return hues[jobs.frame["n_segments"].to_numpy() > 0]
 
 
 def kin_of(run: Run) -> str:

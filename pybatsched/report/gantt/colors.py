@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from bokeh.palettes import Category20, Viridis256, YlOrRd
 
-from pybatsched.metrics.classes import KINDS
-from pybatsched.report.gantt.columns import Counts, Sheet
+from pybatsched.metrics.figure_names import KINDS
+from pybatsched.metrics.runs import Run
+
+Counts: TypeAlias = npt.NDArray[np.int64]
 
 #: Colours that can be told apart, without greys, which are for lost work.
 DISTINCT: Final = tuple(color for number, color in enumerate(Category20[20]) if number not in {14, 15})
@@ -52,15 +55,15 @@ class Shade(NamedTuple):
     classes: Sequence[Counts]
 
 
-def shades_of(sheets: Sequence[Sheet]) -> list[Shade]:
+def shades_of(runs: Sequence[Run]) -> list[Shade]:
     """Give all ways to colour the jobs of some runs that tell something, in the order of the list. O(jobs)."""
-    found = [_by_user(sheets), _by_size(sheets), _by_wait(sheets), _by_kind(sheets), _by_workload(sheets)]
+    found = [_by_user(runs), _by_size(runs), _by_wait(runs), _by_kind(runs), _by_workload(runs)]
     return [shade for shade in found if len(shade.words) > 1]
 
 
-def usual(sheets: Sequence[Sheet], shades: Iterable[Shade]) -> str:
+def usual(runs: Sequence[Run], shades: Iterable[Shade]) -> str:
     """Choose what is shown at first: single jobs, but their waits where they are too many for colours of their own."""
-    is_long = any(len(sheet.jobs.ids) > _N_TOLD for sheet in sheets)
+    is_long = any(run.jobs.ran.height > _N_TOLD for run in runs)
     return "wait" if is_long and any(shade.name == "wait" for shade in shades) else BY_JOB
 
 
@@ -89,23 +92,24 @@ def _by_name(name: str, title: str, names: Sequence[Sequence[str]], classes: dic
     return _used(name, title, list(classes.values()), columns)
 
 
-def _by_user(sheets: Sequence[Sheet]) -> Shade:
+def _by_user(runs: Sequence[Run]) -> Shade:
     n_jobs = Counter[str]()
-    for sheet in sheets:
-        n_jobs.update(sheet.jobs.users)
+    for run in runs:
+        n_jobs.update(run.jobs.ran["user"])
     n_jobs.pop("", None)
     most = sorted(n_jobs, key=lambda user: (-n_jobs[user], len(user), user))[:_N_USERS]
     classes = {user: (DISTINCT[k * 7 % len(DISTINCT)], f"user {user}") for k, user in enumerate(most)}
     n_others = len(n_jobs) - len(most)
     others = f"{n_others:,} other user{'s' if n_others > 1 else ''}" if n_others else "unknown"
-    users = [sheet.jobs.users or [""] * len(sheet.jobs.ids) for sheet in sheets]
+    users = [run.jobs.ran["user"].to_list() for run in runs]
     if n_others and any("" in own for own in users):
         others += " and unknown"
     return _by_name("user", "user", users, {**classes, "": (_OTHERS, others)})
 
 
-def _by_size(sheets: Sequence[Sheet]) -> Shade:
-    bits = [np.frexp(sheet.jobs.n_procs)[1].astype(np.int64) for sheet in sheets]  # binary digits of each size
+def _by_size(runs: Sequence[Run]) -> Shade:
+    # The number of binary digits of each size.
+    bits = [np.frexp(run.jobs.ran["n_procs"].to_numpy())[1].astype(np.int64) for run in runs]
     largest = max((int(own.max(initial=1)) for own in bits), default=1)
     each = 1 if largest <= _N_SIZES else 2
     lows = [1 << (bit - 1) for bit in range(1, largest + 1, each)]
@@ -116,20 +120,20 @@ def _by_size(sheets: Sequence[Sheet]) -> Shade:
     return _used("size", "size", told, columns)
 
 
-def _by_wait(sheets: Sequence[Sheet]) -> Shade:
+def _by_wait(runs: Sequence[Run]) -> Shade:
     edges = np.array([begin for begin, _ in _WAITS])
-    columns = [np.searchsorted(edges, sheet.jobs.wait_s, side="right") - 1 for sheet in sheets]
+    columns = [np.searchsorted(edges, run.jobs.ran["wait_s"].to_numpy(), side="right") - 1 for run in runs]
     colors = ["#c6dbef", *YlOrRd[9][-2::-1]][: len(_WAITS)]
     return _used("wait", "wait", [(color, words) for color, (_, words) in zip(colors, _WAITS, strict=True)], columns)
 
 
-def _by_kind(sheets: Sequence[Sheet]) -> Shade:
-    kinds = [sheet.jobs.kinds.tolist() for sheet in sheets]
+def _by_kind(runs: Sequence[Run]) -> Shade:
+    kinds = [run.jobs.ran["kind"].to_list() for run in runs]
     return _by_name("class", "class", kinds, {kind: (_KIND_COLORS[kind], kind) for kind in KINDS})
 
 
-def _by_workload(sheets: Sequence[Sheet]) -> Shade:
-    names = [[job_id.split("!", 1)[0] for job_id in sheet.jobs.ids] for sheet in sheets]
+def _by_workload(runs: Sequence[Run]) -> Shade:
+    names = [[job_id.split("!", 1)[0] for job_id in run.jobs.ran["id"]] for run in runs]
     known = sorted(set().union(*names), key=lambda name: (len(name), name))
     own = dict(zip(known, zip(DISTINCT[::2], known, strict=False), strict=False))
     more = {"": (_OTHERS, "others")} if len(known) > len(own) else {}

@@ -27,10 +27,11 @@ from bokeh.models.annotations import Legend, LegendItem
 from bokeh.palettes import Category10
 from bokeh.plotting import figure
 
-from pybatsched.metrics.classes import title_of
+from pybatsched.metrics.figure_names import title_of
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
+from pybatsched.metrics.runs import Run
+from pybatsched.metrics.series import Steps
 from pybatsched.report import durations
-from pybatsched.report.gantt.columns import Sheet, Stairs, at_least
 
 #: How wide charts are.
 WIDTH: Final = 1080
@@ -71,7 +72,7 @@ class Grain(NamedTuple):
     area_s: float = 0.0
 
 
-def grain_of(runs: Sequence[Sheet]) -> Grain:
+def grain_of(runs: Sequence[Run]) -> Grain:
     """Give the grain of the panels of some runs: what is to be compared is drawn by one rule. O(runs).
 
     Lines are means if one of them would have too many steps to see anything, areas if to draw them.
@@ -83,7 +84,7 @@ def grain_of(runs: Sequence[Sheet]) -> Grain:
     return Grain(line_s, length_s / _MAX_POINTS if n_steps > _MAX_POINTS else 0.0)
 
 
-def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, grain: Grain, kin: Sequence[str]) -> list[figure]:
+def over_time(runs: Sequence[Run], what: Quantity, time: TimeAxis, grain: Grain, kin: Sequence[str]) -> list[figure]:
     """Draw the processors in use (as a share), or the length of the queue, over time, a panel a run. O(n log n).
 
     A pale area is exact, or as fine as can be drawn, a line the mean over spans of time where there are many steps.
@@ -93,7 +94,7 @@ def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, grain: Grai
     series = [_steps(run, what, is_share=is_share) for run in runs]
     tops = dict.fromkeys(kin, 0.0)
     for of_run, steps in zip(kin, series, strict=True):
-        tops[of_run] = max(tops[of_run], float(steps.values.max(initial=0)))
+        tops[of_run] = max(tops[of_run], steps.maximum)
     plots = []
     for number, steps in enumerate(series):
         top = 1.0 if is_share else tops[kin[number]]
@@ -120,33 +121,34 @@ def over_time(runs: Sequence[Sheet], what: Quantity, time: TimeAxis, grain: Grai
     return plots
 
 
-def _steps(run: Sheet, what: Quantity, *, is_share: bool) -> Stairs:
+def _steps(run: Run, what: Quantity, *, is_share: bool) -> Steps:
     steps = run.usage if what == "utilisation" else run.queue_length
-    return Stairs(steps.times, steps.values / run.n_procs) if is_share else steps
+    return Steps(steps.times, tuple(value / run.n_procs for value in steps.values)) if is_share else steps
 
 
-def _draw(plot: figure, steps: Stairs, what: Quantity, color: str, grain: Grain) -> None:
+def _draw(plot: figure, steps: Steps, what: Quantity, color: str, grain: Grain) -> None:
     if not len(steps.times):  # Bokeh would paint an area of no points for ever
         return
-    times, values = _means(steps, grain.area_s) if grain.area_s else steps
-    exact = ColumnDataSource({"time": times, "value": values})
+    exact = ColumnDataSource(_means(steps, grain.area_s) if grain.area_s else _columns(steps.times, steps.values))
     plot.varea_step("time", 0, "value", step_mode="after", source=exact, color=color, alpha=0.3)
     if grain.line_s:
-        times, values = _means(steps, grain.line_s)
-        exact = ColumnDataSource({"time": times, "value": values})
+        exact = ColumnDataSource(_means(steps, grain.line_s))
     line = plot.step("time", "value", mode="after", source=exact, color=color, line_width=1.5)
     as_time = CustomJSHover(code=_AS_TIME)
     told = [("from", "@time{custom}"), (what, "@value{0.[000]}")]
     plot.add_tools(HoverTool(renderers=[line], tooltips=told, formatters={"@time": as_time}, mode="vline"))
 
 
-def _means(steps: Stairs, span_s: float) -> Stairs:
+def _columns(times: Sequence[float], values: Sequence[float]) -> dict[str, Any]:
+    return {"time": np.array(times), "value": np.array(values)}
+
+
+def _means(steps: Steps, span_s: float) -> dict[str, Any]:
     """Give the means over spans of time from and to whole multiples of their length, but for the outermost."""
-    begin, end = float(steps.times[0]), float(steps.times[-1])
+    begin, end = steps.times[0], steps.times[-1]
     inner = np.arange(np.floor(begin / span_s) + 1, np.ceil(end / span_s)) * span_s
-    edges = np.concatenate(([begin], inner, [end]))
-    means = steps.binned(edges)
-    return Stairs(edges, np.append(means, steps.values[-1]))
+    edges = [begin, *inner.tolist(), end]
+    return _columns(edges, [*steps.binned(edges), steps.values[-1]])
 
 
 def _wheel(dimensions: Literal["both", "width"]) -> WheelZoomTool:
@@ -154,17 +156,17 @@ def _wheel(dimensions: Literal["both", "width"]) -> WheelZoomTool:
     return WheelZoomTool(dimensions=dimensions, modifiers="ctrl")
 
 
-def cumulated(runs: Sequence[Sheet], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
+def cumulated(runs: Sequence[Run], measure: str, tau_s: float = DEFAULT_TAU_S) -> figure:
     """Draw the share of jobs up to each value of a measure, of all runs. O(n log n).
 
     Lines differ in their colours and dashes, and their names are beside the plot.
     """
     is_time = measure.endswith("_s")
     wheel = _wheel("both")
-    exact = [run.evaluated.values(measure, tau_s) for run in runs]
+    exact = [np.array(run.evaluated.values(measure, tau_s)) for run in runs]
     is_below = any(float(values.min(initial=1.0)) < 1.0 for values in exact)
     below = f", values below 1{' s' if is_time else ''} drawn there" if is_below else ""
-    columns = [np.sort(at_least(1.0, values)) for values in exact]
+    columns = [np.sort(np.maximum(values, 1.0)) for values in exact]
     last = max((float(values[-1]) for values in columns if len(values)), default=1.0)
     plot = figure(
         frame_width=390,

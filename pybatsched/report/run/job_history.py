@@ -14,8 +14,8 @@ import numpy as np
 
 from pybatsched.core.instants import seconds_text
 from pybatsched.errors import InputError
+from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.runs import Run
-from pybatsched.report.gantt.columns import Jobs, Sheet
 from pybatsched.report.run.page import Told
 from pybatsched.session.explain import stories, whole_stories
 from pybatsched.session.journal import JournalReader
@@ -56,17 +56,19 @@ def found_beside(run: Run) -> str:
     return next((path for path in (run.journal, f"{run.prefix}.pbj") if path and Path(path).is_file()), "")
 
 
-def n_questions(jobs: Jobs) -> int:
+def n_questions(jobs: JobTable) -> int:
     """Estimate how often policies are asked for whole stories: at each start, end and submission while a job waits."""
-    instants = np.unique(np.concatenate((jobs.submitted_at, jobs.parts.begins, jobs.parts.ends)))
-    waited = np.searchsorted(instants, jobs.started_at) - np.searchsorted(instants, jobs.submitted_at)
+    begins, ends = jobs.segments["started_at"].to_numpy(), jobs.segments["ended_at"].to_numpy()
+    submitted_at, started_at = jobs.ran["submitted_at"].to_numpy(), jobs.ran["started_at"].to_numpy()
+    instants = np.unique(np.concatenate((submitted_at, begins, ends)))
+    waited = np.searchsorted(instants, started_at) - np.searchsorted(instants, submitted_at)
     return int(np.maximum(waited, 0).sum())
 
 
 def _told(run: Run, path: str) -> Told:
     reader = JournalReader(path)
     _check_policy(reader, run)
-    jobs = Sheet(run).jobs
+    jobs = run.jobs
     why = "too many waited for too long; see pybatsched explain" if n_questions(jobs) > MAX_QUESTIONS else ""
     found: Stories = {}
     if not why:
@@ -76,7 +78,7 @@ def _told(run: Run, path: str) -> Told:
             why = str(error)
     if why:
         found = stories(reader)
-    own = [*jobs.ids, *(record.id for record in jobs.others)]
+    own = jobs.frame["id"].to_list()
     if own and found.keys().isdisjoint(own):
         raise InputError(f"--journal {path}: it tells of no job of {run.prefix} ({reader.note})")
     _check_starts(found, jobs, path, run)
@@ -99,9 +101,9 @@ def _check_policy(reader: JournalReader, run: Run) -> None:
             )
 
 
-def _check_starts(found: Stories, jobs: Jobs, path: str, run: Run) -> None:
+def _check_starts(found: Stories, jobs: JobTable, path: str, run: Run) -> None:
     """Raise InputError if a job was started at another time than the journal says."""
-    for job_id, started_at in zip(jobs.ids, jobs.started_at.tolist(), strict=True):
+    for job_id, started_at in jobs.ran.select("id", "started_at").iter_rows():
         told = next((at for at, what in found.get(job_id, ()) if what.startswith("started on ")), None)
         if told is not None and abs(started_at - told) > _LATE_S:
             raise InputError(

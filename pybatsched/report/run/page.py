@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import html
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-import numpy as np
-
-from pybatsched.metrics.classes import facts_told, title_of, values_of
 from pybatsched.metrics.distributions import distribution, mean_and_maximum, percentile
 from pybatsched.metrics.energy import TITLES
+from pybatsched.metrics.figure_names import figure_title, title_of
+from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S
 from pybatsched.metrics.paired import paired
 from pybatsched.metrics.runs import Run
 from pybatsched.metrics.summary import STATE_WORDS
 from pybatsched.report import durations, provenance
-from pybatsched.report.campaign import points
 from pybatsched.report.gantt import bars, chart, colors
-from pybatsched.report.gantt.columns import Numbers, Sheet
 from pybatsched.report.html import beside, embedded, number, table
 from pybatsched.report.run import charts
 
@@ -63,8 +61,7 @@ def style() -> str:
 
 def parts_of(runs: Sequence[Run], told: Sequence[Told] = (), tau_s: float = DEFAULT_TAU_S) -> Parts:
     """Write all parts of the page. O(jobs). `told` is of the first runs."""
-    sheets = [Sheet(run) for run in runs]
-    script, over_time, distributions = _lines(sheets, tau_s)
+    script, over_time, distributions = _lines(runs, tau_s)
     title = ", ".join(run.label for run in runs)
     sections = [
         *_notices(runs),
@@ -72,25 +69,25 @@ def parts_of(runs: Sequence[Run], told: Sequence[Told] = (), tau_s: float = DEFA
         "<h2>What was run</h2>",
         _provenance(runs, tau_s),
         "<h2>Summary</h2>",
-        _summary(sheets, tau_s),
+        _summary(runs, tau_s),
         f"<script>{chart.script()}</script>",
-        *_over_time(sheets, [*told, *[Told()] * (len(runs) - len(told))], over_time),
+        *_over_time(runs, [*told, *[Told()] * (len(runs) - len(told))], over_time),
         _LINK,
-        *_moved(sheets),
+        *_moved(runs),
         *_energy(runs),
         "<h2>Distributions</h2>",
         f'<div class="row">{distributions}</div>',
         "<h2>By kind and size of job</h2>",
-        _classes(sheets, tau_s),
+        _classes(runs, tau_s),
     ]
     if len(runs) > 1:
         sections += [f"<h2>Job by job, against {html.escape(runs[0].label)}</h2>", *_pairs(runs, tau_s)]
     return Parts(title, sections, script)
 
 
-def _span(sheets: Sequence[Sheet]) -> tuple[float, float]:
+def _span(runs: Sequence[Run]) -> tuple[float, float]:
     """Give the time that all charts show: from the first submission to the last end of all runs."""
-    spans = [sheet.span for sheet in sheets if sheet.span[1] > sheet.span[0]]
+    spans = [run.span for run in runs if run.span[1] > run.span[0]]
     return min((begin for begin, _ in spans), default=0.0), max((end for _, end in spans), default=0.0)
 
 
@@ -131,22 +128,22 @@ def _provenance(runs: Sequence[Run], tau_s: float) -> str:
     )
 
 
-def _summary(runs: Sequence[Sheet], tau_s: float) -> str:
-    rows: list[list[str]] = [["jobs", *(number(len(run.evaluated.records)) for run in runs)]]
-    if any(run.run.n_left_out for run in runs):
-        rows.append(["jobs left out: not evaluated", *(number(run.run.n_left_out) for run in runs)])
-    states = [run.evaluated.n_by_state for run in runs]
+def _summary(runs: Sequence[Run], tau_s: float) -> str:
+    rows: list[list[str]] = [["jobs", *(number(len(run.evaluated)) for run in runs)]]
+    if any(run.n_left_out for run in runs):
+        rows.append(["jobs left out: not evaluated", *(number(run.n_left_out) for run in runs)])
+    states = [Counter(run.evaluated.frame["state"]) for run in runs]
     rows += [
         [f"jobs {STATE_WORDS.get(state, state)}", *(number(of_run[state]) for of_run in states)]
         for state in dict.fromkeys(state for of_run in states for state in sorted(of_run))
     ]
-    for measure in max((run.evaluated.measures for run in runs), key=len):
+    for measure in max((run.evaluated.plain_measures for run in runs), key=len):
         found = [_mean_median_maximum(run.evaluated.values(measure, tau_s)) for run in runs]
         for name, values in zip(("mean", "median", "max"), zip(*found, strict=True), strict=True):
             rows.append([f"{name} {title_of(measure)}", *map(number, values)])
-    for fact in facts_told(itertools.chain.from_iterable(run.evaluated.noted for run in runs)):
-        told = [distribution(values_of(run.evaluated.noted, fact)) for run in runs]
-        rows.append([points.figure_title(f"{fact}_n"), *(number(one.n if one is not None else 0) for one in told)])
+    for fact in sorted({fact for run in runs for fact in run.evaluated.facts}):
+        told = [distribution(run.evaluated.values(fact)) for run in runs]
+        rows.append([figure_title(f"n_jobs_with_{fact}"), *(number(one.n if one is not None else 0) for one in told)])
         for name, key in (("total", "total"), ("mean", "mean"), ("max", "maximum")):
             rows.append([f"{name} {title_of(fact)}", *(number(getattr(one, key, None)) for one in told)])
     rows.append(["utilisation", *(number(run.utilisation()) for run in runs)])
@@ -154,57 +151,55 @@ def _summary(runs: Sequence[Sheet], tau_s: float) -> str:
     return table(["", *(run.label for run in runs)], rows, "summary")
 
 
-def _mean_median_maximum(values: Numbers) -> tuple[float | None, float | None, float | None]:
+def _mean_median_maximum(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
     """Give three numbers of a `distribution`; None if there are no values."""
-    ordered = np.sort(values).tolist()
+    ordered = sorted(values)
     mean, maximum = mean_and_maximum(ordered)
     return mean, percentile(ordered, 50) if ordered else None, maximum
 
 
-def _lines(sheets: Sequence[Sheet], tau_s: float) -> tuple[str, Mapping[charts.Quantity, Sequence[str]], str]:
+def _lines(runs: Sequence[Run], tau_s: float) -> tuple[str, Mapping[charts.Quantity, Sequence[str]], str]:
     """Draw what Bokeh draws: the script, the panels over time by what they show, and the distributions."""
-    time = charts.time_axis(*_span(sheets))
-    grain, kin = charts.grain_of(sheets), [chart.kin_of(sheet.run) for sheet in sheets]
+    time = charts.time_axis(*_span(runs))
+    grain, kin = charts.grain_of(runs), [chart.kin_of(run) for run in runs]
     quantities: tuple[charts.Quantity, ...] = ("utilisation", "queue")
     drawn: dict[str, Any] = {}
     for what in quantities:
-        for plot in charts.over_time(sheets, what, time, grain, kin):
+        for plot in charts.over_time(runs, what, time, grain, kin):
             drawn[str(plot.name)] = plot
-    drawn["waits"] = charts.cumulated(sheets, "wait_s", tau_s)
-    drawn["slowdowns"] = charts.cumulated(sheets, "bounded_slowdown", tau_s)
+    drawn["waits"] = charts.cumulated(runs, "wait_s", tau_s)
+    drawn["slowdowns"] = charts.cumulated(runs, "bounded_slowdown", tau_s)
     script, divs = embedded(drawn)
-    panels = {what: [divs[f"{what}-{k}"] for k in range(len(sheets))] for what in quantities}
+    panels = {what: [divs[f"{what}-{k}"] for k in range(len(runs))] for what in quantities}
     return script, panels, divs["waits"] + divs["slowdowns"]
 
 
-def _over_time(
-    sheets: Sequence[Sheet], told: Sequence[Told], panels: Mapping[charts.Quantity, Sequence[str]]
-) -> list[str]:
+def _over_time(runs: Sequence[Run], told: Sequence[Told], panels: Mapping[charts.Quantity, Sequence[str]]) -> list[str]:
     """Give all that is over time, with what these charts have in common beside them."""
-    colours = colors.shades_of(sheets)
-    begin, end = _span(sheets)
+    colours = colors.shades_of(runs)
+    begin, end = _span(runs)
     drawn = []
-    for k, (sheet, tale) in enumerate(zip(sheets, told, strict=True)):
+    for k, (run, tale) in enumerate(zip(runs, told, strict=True)):
         classes = {shade.name: shade.classes[k] for shade in colours}
-        data = chart.data_of_sheet(sheet, tale.stories, classes, len(sheets))
+        data = chart.data_of(run, tale.stories, classes, len(runs))
         note = f'<p class="note">{html.escape(tale.note)}</p>' if tale.note else ""
-        drawn.append(_heading(sheet, sheets) + chart.element(f"gantt{k}", data) + note)
-    line = _grain_told(charts.grain_of(sheets))
-    n_kin = len({chart.kin_of(sheet.run) for sheet in sheets})
+        drawn.append(_heading(run, runs) + chart.element(f"gantt{k}", data) + note)
+    line = _grain_told(charts.grain_of(runs))
+    n_kin = len({chart.kin_of(run) for run in runs})
     scale = " Runs of the same workload have the same scale, others their own." if n_kin > 1 else ""
-    share = "share" if all(sheet.n_procs for sheet in sheets) else "number"
+    share = "share" if all(run.n_procs for run in runs) else "number"
     return [
         "<h2>Gantt chart</h2>",
         '<div class="beside">',
-        chart.board(begin, end, colours, colors.usual(sheets, colours), [_HOW_TO_LOOK]),
+        chart.board(begin, end, colours, colors.usual(runs, colours), [_HOW_TO_LOOK]),
         '<div class="charts">',
         *drawn,
         f'<h2>Processors in use ({share})</h2>\n<p class="note">{html.escape(line)}</p>',
         '<div class="panels">',
-        *(_heading(sheet, sheets) + panel for sheet, panel in zip(sheets, panels["utilisation"], strict=True)),
+        *(_heading(run, runs) + panel for run, panel in zip(runs, panels["utilisation"], strict=True)),
         f'</div>\n<h2>Waiting jobs</h2>\n<p class="note">{html.escape(line + scale)}</p>',
         '<div class="panels">',
-        *(_heading(sheet, sheets) + panel for sheet, panel in zip(sheets, panels["queue"], strict=True)),
+        *(_heading(run, runs) + panel for run, panel in zip(runs, panels["queue"], strict=True)),
         "</div></div></div>",
     ]
 
@@ -217,22 +212,20 @@ def _grain_told(grain: charts.Grain) -> str:
     return f"A line is the mean over {durations.told(grain.line_s)}, the pale area is {area}."
 
 
-def _heading(run: Sheet, runs: Sequence[Sheet]) -> str:
+def _heading(run: Run, runs: Sequence[Run]) -> str:
     return f"<h3>{html.escape(run.label)}</h3>" if len(runs) > 1 else ""
 
 
-def _classes(runs: Sequence[Sheet], tau_s: float) -> str:
+def _classes(runs: Sequence[Run], tau_s: float) -> str:
     """Give figures by kind and by size of jobs, those of several runs side by side."""
     keys: tuple[Literal["kind", "size"], ...] = ("kind", "size")
-    columns = [[run.evaluated.values(measure, tau_s) for measure in _CLASS_MEASURES] for run in runs]
     head = ["jobs", *(f"{word} {title_of(measure)}" for measure in _CLASS_MEASURES for word in ("mean", "max"))]
     rows: list[tuple[str, list[list[str]]]] = []
     for key in keys:
         found = [run.evaluated.by_class(key) for run in runs]
         for name in _in_order([list(of_run) for of_run in found]):
             figures = [
-                _figures_of_class(*of_run[name], own) if name in of_run else ["-"] * len(head)
-                for of_run, own in zip(found, columns, strict=True)
+                _figures_of_class(of_run[name], tau_s) if name in of_run else ["-"] * len(head) for of_run in found
             ]
             shown = name if key == "kind" else f"{name} processor{'' if name == '1' else 's'}"
             rows.append((shown, [list(values) for values in zip(*figures, strict=True)]))
@@ -241,9 +234,9 @@ def _classes(runs: Sequence[Sheet], tau_s: float) -> str:
     return beside(head, [run.label for run in runs], rows, "classes")
 
 
-def _figures_of_class(n: int, which: Any, columns: Sequence[Numbers]) -> list[str]:
-    told = [mean_and_maximum(column[which].tolist()) for column in columns]
-    return [number(n), *(number(value) for pair in told for value in pair)]
+def _figures_of_class(jobs: JobTable, tau_s: float) -> list[str]:
+    told = [mean_and_maximum(jobs.values(measure, tau_s)) for measure in _CLASS_MEASURES]
+    return [number(len(jobs)), *(number(value) for pair in told for value in pair)]
 
 
 def _in_order(lists: Sequence[Sequence[str]]) -> list[str]:
@@ -265,15 +258,15 @@ def _energy(runs: Sequence[Run]) -> list[str]:
     return ["<h2>Energy</h2>", table(["", *(run.label for run in runs)], rows, "energy")]
 
 
-def _moved(runs: Sequence[Sheet]) -> list[str]:
+def _moved(runs: Sequence[Run]) -> list[str]:
     """Tell which jobs were moved most between clusters; nothing of runs whose policy does not tell moves."""
     sections = []
     for k, run in enumerate(runs):
-        if not bars.are_told(run.evaluated.noted):
+        if bars.MOVES not in run.evaluated.facts:
             continue
-        found = bars.moved(run.evaluated.noted)
+        found = bars.moved(run.evaluated)
         n_moved, n_moves = sum(one.moves > 0 for one in found), sum(one.moves for one in found)
-        told = f"{n_moved:,} of {len(run.evaluated.records):,} jobs were moved, {n_moves:,.0f} times in all"
+        told = f"{n_moved:,} of {len(run.evaluated):,} jobs were moved, {n_moves:,.0f} times in all"
         most = f"; the {_N_MOVED} moved most:" if len(found) > _N_MOVED else ":" if found else "."
         name = f"{run.label}: " if len(runs) > 1 else ""
         sections.append(f'<p class="note">{html.escape(name + told + most)}</p>')

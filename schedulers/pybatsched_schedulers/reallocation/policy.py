@@ -70,7 +70,7 @@ class Reallocation(QueuePolicy):
         self._quiet_version: int | None = None  # of the plans that the last event left as they were
         self._quiet_until = math.inf  # when a search may have another result, though these plans are the same
         self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
-        self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "moves_max", "resubmitted_max"), 0)
+        self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "max_moves", "max_resubmitted"), 0)
 
     def _made(self, partition: Partition) -> LocalScheduler:
         options: ReallocationOptions = self.options
@@ -216,13 +216,13 @@ class Reallocation(QueuePolicy):
         assert one.site is not None
         one.site.local.withdraw(one.job, now)
         one.n_resubmitted += 1
-        self._figures["resubmitted_max"] = max(self._figures["resubmitted_max"], one.n_resubmitted)
+        self._figures["max_resubmitted"] = max(self._figures["max_resubmitted"], one.n_resubmitted)
 
     def _count_move(self, one: GridJob) -> None:
         one.n_moves += 1
         self._figures["n_moves"] += 1
         self._figures["n_moved_jobs"] += one.n_moves == 1
-        self._figures["moves_max"] = max(self._figures["moves_max"], one.n_moves)
+        self._figures["max_moves"] = max(self._figures["max_moves"], one.n_moves)
 
     def _search(self, now: float, watch_from: float = math.inf) -> Search:
         return Search(self.sites, now, self.options.sizing, watch_from)

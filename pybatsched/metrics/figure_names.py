@@ -1,0 +1,188 @@
+"""The names of all figures, with their units, titles and definitions: one name per figure, in every file and table.
+
+A *measure* is a number of one job (`wait_s`). A figure of many jobs is a statistic of a measure: `mean_wait_s`,
+`p95_wait_s`, `max_bounded_slowdown`. A figure of the jobs of one kind has that kind in front: `urgent_max_slowdown`.
+docs/metrics.md shows these tables, and a test compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+
+class Figure(NamedTuple):
+    """A figure: its name, its unit (empty for plain numbers), its title on pages, and its definition."""
+
+    name: str
+    unit: str
+    title: str
+    definition: str
+
+
+def _by_name(figures: Iterable[Figure]) -> dict[str, Figure]:
+    return {figure.name: figure for figure in figures}
+
+
+#: Kinds of jobs.
+KINDS: Final = ("urgent", "deadline", "regular")
+#: Measures of every job that ran.
+MEASURES: Final = _by_name(
+    (
+        Figure("wait_s", "s", "wait (s)", "flow - run time; with one segment, start - submission"),
+        Figure("flow_s", "s", "flow (s)", "last end - first submission; also called response or turnaround time"),
+        Figure("slowdown", "", "slowdown", "max(1, flow / run time); Batsim calls it stretch"),
+        Figure("bounded_slowdown", "", "bounded slowdown", "max(1, flow / max(run time, τ)); τ is 10 s by default"),
+        Figure("runtime_s", "s", "runtime (s)", "the work that counts, see below"),
+        Figure("queue_time_s", "s", "queue time (s)", "first start - first submission"),
+    )
+)
+#: Measures of jobs with the field `alone_s` in their workload.
+STRETCHES: Final = _by_name(
+    (
+        Figure("stretch", "", "stretch", "flow / `alone_s`"),
+        Figure("bounded_stretch", "", "bounded stretch", "flow / max(`alone_s`, 300 s)"),
+    )
+)
+#: Statistics of a measure over many jobs, by the first word of a figure's name. Facts have the last two besides.
+STATISTICS: Final = {
+    "mean": "arithmetic mean",
+    "std": "standard deviation, divided by n",
+    **{f"p{p}": f"percentile {p}, by linear interpolation" for p in (5, 25, 50, 75, 95, 99)},
+    "max": "largest value",
+    "total": "sum (of facts)",
+    "n_jobs_with": "number of jobs that have the fact",
+}
+#: Figures of a whole run.
+OF_RUNS: Final = _by_name(
+    (
+        Figure("n_jobs", "", "n jobs", "jobs of users that are evaluated"),
+        Figure("n_left_out", "", "n left out", "jobs that are not evaluated"),
+        Figure("n_ran", "", "n ran", "jobs that ran at all"),
+        Figure("n_requeued", "", "n requeued", "jobs that ran in several segments"),
+        Figure("n_completed", "", "n completed", "jobs that ended with success"),
+        Figure("n_failed", "", "n failed", "jobs that ended with a failure"),
+        Figure("n_walltime_reached", "", "n walltime reached", "jobs that were ended at their walltime"),
+        Figure("n_killed", "", "n killed", "jobs that were killed"),
+        Figure("n_rejected", "", "n rejected", "jobs that were rejected"),
+        Figure("n_late", "", "n late", "jobs of a kind that missed their deadline, as in `deadline_n_late`"),
+        Figure("n_unfinished", "", "n unfinished", "jobs that were left when the run ended"),
+        Figure("utilisation", "", "utilisation", "share of all processors' time that jobs held, see below"),
+        Figure("makespan_s", "s", "makespan (s)", "last end, counted from 0"),
+        Figure("mean_queue_length", "", "mean queue length", "waiting jobs, mean over time"),
+        Figure("max_queue_length", "", "max queue length", "waiting jobs, largest number"),
+        Figure("tau_s", "s", "tau (s)", "the bound τ of the bounded slowdowns"),
+        Figure("energy_j", "J", "energy (J)", "energy of all hosts"),
+        Figure("energy_jobs_j", "J", "energy of hosts that jobs held (J)", "energy of the hosts that jobs held"),
+        Figure("energy_rest_j", "J", "energy of hosts without jobs (J)", "energy of the hosts without jobs"),
+        Figure("n_messages", "", "n messages", "messages between simulator and scheduler"),
+        Figure("n_broken_promises", "", "n broken promises", "promises of the policy that it broke"),
+        Figure("ended_at", "s", "ended at", "simulated time at which the run ended"),
+    )
+)
+#: Figures of a run against a baseline.
+AGAINST: Final = _by_name(
+    (
+        Figure("n_pairs", "", "jobs that ran here and in the baseline", "jobs that ran in both runs"),
+        Figure("impacted", "", "share of jobs that end at another time", "share of the pairs"),
+        Figure("early", "", "share of the impacted that end earlier", "share of the impacted jobs"),
+        Figure("late", "", "share of the impacted that end later", "share of the impacted jobs"),
+        Figure(
+            "response_ratio",
+            "",
+            "response of the impacted, over the baseline's",
+            "mean flow of the impacted jobs, over that of the same jobs in the baseline",
+        ),
+    )
+)
+_TITLES: Final = {one.name: one.title for table in (MEASURES, STRETCHES, OF_RUNS, AGAINST) for one in table.values()}
+_WITH: Final = "n_jobs_with"
+_NAME: Final = re.compile(rf"(?:({'|'.join(KINDS)})_)?(?:({'|'.join(STATISTICS)})_)?(\w+)")
+#: Names of version 0.2: the statistic came last. They are read for one more release.
+_OLD_NAME: Final = re.compile(rf"((?:(?:{'|'.join(KINDS)})_)?)(\w+)_({'|'.join([*STATISTICS, 'n'])})")
+_OLD_NAMES: Final = {"n_successfully": "n_completed"}
+_MARK_OF_OLD: Final = "wait_s_mean"
+
+
+def rows() -> dict[str, list[tuple[str, ...]]]:
+    """Return the tables of docs/metrics.md by their headings: a row for each figure, or for each statistic."""
+    tables = {"measure": {**MEASURES, **STRETCHES}, "figure of a run": OF_RUNS, "figure against a baseline": AGAINST}
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for heading, table in tables.items():
+        found[heading] = [(heading, "unit", "title", "definition")]
+        found[heading] += [(f"`{one.name}`", one.unit, one.title, one.definition) for one in table.values()]
+    found["statistic"] = [("statistic", "definition"), *((f"`{name}`", text) for name, text in STATISTICS.items())]
+    return found
+
+
+def title_of(measure: str) -> str:
+    """Return the title of a measure, or of a figure without a statistic.
+
+    >>> title_of("wait_s"), title_of("load_wait_s")
+    ('wait (s)', 'load wait (s)')
+    """
+    if measure in _TITLES:
+        return _TITLES[measure]
+    name = f"{measure.removesuffix('_s')} (s)" if measure.endswith("_s") else measure
+    return name.replace("_", " ")
+
+
+def figure_title(figure: str) -> str:
+    """Return the title of a figure.
+
+    >>> figure_title("mean_wait_s"), figure_title("utilisation"), figure_title("regular_mean_wait_s")
+    ('mean wait (s)', 'utilisation', 'mean wait of regular jobs (s)')
+    >>> figure_title("total_load_s"), figure_title("n_jobs_with_load_s"), figure_title("early")
+    ('total load (s)', 'jobs with load', 'share of the impacted that end earlier')
+    """
+    if figure in _TITLES:
+        return _TITLES[figure]
+    match = _NAME.fullmatch(figure)
+    if match is None:
+        return title_of(figure)
+    kind, statistic, measure = match.groups()
+    if kind:
+        counts = {"n_jobs": f"{kind} jobs", "n_late": f"late {kind} jobs"}
+        rest = figure.removeprefix(f"{kind}_")
+        name, unit = name_and_unit(rest)
+        return counts.get(rest, f"{name} of {kind} jobs{unit}")
+    if statistic == _WITH:
+        return f"jobs with {title_of(measure).removesuffix(' (s)')}"
+    return f"{statistic} {title_of(measure)}" if statistic else title_of(figure)
+
+
+def name_and_unit(figure: str) -> tuple[str, str]:
+    """Return the title of a figure without its unit, and the unit as it stands behind the title. Ratios have none.
+
+    >>> name_and_unit("mean_wait_s"), name_and_unit("utilisation")
+    (('mean wait', ' (s)'), ('utilisation', ''))
+    """
+    name, unit, _ = figure_title(figure).partition(" (s)")
+    return name, unit
+
+
+def current_name(name: str) -> str:
+    """Return the name of a figure that is given by its name of version 0.2; other names stay.
+
+    >>> current_name("wait_s_mean"), current_name("urgent_slowdown_max"), current_name("load_s_n")
+    ('mean_wait_s', 'urgent_max_slowdown', 'n_jobs_with_load_s')
+    """
+    match = _OLD_NAME.fullmatch(name)
+    if match is None:
+        return _OLD_NAMES.get(name, name)
+    return f"{match[1]}{_WITH if match[3] == 'n' else match[3]}_{match[2]}"
+
+
+def resolved(name: str, known: Container[str]) -> str:
+    """Return the name among the known ones that a user means: the name itself, or the current name of an old one."""
+    if name not in known and current_name(name) in known:
+        return current_name(name)
+    return name
+
+
+def renamed(figures: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the figures of a stored result by their current names. O(figures), O(1) for current results."""
+    if _MARK_OF_OLD not in figures:
+        return figures
+    return {current_name(name): value for name, value in figures.items()}

@@ -1,0 +1,331 @@
+"""The jobs of a run as one table, from which all figures of jobs are computed: one row a job, lineage joined.
+
+A wait, a slowdown or any other measure of a job is defined here and nowhere else. The tally that `simulate` prints
+(`pybatsched.metrics.tally`) adds the same figures up job by job, without polars; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Final
+
+from pybatsched.core.events import NOTHING
+from pybatsched.core.jobs import deadline_of
+from pybatsched.errors import InputError
+from pybatsched.metrics.distributions import Distribution, distribution
+from pybatsched.metrics.fields import as_choices, is_like, kind_of, user_told
+from pybatsched.metrics.figure_names import MEASURES, STRETCHES
+from pybatsched.metrics.outcomes import DEFAULT_TAU_S, TICK_S, JobRecord, Outcome, facts_of, joined
+from pybatsched.metrics.series import Steps
+from pybatsched.metrics.truncated import Cut
+
+try:
+    import polars as pl
+except ImportError:
+    raise InputError("figures of jobs need polars; pip install 'pybatsched[metrics]'") from None
+
+#: The columns of the table, with their types and meanings. What a job has not is null. Facts of jobs follow, each in a
+#: column of Float64 named ``fact.NAME``.
+COLUMNS: Final[dict[str, tuple[type[pl.DataType], str]]] = {
+    "row": (pl.Int64, "number of the job in its run, from 0"),
+    "id": (pl.String, "`workload!job`, of the job that its user submitted"),
+    "state": (pl.String, "final state of the last segment"),
+    "kind": (pl.String, "urgent, deadline or regular, by the fields of the job"),
+    "user": (pl.String, "field `user`, empty if there is none"),
+    "evaluated": (pl.Boolean, "whether the job counts in figures of jobs"),
+    "n_procs": (pl.Int64, "processors of the last segment; of a job that never ran, those it requested"),
+    "n_segments": (pl.Int64, "how often the job was started"),
+    "metadata": (pl.String, "metadata of the last segment"),
+    "submitted_at": (pl.Float64, "first submission"),
+    "started_at": (pl.Float64, "first start"),
+    "ended_at": (pl.Float64, "last end"),
+    "runtime_s": (pl.Float64, "the work that counts"),
+    "deadline_at": (pl.Float64, "field `deadline`, or `max_stay` after the submission"),
+    "alone_s": (pl.Float64, "field `alone_s`"),
+    "flow_s": (pl.Float64, "ended_at - submitted_at"),
+    "wait_s": (pl.Float64, "flow_s - runtime_s"),
+    "queue_time_s": (pl.Float64, "started_at - submitted_at"),
+    "is_late": (pl.Boolean, "whether the job has a deadline and did not end by it"),
+}
+#: The columns of the table of segments: one row for each start, in the order of the jobs.
+SEGMENT_COLUMNS: Final = {
+    "row": pl.Int64,
+    "started_at": pl.Float64,
+    "ended_at": pl.Float64,
+    "runtime_s": pl.Float64,
+    "n_procs": pl.Int64,
+}
+#: A job that would take less than this many seconds alone counts as one of this many in a bounded stretch.
+STRETCH_BOUND_S: Final = 300.0
+#: A job that misses its deadline by less is not late, as in the promises of policies.
+LATE_S: Final = 1e-3
+UNKNOWN: Final = "unknown"
+_FACT: Final = "fact."
+#: Names that no fact can have.
+_RESERVED: Final = frozenset((*MEASURES, *STRETCHES, "utilisation", "makespan_s", "queue_length"))
+
+
+class JobTable:
+    """Some jobs of a run. `frame` has the columns of `COLUMNS`, `segments` those of `SEGMENT_COLUMNS`.
+
+    `fields` are the members of each job of the run in its workload file, by `row`.
+    """
+
+    def __init__(self, frame: pl.DataFrame, segments: pl.DataFrame, fields: Sequence[Mapping[str, Any]]) -> None:
+        self.frame = frame
+        self.fields = fields
+        self._of_run = segments
+
+    @cached_property
+    def segments(self) -> pl.DataFrame:
+        """The segments of these jobs, job after job."""
+        return self._of_run.join(self.frame.select("row"), on="row", how="semi", maintain_order="left")
+
+    @classmethod
+    def of(cls, records: Sequence[JobRecord]) -> JobTable:
+        """Make the table of jobs. O(jobs). Raises InputError for fields that cannot be used."""
+        parts = [part for record in records for part in record.segments]
+        ends = [part.ended_at for part in parts]
+        n_segments = [len(record.segments) for record in records]
+        fields = [record.fields for record in records]
+        some_count = any("evaluated" in one for one in fields if one)
+        lasts = [record.segments[-1] if record.segments else None for record in records]
+        facts = {row: facts_of(last.metadata) for row, last in enumerate(lasts) if last is not None and last.metadata}
+        columns: dict[str, Sequence[Any]] = {
+            "row": range(len(records)),
+            "id": [record.id for record in records],
+            "state": [record.state for record in records],
+            "kind": [kind_of(one) if one else "regular" for one in fields],
+            "user": [user_told(one.get("user")) if one else "" for one in fields],
+            "evaluated": [not some_count or one.get("evaluated") is True for one in fields],
+            "n_procs": [
+                record.n_procs if last is None else last.n_procs for record, last in zip(records, lasts, strict=True)
+            ],
+            "n_segments": n_segments,
+            "metadata": [last and last.metadata for last in lasts],
+            "submitted_at": [record.submitted_at for record in records],
+            "started_at": [record.segments[0].started_at if record.segments else None for record in records],
+            "ended_at": [
+                ends[after - 1] if n else None for n, after in zip(n_segments, accumulate(n_segments), strict=True)
+            ],
+            "runtime_s": [record.runtime_s if record.segments else None for record in records],
+            "deadline_at": [
+                deadline_of(one.id, one.fields, one.submitted_at) if one.fields else None for one in records
+            ],
+            "alone_s": [_alone_s(one.id, one.fields) if one.fields else None for one in records],
+        }
+        frame = pl.DataFrame(
+            [pl.Series(name, values, COLUMNS[name][0], strict=False) for name, values in columns.items()]
+        )
+        frame = frame.with_columns(flow_s=pl.col("ended_at") - pl.col("submitted_at"))
+        frame = frame.with_columns(
+            wait_s=_at_least(0.0, _on_tick(frame["flow_s"] - frame["runtime_s"])),
+            queue_time_s=_at_least(0.0, pl.col("started_at") - pl.col("submitted_at")),
+            is_late=pl.col("deadline_at").is_not_null()
+            & (pl.col("ended_at").is_null() | (pl.col("ended_at") > pl.col("deadline_at") + LATE_S)),
+        )
+        names = sorted({name for one in facts.values() for name in one} - _RESERVED)
+        told = [
+            pl.Series(f"{_FACT}{name}", [facts.get(row, NOTHING).get(name) for row in range(len(records))], pl.Float64)
+            for name in names
+        ]
+        of_segments: dict[str, Sequence[Any]] = {
+            "row": [row for row, n in enumerate(n_segments) for _ in range(n)],
+            "started_at": [part.started_at for part in parts],
+            "ended_at": ends,
+            "runtime_s": [part.runtime_s for part in parts],
+            "n_procs": [part.n_procs for part in parts],
+        }
+        segments = pl.DataFrame(
+            [pl.Series(name, values, SEGMENT_COLUMNS[name], strict=False) for name, values in of_segments.items()]
+        )
+        return cls(frame.with_columns(told), segments, fields)
+
+    @classmethod
+    def of_outcomes(cls, rows: Iterable[Outcome], fields: Mapping[str, Mapping[str, Any]] = NOTHING) -> JobTable:
+        """Make the table of the rows of a run: segments are joined to jobs. O(rows)."""
+        return cls.of(joined(rows, fields))
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def _take(self, which: pl.Expr | Sequence[int]) -> JobTable:
+        frame = self.frame.filter(which) if isinstance(which, pl.Expr) else self.frame[which]
+        return JobTable(frame, self._of_run, self.fields)
+
+    @cached_property
+    def ran(self) -> pl.DataFrame:
+        """The rows of the jobs that ran."""
+        return self.frame.filter(pl.col("n_segments") > 0)
+
+    @cached_property
+    def evaluated(self) -> JobTable:
+        """The jobs that count: all, or those with ``evaluated: true`` where some have the field."""
+        return self if self.frame["evaluated"].all() else self._take(pl.col("evaluated"))
+
+    def chosen(self, where: Mapping[str, Any]) -> JobTable:
+        """Return the jobs whose fields are as wanted; of a list of values, one is. O(jobs).
+
+        A field that a job does not have is false: ``{"external": False}`` chooses all jobs that are not external.
+        """
+        return self._take(
+            [
+                place
+                for place, row in enumerate(self.frame["row"])
+                if all(
+                    any(is_like(self.fields[row].get(name, False), choice) for choice in as_choices(wanted))
+                    for name, wanted in where.items()
+                )
+            ]
+        )
+
+    def by_class(self, key: str) -> dict[str, JobTable]:
+        """Sort jobs into classes, in the order of their names (sizes by number). O(n).
+
+        `key` is `kind` (urgent, deadline or regular), `size` (1, 2-3, 4-7, … processors), `state`, or a field of the
+        workload file, as `user`; where a job has none, its class is "unknown".
+        """
+        if key == "size":
+            names: Sequence[Any] = [n.bit_length() for n in self.frame["n_procs"]]
+        elif key in {"kind", "state"}:
+            names = self.frame[key].to_list()
+        else:
+            names = [_class_name(self.fields[row].get(key, UNKNOWN)) for row in self.frame["row"]]
+        classes: defaultdict[Any, list[int]] = defaultdict(list)
+        for place, name in enumerate(names):
+            classes[name].append(place)
+        ordered = sorted(classes.items(), key=lambda item: _sort_key(item[0]))
+        return {size_class(name) if key == "size" else str(name): self._take(rows) for name, rows in ordered}
+
+    # ------------------------------------------------------------------------------------------------------- measures
+
+    @cached_property
+    def facts(self) -> list[str]:
+        """The facts that some of these jobs have, sorted."""
+        return [
+            name.removeprefix(_FACT)
+            for name in self.frame.columns
+            if name.startswith(_FACT) and self.frame[name].count()
+        ]
+
+    @cached_property
+    def plain_measures(self) -> list[str]:
+        """The measures that these jobs have besides facts."""
+        is_known = any("alone_s" in self.fields[row] for row in self.frame["row"])
+        return [*MEASURES, *(STRETCHES if is_known else ())]
+
+    def check_measure(self, measure: str, *others: JobTable) -> None:
+        """Raise InputError for a measure that none of these jobs has, nor those of other tables."""
+        tables = (self, *others)
+        facts = sorted({name for table in tables for name in table.facts})
+        known = [*max((table.plain_measures for table in tables), key=len), *facts]
+        if measure not in known:
+            raise InputError(f"measure {measure!r:.40}: expected one of {', '.join(known)}")
+
+    def column(self, measure: str, tau_s: float = DEFAULT_TAU_S) -> pl.Series:
+        """Return a measure of all jobs, null where a job has none. O(n)."""
+        if measure in {"slowdown", "bounded_slowdown"}:
+            flow = pl.col("wait_s") + pl.col("runtime_s")
+            bound_s = max(tau_s, TICK_S) if measure == "bounded_slowdown" else TICK_S
+            found = _at_least(1.0, flow / _at_least(bound_s, pl.col("runtime_s")))
+        elif measure in STRETCHES:
+            bound_s = STRETCH_BOUND_S if measure == "bounded_stretch" else 0.0
+            found = pl.col("flow_s") / _at_least(bound_s, pl.col("alone_s"))
+        elif measure in MEASURES:
+            found = pl.col(measure)
+        elif f"{_FACT}{measure}" in self.frame.columns:
+            found = pl.col(f"{_FACT}{measure}")
+        else:
+            return pl.Series(measure, [None] * self.frame.height, pl.Float64)
+        return self.frame.select(found.alias(measure)).to_series()
+
+    def values(self, measure: str, tau_s: float = DEFAULT_TAU_S) -> list[float]:
+        """Return a measure of all jobs that have it, in their order. O(n)."""
+        return self.column(measure, tau_s).drop_nulls().to_list()
+
+    def distribution(self, measure: str = "bounded_slowdown", tau_s: float = DEFAULT_TAU_S) -> Distribution | None:
+        """Describe a measure over the jobs that have it; None if none has. Raises InputError for an unknown measure."""
+        self.check_measure(measure)
+        return distribution(self.values(measure, tau_s))
+
+    # ------------------------------------------------------------------------------------------------------ over time
+
+    def procs_in_use(self, cut: Cut | None = None) -> Steps:
+        """Return the processors that jobs hold over time, in all segments of all jobs, up to a cut. O(n log n)."""
+        n_procs = self.segments["n_procs"].cast(pl.Float64)
+        changes = [(self.segments["started_at"], n_procs), (self.segments["ended_at"], -n_procs)]
+        return _steps(changes, cut.in_use() if cut is not None else ())
+
+    def queue_length(self, cut: Cut | None = None) -> Steps:
+        """Return the number of waiting jobs over time: from a submission, or a kill that requeues, to the next start.
+
+        Rejected jobs are left out: files do not say when they were rejected. If the run was cut, jobs that waited then
+        are counted up to the `cut`. O(n log n).
+        """
+        is_first = pl.col("row") != pl.col("row").shift(1, fill_value=-1)
+        submitted = self.ran["submitted_at"].gather(self.segments.select(is_first.cum_sum() - 1).to_series())
+        since = self.segments.select(
+            pl.when(is_first).then(submitted).otherwise(pl.col("ended_at").shift(1))
+        ).to_series()
+        one = pl.Series([1.0]).new_from_index(0, len(since))
+        changes = [(since, one), (self.segments["started_at"], -one)]
+        return _steps(changes, cut.waiting() if cut is not None else ())
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The first submission, also of jobs that never ran, and the last end; (0, 0) if no job ran."""
+        last: Any = self.frame["ended_at"].max()
+        first: Any = self.frame["submitted_at"].min()
+        return (0.0, 0.0) if last is None else (first, last)
+
+
+def _steps(changes: Sequence[tuple[pl.Series, pl.Series]], more: Iterable[tuple[float, float]]) -> Steps:
+    """Make steps of columns of times and changes by whole numbers, whose sums are exact in any order. O(n log n)."""
+    at, by = zip(*more, strict=True) if (more := list(more)) else ((), ())
+    columns = [(pl.Series(at, dtype=pl.Float64), pl.Series(by, dtype=pl.Float64)), *changes]
+    frame = pl.DataFrame({"at": pl.concat([one for one, _ in columns]), "by": pl.concat([one for _, one in columns])})
+    sums = frame.group_by("at").agg(pl.col("by").sum()).filter(pl.col("by") != 0).sort("at")
+    return Steps(tuple(sums["at"].to_list()), tuple(sums["by"].cum_sum().to_list()))
+
+
+def _on_tick(values: pl.Series) -> pl.Series:
+    """Round to the six decimals of the files, as Python's `round` does: polars rounds halves otherwise."""
+    return pl.Series(values.name, [None if value is None else round(value, 6) for value in values], pl.Float64)
+
+
+def _at_least(least: float, values: pl.Expr | pl.Series) -> pl.Expr:
+    """Return each value, or the least where it is below; null stays null."""
+    found = pl.lit(values) if isinstance(values, pl.Series) else values
+    return pl.when(found < least).then(least).otherwise(found)
+
+
+def size_class(n_bits: int) -> str:
+    """Name the sizes that have so many binary digits.
+
+    >>> size_class(1), size_class(3)
+    ('1', '4-7')
+    """
+    low = 1 << (n_bits - 1) if n_bits else 0
+    return str(low) if n_bits <= 1 else f"{low}-{2 * low - 1}"
+
+
+def _class_name(value: Any) -> Any:
+    return value if isinstance(value, str | int | float) else str(value)
+
+
+def _sort_key(name: Any) -> tuple[int, float, str]:
+    return (0, float(name), "") if isinstance(name, int | float) else (1, 0.0, name)
+
+
+def _alone_s(job_id: str, fields: Mapping[str, Any]) -> float | None:
+    """Read the time that a job takes on an empty machine; None without the field. Raises InputError."""
+    if "alone_s" not in fields:
+        return None
+    value = fields["alone_s"]
+    if type(value) not in {int, float} or not 0 < value < math.inf:
+        raise InputError(f"job {job_id}, field alone_s: expected more than 0 seconds, got {str(value)[:60]}")
+    return float(value)
