@@ -207,17 +207,17 @@ def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
 def test_a_baseline_of_zero_or_without_a_value_is_reported(
     kind: str, value: float | None, said: str, tmp_path: Path
 ) -> None:
-    rows = [campaigns.Row("w", "fcfs", {"wait_s_mean": value}), campaigns.Row("w", "easy", {"wait_s_mean": 1.0})]
+    rows = [campaigns.Row("w", "fcfs", {"mean_wait_s": value}), campaigns.Row("w", "easy", {"wait_s_mean": 1.0})]
     campaigns.keep(tmp_path / "study", rows, ["w"])
     done = run_cli("plot", kind, "study", "--measure", "wait_s", "--output", "a.svg", cwd=tmp_path)
     assert done.returncode == 2
-    told = f"pybatsched: {kind}: wait_s_mean {said} there is no ratio to it; give another --baseline or --measure\n"
+    told = f"pybatsched: {kind}: mean_wait_s {said} there is no ratio to it; give another --baseline or --measure\n"
     assert done.stderr == told
 
 
 def test_values_without_a_ratio_and_points_that_failed_are_counted(tmp_path: Path) -> None:
-    rows = [campaigns.Row(week, "fcfs", {"wait_s_mean": wait}) for week, wait in (("a", 0.0), ("b", 2.0))]
-    rows += [campaigns.Row(week, "easy", {"wait_s_mean": 1.0}) for week in ("a", "b")]
+    rows = [campaigns.Row(week, "fcfs", {"mean_wait_s": wait}) for week, wait in (("a", 0.0), ("b", 2.0))]
+    rows += [campaigns.Row(week, "easy", {"mean_wait_s": 1.0}) for week in ("a", "b")]
     rows += [campaigns.Row("b", "bad", None, error="it raised"), campaigns.Row("b", "late", None)]
     campaigns.keep(tmp_path / "study", rows, ["a", "b"])
     plot = ("study", "--measure", "wait_s", "--output", "a.svg")
