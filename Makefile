@@ -155,7 +155,7 @@ asan: $(VENV)/ready
 	cp -R pybatsched build/asan/pybatsched
 	cp -R schedulers/pybatsched_schedulers build/asan/pybatsched_schedulers
 	$(SANITIZE) PYBATSCHED_COMPILE=c $(BIN)/python -W ignore setup.py -q build_ext --build-lib build/asan --build-temp build/asan/temp
-	$(SANITIZED) $(BIN)/python -P -c 'import pybatsched.core._runs, pybatsched.core._six, pybatsched.policies._profile'
+	$(SANITIZED) $(BIN)/python -P -c 'import pybatsched.core._runs, pybatsched.core._fixed6, pybatsched.policies._profile'
 	$(SANITIZE) $(SANITIZED) $(BIN)/pytest -n auto $(ASAN_TESTS)
 
 # The platform files of all machines, written anew from pybatsched/machines.

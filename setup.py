@@ -22,10 +22,10 @@ IN_C = [
     Extension(
         f"pybatsched.{name}",
         [f"pybatsched/{name.replace('.', '/')}.c"],
-        depends=["pybatsched/core/_six.h"],
+        depends=["pybatsched/core/_fixed6.h"],
         optional=True,
     )
-    for name in ("core._runs", "core._six", "policies._profile")
+    for name in ("core._runs", "core._fixed6", "policies._profile")
 ]
 
 #: Where the time of a run is spent. What defines options (pydantic) or messages (msgspec) stays as it is: compiled

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -87,4 +88,5 @@ def longest_wait(path: Path) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly: exit code 141 in a shell
     raise SystemExit(main())

@@ -1,128 +1,126 @@
 """pybatsched: a batch scheduler process for the Batsim simulator, with policies as small plugins.
 
-Authors of policies find what they need here; see docs/write-a-policy.md, and docs/api.md for all of it.
+Everything that authors of policies need is here; see docs/write-a-policy.md, and docs/api.md for all names.
 """
 
-TYPE_CHECKING = False  # as in typing, which takes its time: a command is to hear signals before that
+TYPE_CHECKING = False  # as in typing, which is slow to import: a command must handle signals early
 if TYPE_CHECKING:
-    from pybatsched.core import events
-    from pybatsched.core.cluster import Cluster, Partition
+    from pybatsched.compiling import mypyc_attr as mypyc_attr
+    from pybatsched.core import events as events
+    from pybatsched.core.cluster import Cluster as Cluster, Partition as Partition
     from pybatsched.core.decisions import (
-        CONTINUE_REGISTRATION,
-        REGISTRATION_FINISHED,
-        Answer,
-        CallMeLater,
-        ChangeJobState,
-        Decision,
-        ExecuteJob,
-        KillJob,
-        Notify,
-        Query,
-        Reason,
-        RegisterJob,
-        RegisterProfile,
-        RejectJob,
-        Release,
-        Replace,
-        Requeue,
-        Reshape,
-        SetJobMetadata,
-        SetResourceState,
-        StartAt,
-        ToJobMsg,
+        CONTINUE_REGISTRATION as CONTINUE_REGISTRATION,
+        REGISTRATION_FINISHED as REGISTRATION_FINISHED,
+        Answer as Answer,
+        CallMeLater as CallMeLater,
+        ChangeJobState as ChangeJobState,
+        Decision as Decision,
+        ExecuteJob as ExecuteJob,
+        KillJob as KillJob,
+        Notify as Notify,
+        Query as Query,
+        Reason as Reason,
+        RegisterJob as RegisterJob,
+        RegisterProfile as RegisterProfile,
+        RejectJob as RejectJob,
+        Release as Release,
+        Replace as Replace,
+        Requeue as Requeue,
+        Reshape as Reshape,
+        SetJobMetadata as SetJobMetadata,
+        SetResourceState as SetResourceState,
+        StartAt as StartAt,
+        ToJobMsg as ToJobMsg,
+        fact_text as fact_text,
     )
-    from pybatsched.core.fields import FieldError, FieldModel, JobFields
-    from pybatsched.core.instants import TICK, instant
-    from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job, JobState
-    from pybatsched.core.policy import API_VERSION, Need, Options, Policy
-    from pybatsched.errors import InputError
-    from pybatsched.policies.availability import Profile
-    from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
-    from pybatsched.policies.options import QueueFields, QueueOptions
-    from pybatsched.policies.registry import local_scheduler
+    from pybatsched.core.fields import (
+        DeadlineFields as DeadlineFields,
+        FieldError as FieldError,
+        FieldModel as FieldModel,
+        JobFields as JobFields,
+        memory_class as memory_class,
+        memory_need_gb as memory_need_gb,
+    )
+    from pybatsched.core.instants import HALF_TICK as HALF_TICK, TICK as TICK, instant as instant
+    from pybatsched.core.intervals import EMPTY as EMPTY, IntervalSet as IntervalSet
+    from pybatsched.core.jobs import Job as Job, JobState as JobState
+    from pybatsched.core.ordered import take_out as take_out
+    from pybatsched.core.policy import (
+        API_VERSION as API_VERSION,
+        BatsimFeature as BatsimFeature,
+        Options as Options,
+        Policy as Policy,
+    )
+    from pybatsched.errors import (
+        InputError as InputError,
+        UntrustedFileError as UntrustedFileError,
+        quantity as quantity,
+    )
+    from pybatsched.policies.availability import AvailabilityProfile as AvailabilityProfile
+    from pybatsched.policies.choices import ChoiceScheduler as ChoiceScheduler, Mask as Mask
+    from pybatsched.policies.freed_intervals import FreedIntervals as FreedIntervals
+    from pybatsched.policies.loading import agent_of as agent_of
+    from pybatsched.policies.local import (
+        FRONT as FRONT,
+        Entry as Entry,
+        LocalPolicy as LocalPolicy,
+        LocalScheduler as LocalScheduler,
+        QueuePolicy as QueuePolicy,
+    )
+    from pybatsched.policies.observations import Observation as Observation, observe as observe
+    from pybatsched.policies.options import (
+        ChoiceOptions as ChoiceOptions,
+        Order as Order,
+        QueueFields as QueueFields,
+        QueueOptions as QueueOptions,
+    )
+    from pybatsched.policies.registry import local_scheduler as local_scheduler
+    from pybatsched.policies.reservations import Reservations as Reservations
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "API_VERSION",
-    "CONTINUE_REGISTRATION",
-    "REGISTRATION_FINISHED",
-    "TICK",
-    "Answer",
-    "CallMeLater",
-    "ChangeJobState",
-    "Cluster",
-    "Decision",
-    "ExecuteJob",
-    "FieldError",
-    "FieldModel",
-    "InputError",
-    "IntervalSet",
-    "Job",
-    "JobFields",
-    "JobState",
-    "KillJob",
-    "LocalPolicy",
-    "LocalScheduler",
-    "Need",
-    "Notify",
-    "Options",
-    "Partition",
-    "Policy",
-    "Profile",
-    "Query",
-    "QueueFields",
-    "QueueOptions",
-    "QueuePolicy",
-    "Reason",
-    "RegisterJob",
-    "RegisterProfile",
-    "RejectJob",
-    "Release",
-    "Replace",
-    "Requeue",
-    "Reshape",
-    "SetJobMetadata",
-    "SetResourceState",
-    "StartAt",
-    "ToJobMsg",
-    "__version__",
-    "events",
-    "instant",
-    "local_scheduler",
-]
+#: The module of each public name. A module is imported when one of its names is first used, so that a command imports
+#: only what it needs.
+_MODULES = {
+    "compiling": "mypyc_attr",
+    "core": "events",
+    "core.cluster": "Cluster Partition",
+    "core.decisions": (
+        "CONTINUE_REGISTRATION REGISTRATION_FINISHED Answer CallMeLater ChangeJobState Decision ExecuteJob "
+        "KillJob Notify Query Reason RegisterJob RegisterProfile RejectJob Release Replace Requeue Reshape "
+        "SetJobMetadata SetResourceState StartAt ToJobMsg fact_text"
+    ),
+    "core.fields": "DeadlineFields FieldError FieldModel JobFields memory_class memory_need_gb",
+    "core.instants": "HALF_TICK TICK instant",
+    "core.intervals": "EMPTY IntervalSet",
+    "core.jobs": "Job JobState",
+    "core.ordered": "take_out",
+    "core.policy": "API_VERSION BatsimFeature Options Policy",
+    "errors": "InputError UntrustedFileError quantity",
+    "policies.availability": "AvailabilityProfile",
+    "policies.choices": "ChoiceScheduler Mask",
+    "policies.freed_intervals": "FreedIntervals",
+    "policies.loading": "agent_of",
+    "policies.local": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy",
+    "policies.observations": "Observation observe",
+    "policies.options": "ChoiceOptions Order QueueFields QueueOptions",
+    "policies.registry": "local_scheduler",
+    "policies.reservations": "Reservations",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
-#: Where these are defined. They are imported when somebody asks for the first of them: a command that needs none need
-#: not wait for them.
-_HOMES = (
-    "core",
-    "core.cluster",
-    "core.decisions",
-    "core.fields",
-    "core.instants",
-    "core.intervals",
-    "core.jobs",
-    "core.policy",
-    "errors",
-    "policies.availability",
-    "policies.local",
-    "policies.options",
-    "policies.registry",
-)
+__all__ = [*_MODULE_OF, "__version__"]  # noqa: PLE0604  names are texts
 
 
-if not TYPE_CHECKING:  # who checks types knows all names, and is to say so if one is not there
+if not TYPE_CHECKING:  # type checkers see the imports above, and report a name that does not exist
 
     def __getattr__(name: str) -> object:
-        if name not in __all__:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module 'pybatsched' has no attribute {name!r}")
         from importlib import import_module  # noqa: PLC0415  see above
 
-        for home in _HOMES:
-            module = import_module(f"pybatsched.{home}")
-            globals().update({one: getattr(module, one) for one in __all__ if hasattr(module, one)})
-        return globals()[name]
+        value = globals()[name] = getattr(import_module(f"pybatsched.{_MODULE_OF[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -144,6 +144,10 @@ class PolicyError(PybatschedError):
         return "\n".join(lines)
 
 
+class NotIntegerError(TypeError):
+    """A policy gave a processor id, or a number of processors, that is no integer."""
+
+
 class Interrupted(BaseException):  # like KeyboardInterrupt: not an error of anybody
     """A signal asks the process to stop."""
 

@@ -11,16 +11,16 @@ codec, as it would over a socket.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import Any
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.policy import Policy
-from pybatsched.errors import RemoteProtocolError
+from pybatsched.errors import InputError, RemoteProtocolError
 from pybatsched.machines import names
 from pybatsched.platform.model import Platform, check_energy, uniform
 from pybatsched.policies import registry
@@ -34,6 +34,7 @@ from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload import model as workloads
+from pybatsched.workload.formats import checks
 
 
 class Refused(AssertionError):  # noqa: N818  what would make the real Batsim abort
@@ -113,7 +114,10 @@ class FakeBatsim:
     batsim: int = 4
 
     def run(self, handle: Callable[[bytes], bytes]) -> FakeBatsim:
-        """Play the whole simulation. Afterwards `jobs` tells what became of each job, `deadlocked` if it got stuck."""
+        """Play the whole simulation. Afterwards `jobs` tells what became of each job, `deadlocked` if it got stuck.
+
+        Raises InputError for a job or a profile that Batsim would refuse in a workload file.
+        """
         codec: Codec = v4
         scenario = self._scenario()
         if self.batsim == 5:
@@ -148,6 +152,9 @@ class FakeBatsim:
             sched_config=str(self.config.get("sched-config", "")),
             energy=self.energy,
         )
+        checks.check_profiles(self.workload.profiles, "the workload")
+        for index, job in enumerate(self.workload.jobs):
+            checks.check_job(job, index, self.workload.profiles, "the workload")
         platform = self._platform()
         jobs = workloads.Workload(self.workload.jobs, self.workload.profiles, platform.n_procs, "workload.json")
         events = [
@@ -158,7 +165,11 @@ class FakeBatsim:
 
     def _platform(self) -> Platform:
         if self.platform is None:
-            platform = uniform(self.n_procs, properties=self.hosts)
+            try:
+                n_procs = operator.index(self.n_procs)
+            except TypeError:
+                raise InputError(f"n_procs is {self.n_procs!r:.40}; expected a whole number of processors") from None
+            platform = uniform(n_procs, properties=self.hosts)
         else:
             platform = names.find(str(self.platform), energy=self.energy).read()
         if self.energy:

@@ -37,9 +37,9 @@ _CLASSIFIER: Final = "License :: "
 _HEAD: Final = """\
 # Licences
 
-pybatsched itself is under the MIT licence. It ships nothing of others: these packages are installed beside it, each
-under its own licence, in the versions of `constraints.txt`. `make licences` writes this table anew from what the
-packages say of themselves.
+pybatsched has the MIT licence and contains no code of other projects. The packages below are installed separately, in
+the versions of `constraints.txt`, each under its own licence. `make licences` writes this table from the metadata
+of the packages.
 
 | package | version | licence | for |
 |---|---|---|---|

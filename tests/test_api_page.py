@@ -49,16 +49,13 @@ def test_every_name_is_on_the_page(name: str) -> None:
 OTHERS = {
     "Policy": "",
     "LocalScheduler": "",
-    "Partition": "",
+    "Partition": "add_running remove_running",
     "Cluster": (
         "from_begins occupy vacate change_machines check sleep_pstates partition_of partition_at is_spent spend_profile"
     ),
-    "Job": (
-        "from_fields held started reshaped wait_again ended load n_derived n_held present_terms queued_in registered_as"
-        " rest terms whole"
-    ),
+    "Job": ("from_fields load n_derived n_held present_terms queued_in registered_as rest terms whole"),
     "IntervalSet": "",
-    "Profile": "better sooner compress replan place_anew",
+    "AvailabilityProfile": "better sooner compress replan place_anew",
 }
 
 

@@ -18,7 +18,7 @@ from support.places import ROOT
 from support.process import Server, run_cli
 from support.simulated import rows
 
-from pybatsched.core.policy import Need
+from pybatsched.core.policy import BatsimFeature
 from pybatsched.policies import registry
 
 _VARIABLE = re.compile(r"\$\{(\w+)(?:(:?-)([^}]*))?\}")
@@ -94,13 +94,13 @@ def test_batsim_args_for_a_policy_that_needs_something() -> None:
     printed = run_cli("policies", policy, "--batsim-args").stdout
     needs = registry.find(policy, trusted=True).cls.needs
     assert needs
-    assert printed.split() == sorted(need.batsim_option for need in Need if need in needs)
+    assert printed.split() == sorted(need.batsim_option for need in BatsimFeature if need in needs)
     assert run_cli("policies", "easy", "--batsim-args").stdout == "\n"
     assert run_cli("policies", "--batsim-args").returncode == 2
 
 
 def test_batsim_gets_all_that_any_policy_can_need() -> None:
-    assert defaults()["BATSIM_ARGS"].split() == sorted(need.batsim_option for need in Need)
+    assert defaults()["BATSIM_ARGS"].split() == sorted(need.batsim_option for need in BatsimFeature)
 
 
 def test_the_image_is_a_published_4_and_nothing_is_published_to_the_host() -> None:
@@ -127,6 +127,7 @@ def test_the_stand_in_is_started_as_batsim_is_and_only_when_asked_for() -> None:
 
 
 def test_no_batsim_ever_comes() -> None:
+    # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--first-timeout", "0.5") as server:
         server.wait_ready()
         assert server.finish() == 4

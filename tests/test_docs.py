@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import itertools
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +19,60 @@ from support.places import ROOT
 from support.process import Peer, Server, run_cli
 
 from pybatsched import testing
+from pybatsched.cli import build_parser
 from pybatsched.errors import InputError
 from pybatsched.testing import FakeBatsim, Workload
 
+README = (ROOT / "README.md").read_text()
 GUIDE = (ROOT / "docs" / "write-a-policy.md").read_text()
 PYTHON = re.findall(r"```python\n(.*?)```", GUIDE, flags=re.DOTALL)
+
+
+def test_the_readme_is_short_and_its_picture_small() -> None:
+    assert len(README.splitlines()) <= 100
+    (picture,) = re.findall(r"!\[.*\]\((.*)\)", README)
+    assert (ROOT / picture).stat().st_size < 200_000
+
+
+def test_the_policy_of_the_readme_gives_the_output_shown(tmp_path: Path) -> None:
+    (policy,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len([line for line in policy.splitlines() if line]) <= 12
+    (tmp_path / "shortest.py").write_text(policy)
+    ((command, output),) = re.findall(r"^\$ pybatsched (.*)\n((?:.+\n)+)```", README, flags=re.MULTILINE)
+    done = run_cli(*shlex.split(command.replace("examples/", f"{ROOT}/examples/")), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == output
+
+
+def test_commands_are_all_on_their_page() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    commands = re.findall(r"^    (\w+)", run_cli("--help").stdout.partition("COMMAND\n")[2], flags=re.MULTILINE)
+    assert len(commands) > 15
+    assert [name for name in commands if f"`{name}`" not in page] == []
+    for code in (*range(8), 130, 141, 143):
+        assert re.search(rf"^\| [\d, ]*\b{code}\b", page, flags=re.MULTILINE), code
+
+
+def shown_commands(page: Path) -> list[str]:
+    """Give the pybatsched commands in the code blocks of a page, without their comments."""
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    lines = "".join(block for language, block in blocks if language in {"", "sh"}).replace("\\\n", " ")
+    return [
+        re.split(r" +# | && ", words)[0]
+        for words in re.findall(r"^ *(?:\$ )?pybatsched (.*)$", lines, flags=re.MULTILINE)
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.stem
+)
+def test_options_of_shown_commands_exist(page: Path) -> None:
+    for command in shown_commands(page):
+        words = shlex.split(command.replace("simulate ...", "simulate --procs 4 -w w.json"))
+        words = [*itertools.takewhile(lambda word: word not in {"--", ">"}, words)]  # the rest is for Batsim or a file
+        if words[0] != "batsim":  # which has Batsim's own options
+            arguments = ["serve", *words] if words[0].startswith("-") else words
+            build_parser(arguments[:1]).parse_args(arguments)
 
 
 @pytest.fixture
@@ -140,7 +191,7 @@ def test_what_another_simulator_would_have_to_know_is_so() -> None:
     shared: dict[str, object] = {}
     for number, example in enumerate(examples, 1):
         exec(compile(example, f"example {number} of docs/policies.md", "exec"), shared)
-    assert len(examples) == 6
+    assert len(examples) == 7
 
 
 def test_the_page_on_workloads_tells_the_order_of_one_instant() -> None:

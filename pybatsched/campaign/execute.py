@@ -23,9 +23,7 @@ from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs.files import Outputs
-from pybatsched.workload import jobs as ids
-from pybatsched.workload import jobs as job_fields
-from pybatsched.workload import load
+from pybatsched.workload import jobs as ids, jobs as job_fields, load
 
 #: Values of a measure that go into a row: of each kind of job, and of all.
 _OF_KINDS: Final = (("mean", "mean"), ("max", "maximum"))

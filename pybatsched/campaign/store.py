@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +31,9 @@ from pybatsched.workload.formats.files import read_bytes, write_text
 
 FORMAT: Final = "pybatsched-campaign"
 FORMAT_VERSION: Final = 1
+#: Directories that every campaign has, and the file whose lock its process holds.
+_MADE_FIRST: Final = ("cells", "prepared")
+_LOCK: Final = ".lock"
 #: Directories of files that this process writes; in those of runs, workers do.
 _WRITTEN: Final = ("cells", "ends", "jobs", "prepared")
 
@@ -85,19 +90,26 @@ class Store:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder).resolve()  # other processes may work elsewhere
         self._lock: TextIO | None = None
+        self._made: list[Path] = []
 
     def __enter__(self) -> Self:
+        wanted = [self.folder / name for name in _MADE_FIRST]
+        self._made = [path for path in (*wanted, self.folder, *self.folder.parents) if not path.exists()]
         try:
-            for name in ("cells", "prepared"):
-                (self.folder / name).mkdir(parents=True, exist_ok=True)
-            self._lock = (self.folder / ".lock").open("w")
+            for path in wanted:
+                path.mkdir(parents=True, exist_ok=True)
+            self._lock = (self.folder / _LOCK).open("w")
         except OSError as error:
             raise InputError(f"{self.folder}: cannot make the campaign's directory: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # The campaign that held the lock before may have removed the file meanwhile.
+            is_taken = not os.path.samestat(os.fstat(self._lock.fileno()), (self.folder / _LOCK).stat())
         except OSError:
+            is_taken = True
+        if is_taken:
             self._lock.close()
-            raise InputError(f"{self.folder}: another campaign is running there") from None
+            raise InputError(f"{self.folder}: another campaign is running there")
         self._tidy()
         return self
 
@@ -112,7 +124,23 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock is not None:
+            if isinstance(error, InputError) and self._made and not self.has_manifest:
+                self._remove_made()
             self._lock.close()
+
+    def _remove_made(self) -> None:
+        """Remove the directories that this campaign has made, because its inputs cannot be read. O(files).
+
+        The lock must be held: the file of the lock goes first, so that no other campaign takes a directory that goes.
+        """
+        with suppress(OSError):
+            if self.folder / "cells" in self._made:  # else it is the directory of an earlier campaign
+                (self.folder / _LOCK).unlink()
+            for path in self._made:
+                if path == self.prepared:
+                    shutil.rmtree(path)
+                else:
+                    path.rmdir()
 
     @property
     def prepared(self) -> Path:
@@ -170,6 +198,11 @@ class Store:
     def has_manifest(self) -> bool:
         """Whether a campaign was begun here."""
         return (self.folder / "manifest.json").exists()
+
+    def files_read(self) -> list[str]:
+        """Give the files that tables and pages of the campaign are made from. O(files)."""
+        cells = (path for name in ("cells", "ends") for path in (self.folder / name).glob("*"))
+        return [str(self.folder / "manifest.json"), *map(str, cells)]
 
     def manifest(self) -> dict[str, Any]:
         """Read what the campaign is. Raises InputError if there is none."""

@@ -95,7 +95,14 @@ def module_of(command: str) -> ModuleType:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports a wrong option itself: with the usage of the command below which it was given."""
+    """A parser that reports a wrong option itself: with the usage of the command below which it was given.
+
+    Options must be written out: an abbreviation may mean another option in a later version. The parsers of commands
+    below this one are of the same class.
+    """
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         options, unknown = super().parse_known_args(args, namespace)

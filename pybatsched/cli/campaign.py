@@ -74,6 +74,7 @@ def _run(args: argparse.Namespace) -> int:
     with Store(folder) as store:
         if store.has_manifest and not args.resume:
             raise InputError(f"{folder}: a campaign was begun there; go on with --resume, or take another --output")
+        campaign_runner.refuse_another(store, spec)
         command = shlex.join(["pybatsched", "campaign", "run", Path(args.spec).name])
         progress = campaign_runner.run(args, spec, store, places, command, beside=Path(args.spec).parent)
     if not args.quiet:
@@ -131,7 +132,5 @@ def _table(args: argparse.Namespace) -> int:
     if everything.is_empty():
         raise InputError(f"{args.folder}: no cell is done yet")
     print(table.written(table.grouped(everything, by, figures), args.format), end="")
-    n_missing = len(store.manifest()["points"]) - everything.height
-    if n_missing:
-        arguments.say(f"not in it: {quantity(n_missing, 'point')}; pybatsched campaign status {args.folder} tells why")
+    campaign_runner.say_missing(args.folder, len(store.manifest()["points"]) - everything.height)
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from pybatsched.campaign.store import Store
-from pybatsched.cli.common import arguments, run_end
+from pybatsched.cli.common import arguments, campaign_runner, run_end
 from pybatsched.errors import InputError
 from pybatsched.metrics.confidence import LEVEL_TOLD
 from pybatsched.metrics.figure_names import MEASURES, STRETCHES
@@ -83,10 +83,13 @@ def run(args: argparse.Namespace) -> int:
         if args.workload:
             raise InputError("-w: expected with runs")
         store = Store(args.runs[0])
+        arguments.refuse_to_overwrite(args.output, store.files_read())
         points = samples.points_of(store)
         baseline = args.baseline or store.manifest()["spec"].get("baseline", "")
         about = {"figure": args.measure, "baseline": baseline, "policy": args.policy, "each": args.each}
         _tell(args.output, campaign_figures.draw(args.figure, points, args.output, scale=args.scale, **about))
+        missing = [point for point in points if point.figures is None and args.policy in {"", point.policy}]
+        campaign_runner.say_missing(args.runs[0], len(missing))
         return 0
     if args.figure not in KINDS:
         raise InputError(f"{args.figure}: expected the directory of one campaign")
@@ -94,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name):
             raise InputError(f"--{name}: expected with a campaign")
     runs = [read_what_is_there(prefix, args.workload, newest=args.partial) for prefix in args.runs]
+    arguments.refuse_to_overwrite_runs(args.output, runs, args.workload)
     runs[0].evaluated.check_measure(args.measure, *(run.evaluated for run in runs[1:]))
     run_end.introduce(run.standing for run in runs)
     for run in runs:

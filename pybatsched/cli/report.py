@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pybatsched.campaign.store import Store
 from pybatsched.cli.common import arguments, run_end
 from pybatsched.cli.common.progress import doing
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.runs import Run, common_tau_s, read_what_is_there
 from pybatsched.report.provenance import labels_of
-from pybatsched.results.run_state import Standing
+from pybatsched.results.run_state import RunState
 from pybatsched.workload.formats.conversion import uncollected
 from pybatsched.workload.formats.files import write_text
 
@@ -58,13 +59,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace, of_runs: Callable[..., str], of_campaign: Callable[[str, str], str]) -> int:
-    standings: list[Standing] = []
+    standings: list[RunState] = []
     if len(args.runs) == 1 and (Path(args.runs[0]) / "manifest.json").exists():
         if args.label:
             raise InputError("--label: expected with runs; the policies of a campaign have labels in its file")
+        arguments.refuse_to_overwrite(args.output, Store(args.runs[0]).files_read())
         text = of_campaign(args.runs[0], args.baseline)
     else:
         runs = _read(args)
+        arguments.refuse_to_overwrite_runs(args.output, runs, [*args.workload, *args.journal])
         standings = [run.standing for run in runs]
         run_end.introduce(standings)
         text = of_runs(runs, args.journal, common_tau_s(runs, args.tau))
@@ -91,7 +94,6 @@ def _read(args: argparse.Namespace) -> list[Run]:
 def _pages() -> tuple[Callable[..., str], Callable[[str, str], str]]:
     """Bring the part that needs Bokeh, which is an extra."""
     try:
-        from pybatsched.campaign.store import Store  # noqa: PLC0415  see above
         from pybatsched.report import page  # noqa: PLC0415  see above
         from pybatsched.report.run import job_history  # noqa: PLC0415  see above
     except ImportError as error:

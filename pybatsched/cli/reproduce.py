@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     lacking = {} if args.quick else _left_out(spec, places)
     process.raise_interrupted()
     with Store(folder) as store:
-        _refuse_another(store, spec)
+        campaign_runner.refuse_another(store, spec)
         progress = campaign_runner.run(
             args, spec, store, places, f"pybatsched reproduce {study.name}{' --quick' * args.quick}"
         )
@@ -79,15 +79,6 @@ def run(args: argparse.Namespace) -> int:
     if progress.n_failed:
         arguments.say(f"pybatsched campaign status {folder} tells why; --retry-failed runs what failed again")
     return 7 if progress.n_failed or not all(one.holds for one in verdicts) else 0
-
-
-def _refuse_another(store: Store, spec: Spec) -> None:
-    """Raise InputError if the directory is that of another campaign. Our own is gone on with: nothing is done twice."""
-    if store.has_manifest and store.manifest().get("name") != spec.name:
-        raise InputError(
-            f"{store.folder}: expected results of {spec.name}, found those of the campaign "
-            f"{store.manifest().get('name')!r:.60}; take another --output"
-        )
 
 
 def _look_for_logs(study: studies.Study, places: list[Path], *, quick: bool) -> None:

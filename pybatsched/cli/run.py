@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from pybatsched.cli.common import arguments, inputs, process, run_end
-from pybatsched.cli.common import inputs as command_line
+from pybatsched.cli.common import arguments, inputs, inputs as command_line, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, narrate
 from pybatsched.core import events as e
 from pybatsched.core.engine import Engine, Reply
@@ -50,6 +49,8 @@ A machine given by name is written to PREFIX_platform.xml, a log to PREFIX_w0.js
 """
 
 _MARK: Final = "x"
+#: Options of Batsim that name files to read.
+_FILES_OF_BATSIM: Final = ("--sched-cfg-file", "--events", "--external-events")
 _FIRST_TIMEOUT_S: Final = 1800.0  # Batsim takes minutes to load the largest machines
 
 
@@ -171,14 +172,10 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
     """
     plan = arguments.policy_plan(args.policy, args.options, args.config, args.seed)
     plan.check_early()
-    given = [args.platform, *args.workload]
-    own_suffixes = ("_platform.xml", *(f"_w{i}.json" for i in range(len(given))))
-    arguments.refuse_outputs_over(args.export, given, own_suffixes)
-    if args.journal:
-        arguments.refuse_to_overwrite(args.journal, given)
-        arguments.refuse_journal_among(args.journal, args.export, own_suffixes)
+    _refuse_to_overwrite(args, [args.platform, *args.workload, *arguments.files_of_policy(plan, args.config)])
     version = _version(args) if args.for_batsim else None
     options = _options(args.for_batsim, version) if version else {}
+    _refuse_to_overwrite(args, [path for name in _FILES_OF_BATSIM for path in options.get(name, ())])
     energy = _has_energy(options)
     source = names.find(args.platform, energy=energy)
     masters = options.get("--master-host", [DEFAULT_MASTER])
@@ -219,6 +216,15 @@ def _ready(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[_Job,
         flags.append("-q")
     told = f"{args.image} ({version})" if args.image else version
     return _Job(plan, workloads, digests, launcher, told, is_five, reads, flags, options), results
+
+
+def _refuse_to_overwrite(args: argparse.Namespace, given: Sequence[str]) -> None:
+    """Raise InputError if the run would write over one of these inputs, or the journal over another file of the run."""
+    own_suffixes = ("_platform.xml", *(f"_w{i}.json" for i in range(len(args.workload))))
+    arguments.refuse_outputs_over(args.export, given, own_suffixes)
+    if args.journal:
+        arguments.refuse_to_overwrite(args.journal, given)
+        arguments.refuse_journal_among(args.journal, args.export, own_suffixes)
 
 
 def _launcher(args: argparse.Namespace, readable: Sequence[str], writable: str | Path) -> batsim.Launcher:

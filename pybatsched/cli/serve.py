@@ -72,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
     """Serve until the simulation has ended."""
     plan = replace(arguments.policy_plan(args.policy, args.options, args.config), fixed=args.fixed_options)
     plan.check_early()
+    if args.journal is not None:
+        arguments.refuse_to_overwrite(args.journal, arguments.files_of_policy(plan, args.config))
     if args.allow and not args.endpoint.startswith("tcp://"):
         raise InputError(f"--allow is for tcp://; who may open a file as {args.endpoint} is the file system's matter")
     own_keys = None if args.curve is None else keys.read_server(args.curve)

@@ -7,8 +7,7 @@ import math
 from pathlib import Path
 from typing import Final
 
-from pybatsched.cli.common import arguments, inputs, process, run_end
-from pybatsched.cli.common import inputs as command_line
+from pybatsched.cli.common import arguments, inputs, inputs as command_line, process, run_end
 from pybatsched.cli.common.progress import ProgressLine, narrate
 from pybatsched.errors import InputError
 from pybatsched.live import keys
@@ -21,8 +20,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
-from pybatsched.simulator import external_events
-from pybatsched.simulator import run as runs
+from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
 from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
@@ -130,12 +128,6 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("give either -p PLATFORM or --procs N")
     if args.energy and args.platform is None:
         raise InputError("-E, --energy: expected -p PLATFORM with watts; the processors of --procs N have none")
-    platforms = [args.platform] if args.platform else []
-    given = [*platforms, *args.workload, *args.events]
-    arguments.refuse_outputs_over(args.export, given)
-    if args.journal:
-        arguments.refuse_to_overwrite(args.journal, given)
-        arguments.refuse_journal_among(args.journal, args.export)
     process.raise_interrupted()
     plan = None
     if args.policy:
@@ -147,6 +139,7 @@ def run(args: argparse.Namespace) -> int:
         keys.read_client(args.curve)  # before a run is begun
     if args.curve is not None and plan is not None:
         raise InputError("--curve is for --external; a policy in this process is spoken to by nobody else")
+    _refuse_to_overwrite(args, plan)
     if args.protocol == "v5":
         _check_batsim5(args)
     scenario = read_scenario(args, plan)
@@ -165,6 +158,16 @@ def run(args: argparse.Namespace) -> int:
         made = summary.of_run(setting, result, extra, {"behaves_as_batsim": _version(args)})
         run_end.put_in_place(results, made, quiet=args.quiet)
     return run_end.tell(result, quiet=args.quiet, dynamic_jobs=options.dynamic_jobs)
+
+
+def _refuse_to_overwrite(args: argparse.Namespace, plan: registry.PolicyPlan | None) -> None:
+    """Raise InputError if the run would write over one of its own inputs."""
+    single = (path for path in (args.platform, args.sched_cfg_file) if path)
+    given = [*single, *args.workload, *args.events, *arguments.files_of_policy(plan, args.config)]
+    arguments.refuse_outputs_over(args.export, given)
+    if args.journal:
+        arguments.refuse_to_overwrite(args.journal, given)
+        arguments.refuse_journal_among(args.journal, args.export)
 
 
 #: Options that only Batsim 4 has: a scheduler of Batsim 5 asks for these itself.

@@ -83,6 +83,26 @@ static int read_bound(PyObject *value, Bound *bound) {
     return *bound == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
+/* The same integer as an int; a new reference. NotIntegerError, which names the value, if it is none; bool is none. */
+static PyObject *integer(PyObject *value) {
+    if (PyLong_CheckExact(value)) return Py_NewRef(value);
+    if (!PyBool_Check(value) && PyIndex_Check(value)) {
+        PyObject *found = PyNumber_Index(value);
+        if (found != NULL || !PyErr_ExceptionMatches(PyExc_TypeError)) return found;
+        PyErr_Clear();
+    }
+    PyObject *errors = PyImport_ImportModule("pybatsched.errors");
+    PyObject *error = errors == NULL ? NULL : PyObject_GetAttrString(errors, "NotIntegerError");
+    PyObject *text = error == NULL ? NULL : PyObject_Repr(value);
+    PyObject *start = text == NULL ? NULL : PyUnicode_Substring(text, 0, 80);
+    if (start != NULL) PyErr_Format(error, "a processor id, or a number of processors, is an integer, not %U", start);
+    Py_XDECREF(start);
+    Py_XDECREF(text);
+    Py_XDECREF(error);
+    Py_XDECREF(errors);
+    return NULL;
+}
+
 /* Runs(members=()): single processors, in any order, some perhaps twice. Begins a room with their bounds. */
 static int read_members(Room *room, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"members", NULL};
@@ -91,6 +111,14 @@ static int read_members(Room *room, PyObject *args, PyObject *kwargs) {
     if (members == NULL) return begin(room, 0);
     PyObject *list = PySequence_List(members);
     if (list == NULL) return -1;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        if (PyLong_CheckExact(PyList_GET_ITEM(list, i))) continue;
+        PyObject *member = integer(PyList_GET_ITEM(list, i));
+        if (member == NULL || PyList_SetItem(list, i, member) < 0) {
+            Py_DECREF(list);
+            return -1;
+        }
+    }
     if (PyList_Sort(list) < 0 || begin(room, 2 * PyList_GET_SIZE(list)) < 0) {
         Py_DECREF(list);
         return -1;
@@ -245,7 +273,10 @@ static PyObject *runs_and(PyObject *left, PyObject *right) {
 static PyObject *runs_first(PyObject *object, PyObject *value) {
     Runs *self = (Runs *)object;
     Bound n;
-    if (read_bound(value, &n) < 0) return NULL;
+    PyObject *number = integer(value);
+    int failed = number == NULL || read_bound(number, &n) < 0;
+    Py_XDECREF(number);
+    if (failed) return NULL;
     if (n <= 0) return make(Py_TYPE(self), NULL, 0);
     Bound left = n;
     for (Py_ssize_t i = 0; i < self->k; i += 2) {

@@ -15,46 +15,48 @@ from pybatsched.core import decisions as d
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import HALF_TICK, TICK
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.rules import Referee, Violation
-from pybatsched.core.services import Desk, Notes, Services
+from pybatsched.core.jobs import Job, JobState, end_job, hold_job, mark_running, start_job, wait_again
+from pybatsched.core.rules import Validator, Violation
+from pybatsched.core.services import Notes, ReplyBuilder, Services
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster
     from pybatsched.core.jobs import JobTable
 
 
 class Holds:
     """The held jobs of one run."""
 
-    def __init__(self, cluster: Cluster, notes: Notes, desk: Desk) -> None:
+    def __init__(self, cluster: Cluster, notes: Notes, reply: ReplyBuilder) -> None:
         self._cluster = cluster
         self._notes = notes
-        self._desk = desk
+        self._reply = reply
         self.jobs: dict[str, Job] = {}
         self._called_at: set[float] = set()
 
     def hold(self, job: Job, decision: d.StartAt) -> None:
         """Keep processors for a waiting job and ask for the call; one that is to start now starts. O(k)."""
-        now = self._desk.now
+        now = self._reply.now
         at = round(decision.at, 6)
         if at <= now:
             reason = decision.reason
-            self._desk.carry_out(d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=reason))
+            self._reply.carry_out(d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=reason))
             return
-        job.held(now, at, decision.procs, self._cluster.partition_at(decision.procs), decision.reason)
+        partition = self._cluster.partition_at(decision.procs)
+        hold_job(job, now, at, decision.procs, partition=partition, reason=decision.reason)
         self._cluster.occupy(job)
         self.jobs[job.id] = job
         self._called_at = {due_at for due_at in self._called_at if due_at > now}
         if at not in self._called_at:
             self._called_at.add(at)
-            self._desk.carry_out(d.CallMeLater(at, reason=("{} is held on {} and starts then", job.id, decision.procs)))
+            self._reply.carry_out(
+                d.CallMeLater(at, reason=("{} is held on {} and starts then", job.id, decision.procs))
+            )
 
     def release(self, job: Job) -> None:
         """Let the job wait again and give its processors back. O(k)."""
         del self.jobs[job.id]
         self._cluster.vacate(job)
-        job.wait_again(job.present_terms)
+        wait_again(job, job.present_terms)
 
     def start_due(self, now: float) -> None:
         """Start whose instant has come, in the order of these instants. O(held)."""
@@ -64,10 +66,10 @@ class Holds:
             assert procs is not None
             assert held_from is not None
             self.release(job)
-            self._desk.take_shape(job, reason)  # first: what is noted is noted of what runs
+            self._reply.take_shape(job, reason)  # first: what is noted is noted of what runs
             note = self._notes.add_fact(job.wire_id, f"held_s={now - held_from:.12g}")
-            self._desk.send(d.SetJobMetadata(job.wire_id, note, reason="how long its processors were kept for it"))
-            self._desk.carry_out(d.ExecuteJob(job.id, procs, reason=reason))
+            self._reply.send(d.SetJobMetadata(job.wire_id, note, reason="how long its processors were kept for it"))
+            self._reply.carry_out(d.ExecuteJob(job.id, procs, reason=reason))
 
     def lose(self, gone: IntervalSet) -> list[tuple[Job, IntervalSet]]:
         """Release the jobs that were held on processors that have gone. Gives them, and what they were held on."""
@@ -80,7 +82,7 @@ class Holds:
 class Actions:
     """The state as decisions change it, and the reply in the making (`out`)."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, *, may_reopen: bool = True) -> None:
+    def __init__(self, jobs: JobTable, cluster: Cluster, validator: Validator, *, may_reopen: bool = True) -> None:
         self.now = 0.0
         self.out: list[d.Decision] = []
         self.latest_stamp = -math.inf  # of those the policy has stamped itself
@@ -89,28 +91,13 @@ class Actions:
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
         self._jobs = jobs
         self._cluster = cluster
-        self._job = referee.job
+        self._job = validator.job
         self._may_reopen = may_reopen
         self._notes = Notes()
-        self.services = Services(jobs, cluster, referee, self, self._notes)
+        self.services = Services(jobs, cluster, validator, self, self._notes)
         self.holds = Holds(cluster, self._notes, self)
-        self._obey: dict[type[d.Decision], Callable[[Any], None]] = {
-            d.ExecuteJob: self._execute,
-            d.RejectJob: self._reject,
-            d.KillJob: self._kill,
-            d.CallMeLater: self._call_me_later,
-            d.SetResourceState: self._set_resource_state,
-            d.SetJobMetadata: self._set_metadata,
-            d.ChangeJobState: self._change_state,
-            d.RegisterJob: self._register_job,
-            d.RegisterProfile: self._register_profile,
-            d.Notify: self._notify,
-            d.ToJobMsg: self._to_job,
-            d.Requeue: self.services.requeue,
-            d.Replace: self.services.replace,
-            d.Reshape: self.services.reshape,
-            d.StartAt: lambda decision: self.holds.hold(self._job(decision.job_id), decision),
-            d.Release: lambda decision: self.holds.release(self._job(decision.job_id)),
+        self._do: dict[type[d.Decision], Callable[[Any], None]] = {
+            cls: getattr(self, f"do_{d.method_name(cls)}", self.send) for cls in d.DECISIONS
         }
 
     def begin_reply(self, now: float) -> None:
@@ -121,11 +108,7 @@ class Actions:
 
     def carry_out(self, decision: d.Decision) -> None:
         """Do what a checked decision says."""
-        obey = self._obey.get(type(decision))
-        if obey is None:
-            self.send(decision)
-        else:
-            obey(decision)
+        self._do[type(decision)](decision)
 
     def send(self, decision: d.Decision, **changes: Any) -> None:
         """Put a decision into the reply, stamped and with the changes that Batsim needs."""
@@ -161,24 +144,26 @@ class Actions:
 
     def end_job(self, job: Job, state: JobState, final_state: str, at: float) -> None:
         """Close the books on a job."""
-        job.ended(at, state, final_state)
+        end_job(job, at, state, final_state)
         self._jobs.bury(job)
         self._notes.forget(job.wire_id)
         self.services.job_over(job)
 
-    # --- obeying ------------------------------------------------------------------------------------------------
+    # --- decisions ------------------------------------------------------------------------------------------------
 
-    def _execute(self, decision: d.ExecuteJob) -> None:
+    def do_execute_job(self, decision: d.ExecuteJob) -> None:
+        """Start a job."""
         job = self._job(decision.job_id)
         self.take_shape(job, decision.reason)
         stamp = self.now if decision.timestamp is None else decision.timestamp
         job.partition = self._cluster.partition_at(decision.procs)
-        job.started(max(stamp, self.now), decision.procs, decision.reason)
+        start_job(job, max(stamp, self.now), decision.procs, decision.reason)
         self._jobs.n_running += 1
         self._cluster.occupy(job)
         self.send(decision, job_id=job.wire_id)
 
-    def _reject(self, decision: d.RejectJob) -> None:
+    def do_reject_job(self, decision: d.RejectJob) -> None:
+        """Reject a job."""
         job = self._job(decision.job_id)
         self.send(decision, job_id=job.wire_id)
         template = d.reason_template(decision.reason)
@@ -186,51 +171,81 @@ class Actions:
         self.rejections[template] = (n + 1, first)
         self.end_job(job, JobState.REJECTED, "", self.now)
 
-    def _kill(self, decision: d.KillJob) -> None:
+    def do_kill_job(self, decision: d.KillJob) -> None:
+        """Kill jobs."""
         jobs = [self._job(job_id) for job_id in decision.job_ids]
         self.services.kill(jobs)
         self.send(decision, job_ids=tuple(job.wire_id for job in jobs))
 
-    def _call_me_later(self, decision: d.CallMeLater) -> None:
+    def do_call_me_later(self, decision: d.CallMeLater) -> None:
+        """Request a call."""
         # Batsim's clock may be up to half a tick ahead of the time it prints.
         at = max(decision.at, (decision.timestamp or self.now) + TICK, self.now + TICK)
         self.n_calls_pending += 1
         self.send(decision, at=at)
 
-    def _set_resource_state(self, decision: d.SetResourceState) -> None:
+    def do_set_resource_state(self, decision: d.SetResourceState) -> None:
+        """Switch processors to a pstate."""
         going = decision.procs & self._cluster.procs
         if any(decision.state in self._cluster.sleep_pstates(i) for i in going):
             self._cluster.change_machines(asleep=going)
         self.send(decision)
 
-    def _set_metadata(self, decision: d.SetJobMetadata) -> None:
+    def do_set_job_metadata(self, decision: d.SetJobMetadata) -> None:
+        """Set a job's metadata."""
         job = self._job(decision.job_id)
         self.send(decision, job_id=job.wire_id, metadata=self._notes.say(job.wire_id, decision.metadata))
 
-    def _change_state(self, decision: d.ChangeJobState) -> None:
+    def do_change_job_state(self, decision: d.ChangeJobState) -> None:
+        """Force a job's state."""
         job = self._job(decision.job_id)
-        job.state = JobState.RUNNING
-        job.started_at = self.now
+        mark_running(job, self.now)
         self._jobs.n_running += 1
         self.send(decision, job_id=job.wire_id)
 
-    def _to_job(self, decision: d.ToJobMsg) -> None:
+    def do_to_job_msg(self, decision: d.ToJobMsg) -> None:
+        """Send a message to a job."""
         self.send(decision, job_id=self._job(decision.job_id).wire_id)
+
+    # --- services -----------------------------------------------------------------------------------------------
+
+    def do_requeue(self, decision: d.Requeue) -> None:
+        """Kill a job and put it back into the queue."""
+        self.services.requeue(decision)
+
+    def do_replace(self, decision: d.Replace) -> None:
+        """Start a job with another size or duration."""
+        self.services.replace(decision)
+
+    def do_reshape(self, decision: d.Reshape) -> None:
+        """Give a waiting job another shape."""
+        self.services.reshape(decision)
+
+    def do_start_at(self, decision: d.StartAt) -> None:
+        """Hold processors for a job that starts later."""
+        self.holds.hold(self._job(decision.job_id), decision)
+
+    def do_release(self, decision: d.Release) -> None:
+        """Let a held job wait again."""
+        self.holds.release(self._job(decision.job_id))
 
     # --- registration -------------------------------------------------------------------------------------------
 
-    def _register_job(self, decision: d.RegisterJob) -> None:
+    def do_register_job(self, decision: d.RegisterJob) -> None:
+        """Register a job."""
         # A job the policy makes itself: it waits from now on, and the policy knows it already.
         self.open_registration()
         self.services.registered(self.add_job(decision.job_id, decision.job, at=self.now))
         self.send(decision)
 
-    def _register_profile(self, decision: d.RegisterProfile) -> None:
+    def do_register_profile(self, decision: d.RegisterProfile) -> None:
+        """Register a profile."""
         self.open_registration()
         self.services.add_profile(decision.workload_name, decision.profile_name, decision.profile)
         self.send(decision)
 
-    def _notify(self, decision: d.Notify) -> None:
+    def do_notify(self, decision: d.Notify) -> None:
+        """Open or finish registration."""
         self.registration_finished = decision.kind == d.REGISTRATION_FINISHED
         self.send(decision)
 

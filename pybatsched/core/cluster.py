@@ -7,13 +7,12 @@ when a job ends or a machine returns. Policies and local schedulers only read th
 from __future__ import annotations
 
 import math
-from bisect import insort
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pybatsched.core.finished_jobs import IdSet
 from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.core.ordered import take_out
 from pybatsched.errors import InputError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 class Partition:
     """A set of processors with its free set and its running jobs.
 
-    `running` holds (expected end, submission order, job), soonest end first. `away` are processors that are
-    unavailable or asleep; a running job may still hold some of them. `n_kills_pending` counts kills that have been
-    asked for and not answered: until then nobody plans here. `n_changes` counts whatever has changed `free`, `away` or
-    `running`: a job that started, was held, ended or was released, machines that went or returned.
+    `running_jobs` are the jobs that hold processors, by expected end and then by order of submission. `away` are
+    processors that are unavailable or asleep; a running job may still hold some of them. `n_kills_pending` counts kills
+    without an answer; no job is started here while there are some. `n_changes` counts all changes of `free`, `away` and
+    `running_jobs`.
     """
 
     def __init__(self, name: str, procs: IntervalSet) -> None:
@@ -38,7 +37,8 @@ class Partition:
         self.n_free = len(procs)
         self.away = EMPTY
         self.n_away = 0
-        self.running: list[tuple[float, int, Job]] = []
+        self.running_jobs: list[Job] = []
+        self._ends: list[tuple[float, int]] = []  # of the running jobs: expected end and order of submission
         self.n_changes = 0
         self.n_kills_pending = 0
         self.machines_settled = False
@@ -54,8 +54,22 @@ class Partition:
             return len(job.procs - self.away)
         return job.n_procs if job.procs is None else job.n_held
 
+    def add_running(self, job: Job) -> None:
+        """Add a job that holds processors now (for the engine). O(log running) to find its place."""
+        end = (job.expected_end_at, job.seq)
+        i = bisect_left(self._ends, end)
+        self._ends.insert(i, end)
+        self.running_jobs.insert(i, job)
+
+    def remove_running(self, job: Job) -> None:
+        """Remove a job that holds its processors no longer (for the engine). O(log running) to find it."""
+        i = bisect_left(self._ends, (job.expected_end_at, job.seq))
+        assert self.running_jobs[i] is job, f"{job} does not run in {self}"
+        del self._ends[i]
+        del self.running_jobs[i]
+
     def __repr__(self) -> str:
-        return f"<Partition {self.name}: {self.n_free} of {self.n_procs} free, {len(self.running)} jobs running>"
+        return f"<Partition {self.name}: {self.n_free} of {self.n_procs} free, {len(self.running_jobs)} jobs running>"
 
 
 class Cluster:
@@ -231,7 +245,7 @@ class Cluster:
             partition.n_free = len(partition.free)
         else:
             partition.n_free -= job.n_held
-        insort(partition.running, (job.expected_end_at, job.seq, job))
+        partition.add_running(job)
         partition.n_changes += 1
 
     def vacate(self, job: Job) -> None:
@@ -239,14 +253,14 @@ class Cluster:
         assert job.partition is not None
         partition = self.partitions[job.partition.name]
         assert job.procs is not None
-        take_out(partition.running, (job.expected_end_at, job.seq, job))
+        partition.remove_running(job)
         back = job.procs
         n_back = job.n_held
         if partition.n_away:
             back = back - partition.away
             n_back = len(back)
         if self.allow_sharing:
-            for _, _, other in partition.running:
+            for other in partition.running_jobs:
                 assert other.procs is not None
                 back = back - other.procs
             n_back = len(back)
@@ -278,7 +292,7 @@ class Cluster:
             free = partition.free - lost
             returned = won & partition.procs
             if returned:
-                for _, _, job in partition.running:
+                for job in partition.running_jobs:
                     assert job.procs is not None
                     returned = returned - job.procs
             partition.free = free | returned
@@ -288,7 +302,7 @@ class Cluster:
         """Assert that free, running and absent processors fit together; for tests. O(running * k)."""
         for partition in self.partitions.values():
             held = EMPTY
-            for _, _, job in partition.running:
+            for job in partition.running_jobs:
                 assert job.procs is not None
                 assert job.procs.issubset(partition.procs), f"{job} runs outside of {partition}"
                 assert self.allow_sharing or held.isdisjoint(job.procs), f"{job} shares processors"

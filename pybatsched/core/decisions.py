@@ -10,8 +10,9 @@ template and its arguments that is formatted only when somebody looks: ``("ends 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_type_hints
 
 import msgspec
 
@@ -39,8 +40,27 @@ def reason_template(reason: Reason) -> str:
     return str(reason[0]) if isinstance(reason, tuple) and reason else reason_text(reason)
 
 
+#: The id of a job; peers may write it as a number.
+JobId: TypeAlias = Annotated[str, "job id"]
+#: A pstate as text; peers may write it as a number.
+PState: TypeAlias = Annotated[str, "pstate"]
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all decisions. Without a `timestamp` the engine stamps it with the present time."""
+    """Base of all decisions. Without a `timestamp` the engine stamps it with the present time.
+
+    A subclass is the whole record of a decision. Its fields and their types are what `core.rules` checks and
+    `protocol.v4` encodes; the class attributes are its names on the wire. What it does is in methods that carry its
+    name: `check_execute_job` in `core.rules`, `do_execute_job` in `core.actions`, `order_execute_job` in
+    `simulator.orders`, and one row in `protocol.v5_decisions` if Batsim 5 has it.
+    """
+
+    #: The type in the protocol of Batsim 4; empty for the engine's services, which are never sent.
+    v4_type: ClassVar[str] = ""
+    #: The key of a field in the protocol of Batsim 4 where it is not the field's name.
+    v4_keys: ClassVar[Mapping[str, str]] = NOTHING
+    #: The type in the protocol of Batsim 5; empty if it has none.
+    v5_type: ClassVar[str] = ""
 
     timestamp: float | None = None
     reason: Reason = ""
@@ -51,7 +71,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class ExecuteJob(Decision, frozen=True):
     """Start a waiting job on these processors. At most one of Batsim's three options may be given."""
 
-    job_id: str
+    v4_type = "EXECUTE_JOB"
+    v4_keys = {"procs": "alloc"}
+    v5_type = "ExecuteJobEvent"
+
+    job_id: JobId
     procs: IntervalSet
     mapping: Mapping[str, Any] | None = None
     storage_mapping: Mapping[str, Any] | None = None
@@ -61,11 +85,17 @@ class ExecuteJob(Decision, frozen=True):
 class RejectJob(Decision, frozen=True):
     """Refuse a waiting job for good."""
 
-    job_id: str
+    v4_type = "REJECT_JOB"
+    v5_type = "RejectJobEvent"
+
+    job_id: JobId
 
 
 class KillJob(Decision, frozen=True):
     """Stop running jobs; `on_job_killed` follows."""
+
+    v4_type = "KILL_JOB"
+    v5_type = "KillJobsEvent"
 
     job_ids: tuple[str, ...]
 
@@ -73,14 +103,22 @@ class KillJob(Decision, frozen=True):
 class CallMeLater(Decision, frozen=True):
     """Ask to be called (`on_call`) at an instant strictly in the future."""
 
+    v4_type = "CALL_ME_LATER"
+    v4_keys = {"at": "timestamp"}
+    v5_type = "CallMeLaterEvent"
+
     at: float
 
 
 class SetResourceState(Decision, frozen=True):
     """Switch processors to a pstate (needs Batsim's ``-E``)."""
 
+    v4_type = "SET_RESOURCE_STATE"
+    v4_keys = {"procs": "resources"}
+    v5_type = "ChangeHostsPStateEvent"
+
     procs: IntervalSet
-    state: str
+    state: PState
 
 
 _PLAIN: Final = str.maketrans({";": ",", "=": "-", '"': "'", "\n": " ", "\r": " "})
@@ -102,14 +140,18 @@ class SetJobMetadata(Decision, frozen=True):
     engine itself has to say stays in front of it. A note that is given before a `Replace` is that of what runs.
     """
 
-    job_id: str
+    v4_type = "SET_JOB_METADATA"
+
+    job_id: JobId
     metadata: str
 
 
 class ChangeJobState(Decision, frozen=True):
     """Force a job's state; in Batsim 4 only SUBMITTED to RUNNING works."""
 
-    job_id: str
+    v4_type = "CHANGE_JOB_STATE"
+
+    job_id: JobId
     job_state: str
     kill_reason: str | None = None
 
@@ -117,12 +159,18 @@ class ChangeJobState(Decision, frozen=True):
 class RegisterJob(Decision, frozen=True):
     """Make a new job (needs `DYNAMIC_JOBS`)."""
 
-    job_id: str
+    v4_type = "REGISTER_JOB"
+    v5_type = "RegisterJobEvent"
+
+    job_id: JobId
     job: Mapping[str, Any]
 
 
 class RegisterProfile(Decision, frozen=True):
     """Make a new profile, and its workload if that does not exist yet (needs `DYNAMIC_JOBS`)."""
+
+    v4_type = "REGISTER_PROFILE"
+    v5_type = "RegisterProfileEvent"
 
     workload_name: str
     profile_name: str
@@ -132,11 +180,17 @@ class RegisterProfile(Decision, frozen=True):
 class Notify(Decision, frozen=True):
     """Send `REGISTRATION_FINISHED`, or `CONTINUE_REGISTRATION`, to Batsim (with `manages_registration`)."""
 
+    v4_type = "NOTIFY"
+    v4_keys = {"kind": "type"}
+    v5_type = "FinishRegistrationEvent"
+
     kind: str
 
 
 class Query(Decision, frozen=True):
     """Ask Batsim something; it knows ``{"consumed_energy": {}}``. `on_answer` follows."""
+
+    v4_type = "QUERY"
 
     requests: Mapping[str, Any]
 
@@ -144,13 +198,17 @@ class Query(Decision, frozen=True):
 class Answer(Decision, frozen=True):
     """Answer a question of the peer."""
 
+    v4_type = "ANSWER"
+
     estimate_waiting_time: Mapping[str, Any] | None = None
 
 
 class ToJobMsg(Decision, frozen=True):
     """Send a message to a running job."""
 
-    job_id: str
+    v4_type = "TO_JOB_MSG"
+
+    job_id: JobId
     msg: Any
 
 
@@ -171,7 +229,7 @@ class Requeue(Decision, frozen=True):
     makes room for, if there is one, for those who look at the run later.
     """
 
-    job_id: str
+    job_id: JobId
     work: Literal["all", "rest"] = "all"
     extra_s: float = 0.0
     procs: IntervalSet | None = None
@@ -186,7 +244,7 @@ class StartAt(Decision, frozen=True):
     away before, the job waits again and the policy hears `on_job_released`. An instant that has come starts it now.
     """
 
-    job_id: str
+    job_id: JobId
     procs: IntervalSet
     at: float
 
@@ -194,7 +252,7 @@ class StartAt(Decision, frozen=True):
 class Release(Decision, frozen=True):
     """Let a held job wait again; its processors are free at once."""
 
-    job_id: str
+    job_id: JobId
 
 
 class Replace(Decision, frozen=True):
@@ -206,7 +264,7 @@ class Replace(Decision, frozen=True):
     are, and Batsim kills the job at its walltime, load included. The job keeps its id for the policy and its users.
     """
 
-    job_id: str
+    job_id: JobId
     procs: IntervalSet
     n: int | None = None
     duration_s: float | None = None
@@ -225,6 +283,27 @@ class Reshape(Decision, frozen=True):
     profile made of delays.
     """
 
-    job_id: str
+    job_id: JobId
     n: int
     scale: float
+
+
+#: All decisions that a policy may make.
+DECISIONS: Final[tuple[type[Decision], ...]] = tuple(
+    cls for cls in Decision.__subclasses__() if cls is not UnknownDecision
+)
+
+
+def method_name(decision: type[Decision]) -> str:
+    """Return the name that methods about a decision carry.
+
+    >>> method_name(SetResourceState)
+    'set_resource_state'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", decision.__name__).lower()
+
+
+def field_types(decision: type[Decision]) -> dict[str, Any]:
+    """Return the types of a decision's own fields, in order."""
+    hints = get_type_hints(decision, include_extras=True)
+    return {name: hints[name] for name in decision.__struct_fields__ if name not in Decision.__struct_fields__}

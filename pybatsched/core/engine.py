@@ -15,8 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.actions import Actions
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Reason
@@ -24,9 +23,9 @@ from pybatsched.core.fields import FieldCheck
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
-from pybatsched.core.policy import Need, Policy
-from pybatsched.core.rules import Referee, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, PolicyError, RemoteProtocolError, told
+from pybatsched.core.policy import BatsimFeature, Policy
+from pybatsched.core.rules import Validator, Violation
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, NotIntegerError, PolicyError, RemoteProtocolError, told
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
@@ -51,25 +50,38 @@ class Plugin:
 
     def raised(self, hook: str, error: BaseException) -> PolicyError:
         """Give the error to raise for one that its code has raised."""
-        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule="no exception")
+        rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
+        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule=rule)
 
     def words(self, hook: str) -> tuple[str, ...]:
         """Ask for the lines that it has to say."""
         try:
-            return tuple(map(str, getattr(self._policy, hook)()))
+            found = getattr(self._policy, hook)()
+            if not isinstance(found, str | bytes) and isinstance(found, Iterable):
+                return tuple(map(str, found))
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
             raise self.raised(hook, error) from error
+        raise self.returned(hook, found, "an iterable of texts, one for each line, as a list")
+
+    def returned(self, hook: str, found: object, expected: str) -> PolicyError:
+        """Give the error to raise for a method that returns something of a wrong type."""
+        text = f"{hook} must return {expected}; it returned {type(found).__name__}: {found!r:.80}"
+        return PolicyError(text, policy=self._name, rule="well-formed")
 
     def figures(self) -> dict[str, float]:
         """Ask for its own numbers of the run; they are refused if they are none."""
         try:
-            found = dict(self._policy.figures())
+            given: object = self._policy.figures()
+            found = dict(given) if isinstance(given, Mapping) else None
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
             raise self.raised("figures", error) from error
+        if found is None:
+            raise self.returned("figures", given, "a mapping of names to numbers, as a dict")
+        found = {name: float(value) if isinstance(value, float) else value for name, value in found.items()}
         for name, value in found.items():
             is_number = type(value) in {int, float} and math.isfinite(value)
             if not (is_number and type(name) is str and name.isidentifier()):
@@ -118,9 +130,9 @@ class Engine:
     #: A run is stopped after this many idle calls in a row: calls that the policy requested and answers with nothing
     #: but calls. An hourly call for a century is allowed.
     MAX_IDLE_CALLS: ClassVar[int] = 1_000_000
-    #: The same for calls that follow each other within `AT_ONCE_S`, so that simulated time hardly passes.
+    #: The same for calls that follow each other within `AT_ONCE_S`: as fast as Batsim 4 sends them, 10 ticks apart.
     MAX_IDLE_CALLS_AT_ONCE: ClassVar[int] = 1_000
-    AT_ONCE_S: ClassVar[float] = 1e-3
+    AT_ONCE_S: ClassVar[float] = 15 * TICK
 
     def __init__(
         self, make_policy: Callable[[e.SimulationBegins], Policy], policy_name: str, *, checked: bool = False
@@ -139,7 +151,7 @@ class Engine:
         self._event: e.Event | None = None  # that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._field_check: FieldCheck
-        self._referee: Referee
+        self._validator: Validator
         self._actions: Actions
         self._services: Services
         self._holds: Holds
@@ -203,7 +215,7 @@ class Engine:
         self._ask()
         if self._n_idle_calls:
             self._check_idle_calls()
-        if self._referee.dynamic_jobs:
+        if self._validator.dynamic_jobs:
             self._finish_registration()
         reply_now = self.now
         if not self._is_instant:
@@ -212,6 +224,7 @@ class Engine:
             raise self._stamped_late(reply_now)
         if self._checked:
             self.cluster.check()
+            self.jobs.check()
         return Reply(reply_now, tuple(self._actions.out))
 
     # --- time -------------------------------------------------------------------------------------------------
@@ -261,14 +274,14 @@ class Engine:
         self.policy = self._make_policy(event)
         self._plugin = Plugin(self.policy, self.policy_name)
         self._field_check = FieldCheck(self.policy.JobFields, self.policy_name)
-        if not all(isinstance(need, Need) for need in self.policy.needs):
-            raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.Need")
+        if not all(isinstance(need, BatsimFeature) for need in self.policy.needs):
+            raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.BatsimFeature")
         missing = [need.batsim_option for need in self.policy.needs if not event.option(need.config_key)]
         if missing:
             raise InputError(f"policy {self.policy_name} needs Batsim to be started with {' '.join(sorted(missing))}")
-        self._referee = Referee(self.jobs, self.cluster)
+        self._validator = Validator(self.jobs, self.cluster)
         may_reopen = not self.policy.manages_registration
-        self._actions = Actions(self.jobs, self.cluster, self._referee, may_reopen=may_reopen)
+        self._actions = Actions(self.jobs, self.cluster, self._validator, may_reopen=may_reopen)
         self._actions.begin_reply(self.now)
         self._services = self._actions.services
         self._holds = self._actions.holds
@@ -379,15 +392,18 @@ class Engine:
     # --- the policy -------------------------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        self._referee.now = self.now
-        check, carry_out = self._referee.check, self._actions.carry_out
+        self._validator.now = self.now
+        check, carry_out = self._validator.check, self._actions.carry_out
         self._hook = "decide"
         wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
         if wanted is not None:
+            if not hasattr(wanted, "__iter__"):
+                raise self._plugin.returned(
+                    "decide", wanted, "an iterable of decisions, as a list or a generator, or None"
+                )
             for decision in wanted:
                 self._hook = ""
-                check(decision)
-                carry_out(decision)
+                carry_out(check(decision))
                 if self._n_idle_calls and type(decision) not in _IDLE:
                     self._n_idle_calls = 0
                 self._hook = "decide"
@@ -411,7 +427,9 @@ class Engine:
         """Stop a policy that only keeps requesting calls: it would never finish."""
         n, n_at_once = self._n_idle_calls, self._n_idle_calls_at_once
         if n_at_once > self.MAX_IDLE_CALLS_AT_ONCE:
-            text = f"requested {n_at_once:,} calls in a row within a millisecond of each other, the last at {self.now}"
+            text = (
+                f"requested {n_at_once:,} calls in a row within 15 microseconds of each other, the last at {self.now}"
+            )
         elif n > self.MAX_IDLE_CALLS:
             text = f"requested {n:,} calls in a row, from {self._idle_since} to {self.now}"
         else:
@@ -423,7 +441,7 @@ class Engine:
         actions = self._actions
         if actions.registration_finished or self.policy.manages_registration:
             return
-        never = Need.DYNAMIC_JOBS not in self.policy.needs
+        never = BatsimFeature.DYNAMIC_JOBS not in self.policy.needs
         over = self._static_jobs_done and not self.jobs.alive and not self._services.n_kills_pending
         if never or over:
             why = "this policy registers no jobs" if never else "all jobs are in and over"

@@ -195,13 +195,13 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 _MOST: Final = 1e300
 
 
-def need_of(fields: Mapping[str, Any]) -> float:
+def memory_need_gb(fields: Mapping[str, Any]) -> float:
     """Give the memory that a job needs on its node, in GB: `node_memory_gb`, else its file, `input_size_gb`, else 0.
 
     Raises ValueError that names the field for what cannot be one; who calls knows the job. O(1).
 
-    >>> need_of({"node_memory_gb": 256, "input_size_gb": 12.8}), need_of({"input_size_gb": 12.8}), need_of({})
-    (256.0, 12.8, 0.0)
+    >>> memory_need_gb({"node_memory_gb": 256, "input_size_gb": 12.8}), memory_need_gb({"input_size_gb": 12.8})
+    (256.0, 12.8)
     """
     value = fields.get("node_memory_gb")
     if value is not None:
@@ -221,11 +221,11 @@ def _is_number(value: Any) -> bool:
     return type(value) in {int, float} and -_MOST <= value <= _MOST
 
 
-def class_of(need_gb: float, classes: Sequence[float]) -> float | None:
+def memory_class(need_gb: float, classes: Sequence[float]) -> float | None:
     """Give the smallest of some memories, in ascending order, that holds a need; None if none does. O(log n).
 
-    >>> class_of(0, [128, 256]), class_of(128, [128, 256]), class_of(128.1, [128, 256]), class_of(300, [128, 256])
-    (128, 128, 256, None)
+    >>> memory_class(128, [128, 256]), memory_class(128.1, [128, 256]), memory_class(300, [128, 256])
+    (128, 256, None)
     """
     place = bisect_left(classes, need_gb)
     return classes[place] if place < len(classes) else None

@@ -162,21 +162,26 @@ class IdSet:
 def _numbered(job_id: str) -> tuple[Series, int] | None:
     """Take an id apart: its series and its number in it; None if it has none.
 
-    The number in front of a last ``.k``, which jobs have that go on, tells more jobs apart than k does. No two ids give
-    the same.
+    Jobs that go on have ids that end in ``.k``, perhaps more than once: ``dyn!w0.17.0.1`` is a part of ``w0!17.0``. The
+    first of the numbers at the end tells more jobs apart than the others do. No two ids give the same.
     """
+    start = end = stop = len(job_id)  # the number is from `start` to `end`, or to `stop` if it has a dot in front
+    n_dotted = 0  # how many numbers with a dot in front end the id
     stem = job_id.rstrip(_DIGITS)
-    end = len(job_id)
-    if stem.endswith("."):
-        whole = stem[:-1]
-        before = whole.rstrip(_DIGITS)
-        if len(before) < len(whole):
-            stem, end = before, len(whole)
-    digits = job_id[len(stem) : end]
+    while stem.endswith(".") and len(stem) < end:
+        start, stop = len(stem), end
+        n_dotted += 1
+        end = start - 1
+        stem = job_id[:end].rstrip(_DIGITS)
+    if len(stem) < end and (n_dotted < 2 or not stem or stem.endswith("!")):
+        start = len(stem)  # as in w0!17, w0!job17, job17.1 and w0!17.0.1, but not in dyn!w0.17.1
+    else:
+        end = stop
+    digits = job_id[start:end]
     if not digits or len(digits) > _MAX_DIGITS:
         return None
     width = len(digits) if digits[0] == "0" else 0
-    return (stem, job_id[end:], width), int(digits)
+    return (job_id[:start], job_id[end:], width), int(digits)
 
 
 #: Of so many jobs at the most it is known how they ended and when.

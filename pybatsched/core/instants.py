@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     on_tick = plainly_on_tick
 else:
     try:
-        from pybatsched.core._six import on_tick
+        from pybatsched.core._fixed6 import on_tick
     except ImportError:  # not built
         on_tick = plainly_on_tick
 

@@ -10,9 +10,12 @@ k is the number of intervals below, never the number of processors.
 
 from __future__ import annotations
 
+import operator
 import re
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, Final, Self
+
+from pybatsched.errors import NotIntegerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,9 +36,12 @@ class PlainRuns:
     __slots__ = ("_bounds", "_n", "_text")
 
     def __init__(self, members: Iterable[int] = ()) -> None:
-        """Make a set of single processors. O(n log n); for runs use `span` or `parse`."""
+        """Make a set of single processors. O(n log n); for runs use `span` or `parse`.
+
+        Raises NotIntegerError, a TypeError, for a member that is no integer. Those of numpy are integers.
+        """
         bounds: list[int] = []
-        for i in sorted(set(members)):
+        for i in sorted({member if type(member) is int else _integer(member) for member in members}):
             if i < 0:
                 raise ValueError(f"a processor id is never negative: {i}")
             if bounds and bounds[-1] == i:
@@ -71,7 +77,12 @@ class PlainRuns:
         return self._bounds[-1] - 1 if self._bounds else -1
 
     def first(self, n: int) -> Self:
-        """Give the n lowest members. O(k). Raises ValueError if there are fewer."""
+        """Give the n lowest members. O(k). Raises ValueError if there are fewer.
+
+        With n of 0 or less it is the empty set.
+        """
+        if type(n) is not int:
+            n = _integer(n)
         bounds = self._bounds
         if n <= 0:
             return self._of([], 0)
@@ -203,7 +214,11 @@ class IntervalSet(Runs):
 
     @classmethod
     def span(cls, start: int, stop: int) -> IntervalSet:
-        """Make the set start, start + 1, …, stop - 1. O(1)."""
+        """Make the set start, start + 1, …, stop - 1. O(1).
+
+        With `stop` not above `start` it is the empty set. (`parse` raises ValueError for ``3-1``.)
+        """
+        start, stop = _integer(start), _integer(stop)
         if start < 0:
             raise ValueError(f"a processor id is never negative: {start}")
         if stop > _END:
@@ -256,6 +271,16 @@ class IntervalSet(Runs):
 
     def __repr__(self) -> str:
         return f"IntervalSet({str(self)!r})"
+
+
+def _integer(value: Any) -> int:
+    """Return an integer as an int, whatever its class; bool is none."""
+    if type(value) is not bool:
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise NotIntegerError(f"a processor id, or a number of processors, is an integer, not {value!r:.80}")
 
 
 def _merged(a: list[int], b: list[int]) -> list[int]:

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pybatsched.core.decisions import Reason, reason_text
 from pybatsched.core.finished_jobs import Departed, IdSet
@@ -85,7 +85,7 @@ class Work(NamedTuple):
 
 
 class JobState(enum.Enum):
-    """Where a job is in its life."""
+    """The state of a job; `TRANSITIONS` says which state may follow which."""
 
     __hash__ = object.__hash__  # members are singletons, and Enum's own hash is a Python function
 
@@ -97,7 +97,26 @@ class JobState(enum.Enum):
     REJECTED = "rejected"
 
 
-class Ground(Protocol):
+#: The states that may follow each state, with what causes the change. The functions at the end of this module are the
+#: only places that change a state, and they check this table.
+TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
+    JobState.WAITING: frozenset(
+        {
+            JobState.HELD,  # StartAt
+            JobState.RUNNING,  # ExecuteJob, ChangeJobState
+            JobState.REJECTED,  # RejectJob
+            JobState.WAITING,  # Replace: the job continues as another one, which starts at once
+        }
+    ),
+    JobState.HELD: frozenset({JobState.WAITING}),  # Release, a lost processor, or the start that comes next
+    JobState.RUNNING: frozenset({JobState.COMPLETED, JobState.KILLED}),  # JOB_COMPLETED, JOB_KILLED
+    JobState.KILLED: frozenset({JobState.WAITING, JobState.KILLED}),  # Requeue; else the kill was answered
+    JobState.COMPLETED: frozenset(),
+    JobState.REJECTED: frozenset(),
+}
+
+
+class PartitionRef(Protocol):
     """What a job knows of the partition it runs on; `pybatsched.Partition` is one."""
 
     name: str
@@ -113,7 +132,7 @@ class Segment:
     started_at: float
     ended_at: float
     procs: IntervalSet
-    partition: Ground | None = None
+    partition: PartitionRef | None = None
 
 
 class Job:
@@ -135,7 +154,7 @@ class Job:
         "n_derived",
         "n_held",
         "n_procs",
-        "n_submitted",
+        "n_procs_requested",
         "partition",
         "past",
         "procs",
@@ -177,7 +196,7 @@ class Job:
         self.wire_id = job_id
         self.workload = job_id.partition("!")[0] if "!" in job_id else ""
         self.n_procs: int = n_procs
-        self.n_submitted: int = n_procs
+        self.n_procs_requested: int = n_procs
         self.walltime = walltime
         self.estimate = walltime if estimate is None else estimate
         self.submitted_at = submitted_at
@@ -192,7 +211,7 @@ class Job:
         self.expected_end_at: float = math.inf
         self.procs: IntervalSet | None = None
         self.n_held = 0  # how many processors these are
-        self.partition: Ground | None = None
+        self.partition: PartitionRef | None = None
         self.start_reason: Reason = ""
         self.ended_at: float | None = None
         self.final_state = ""
@@ -201,7 +220,7 @@ class Job:
         self.load: Load | None = None  # in front of the work it does now
         self.n_derived = 0  # how many times it went on under another id
         self.resume_on: IntervalSet | None = None
-        self.queued_in: Ground | None = None  # the partition in whose local scheduler's queue it waits
+        self.queued_in: PartitionRef | None = None  # the partition in whose local scheduler's queue it waits
         self.shape: Shape | None = None  # what the last `Reshape` said
         self.scale = 1.0  # what its times are multiplied with
         self.registered_as = (n_procs, 1.0)  # the size and the scale that Batsim knows it in
@@ -290,60 +309,16 @@ class Job:
         """What it is to do as it waits or runs now; `terms` are those of the whole job."""
         return Terms(self.profile_name, self.profile, self.walltime, self.estimate)
 
-    def held(self, now: float, at: float, procs: IntervalSet, partition: Ground | None, reason: Reason) -> None:
-        """Note that processors are kept for it until it starts (for the engine)."""
-        self.state = JobState.HELD
-        self.held_from, self.start_at = now, at
-        self.procs, self.partition = procs, partition
-        self.n_held = len(procs)
-        self.start_reason = reason
-        self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
-
-    def started(self, at: float, procs: IntervalSet, reason: Reason) -> None:
-        """Note the start (for the engine)."""
-        self.state = JobState.RUNNING
-        self.started_at = at
-        self.procs = procs
-        self.n_held = len(procs)
-        self.start_reason = reason
-        self.expected_end_at = math.inf if self.estimate is None else instant(at, self.estimate)
-
-    def reshaped(self, shape: Shape) -> None:
-        """Take another shape while it waits, counted from the job as it was submitted (for the engine). O(1)."""
-        self.shape = shape
-        self.n_procs, self.scale = shape.n, shape.scale
-        self.terms = self.whole.at(shape.scale)
-        present = self.terms if self.rest is None else self.rest.at(shape.scale)
-        _, self.profile, self.walltime, self.estimate = present  # Batsim knows its profile by the name it has
-        if self.resume_on is not None and len(self.resume_on) != shape.n:
-            self.resume_on = None
-
-    def wait_again(self, terms: Terms, load: Load | None = None) -> None:
-        """Go back to waiting with other work, and what is to come before it (for the engine)."""
-        self.state = JobState.WAITING
-        self.load = load
-        self.profile_name, self.profile, self.walltime, self.estimate = terms
-        self.held_from = self.start_at = self.started_at = None
-        self.procs = None
-        self.partition = None
-        self.expected_end_at = math.inf
-
-    def ended(self, at: float, state: JobState, final_state: str) -> None:
-        """Note the end (for the engine)."""
-        self.state = state
-        self.ended_at = at
-        self.final_state = final_state
-
     def story(self) -> str:
         """Tell the job's life so far in one line."""
-        said = [f"submitted at {self.submitted_at} for {self.n_submitted} processors"]
+        said = [f"submitted at {self.submitted_at} for {self.n_procs_requested} processors"]
         said += [
             f"ran from {segment.started_at} to {segment.ended_at} on {segment.procs} as {segment.wire_id}"
             for segment in self.past
         ]
         if self.past and self.wire_id != self.past[-1].wire_id:
             said.append(f"went on as {self.wire_id}")
-        if (self.n_procs, self.scale) != (self.n_submitted, 1.0):
+        if (self.n_procs, self.scale) != (self.n_procs_requested, 1.0):
             said.append(
                 f"now for {self.n_procs} processors" + (f", times x {self.scale:.12g}" if self.scale != 1 else "")
             )
@@ -361,6 +336,78 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.state.value}, {self.n_procs} procs>"
+
+
+# --- changes of state, for the engine -----------------------------------------------------------------------------
+
+
+def _enter(job: Job, state: JobState) -> None:
+    """Change the state. Raises RuntimeError for a change that `TRANSITIONS` does not have. O(1)."""
+    if state not in TRANSITIONS[job.state]:
+        raise RuntimeError(f"job {job.id} cannot change from {job.state.value} to {state.value}: {job.story()}")
+    job.state = state
+
+
+def hold_job(
+    job: Job, now: float, at: float, procs: IntervalSet, *, partition: PartitionRef | None, reason: Reason
+) -> None:
+    """Keep processors for a waiting job until it starts."""
+    _enter(job, JobState.HELD)
+    job.held_from, job.start_at = now, at
+    job.procs, job.partition = procs, partition
+    job.n_held = len(procs)
+    job.start_reason = reason
+    job.expected_end_at = math.inf if job.estimate is None else instant(at, job.estimate)
+
+
+def start_job(job: Job, at: float, procs: IntervalSet, reason: Reason) -> None:
+    """Start a waiting job."""
+    _enter(job, JobState.RUNNING)
+    job.started_at = at
+    job.procs = procs
+    job.n_held = len(procs)
+    job.start_reason = reason
+    job.expected_end_at = math.inf if job.estimate is None else instant(at, job.estimate)
+
+
+def mark_running(job: Job, at: float) -> None:
+    """Note that a waiting job runs without processors, as Batsim's CHANGE_JOB_STATE does."""
+    _enter(job, JobState.RUNNING)
+    job.started_at = at
+
+
+def reshape_job(job: Job, shape: Shape) -> None:
+    """Give a waiting job another shape, counted from the job as it was submitted. O(1)."""
+    job.shape = shape
+    job.n_procs, job.scale = shape.n, shape.scale
+    job.terms = job.whole.at(shape.scale)
+    present = job.terms if job.rest is None else job.rest.at(shape.scale)
+    _, job.profile, job.walltime, job.estimate = present  # Batsim knows its profile by the name it has
+    if job.resume_on is not None and len(job.resume_on) != shape.n:
+        job.resume_on = None
+
+
+def wait_again(job: Job, terms: Terms, load: Load | None = None) -> None:
+    """Let a job wait with other work, and with a load that comes before it."""
+    _enter(job, JobState.WAITING)
+    job.load = load
+    job.profile_name, job.profile, job.walltime, job.estimate = terms
+    job.held_from = job.start_at = job.started_at = None
+    job.procs = None
+    job.partition = None
+    job.expected_end_at = math.inf
+
+
+def stop_job(job: Job) -> None:
+    """Note that a kill took effect; Batsim's answer to the kill is still to come."""
+    _enter(job, JobState.KILLED)
+
+
+def end_job(job: Job, at: float, state: JobState, final_state: str) -> None:
+    """Note the end of a job."""
+    _enter(job, state)
+    job.ended_at = at
+    job.final_state = final_state
 
 
 class JobTable:
@@ -399,6 +446,18 @@ class JobTable:
         self.over.add(job.id, last_word, job.ended_at)
         if job.wire_id != job.id:
             self.over.add(job.wire_id, last_word, job.ended_at)
+
+    def check(self) -> None:
+        """Assert that states and fields of all jobs agree (for tests). O(alive)."""
+        for job in self.alive.values():
+            assert job.state not in {JobState.COMPLETED, JobState.REJECTED}, job.story()
+            assert (job.state is JobState.HELD) == (job.start_at is not None), job.story()
+            if job.state is JobState.WAITING:
+                assert job.procs is None, job.story()
+                assert job.started_at is None, job.story()
+            if job.state is JobState.RUNNING:
+                assert job.started_at is not None, job.story()
+        assert self.n_running == sum(job.state is JobState.RUNNING for job in self.alive.values())
 
     def last_word(self, job_id: str) -> str | None:
         """Say what became of a job, or a segment of one, that is over; None if there is none."""

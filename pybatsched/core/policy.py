@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 API_VERSION = 1
 
 
-class Need(enum.Enum):
+class BatsimFeature(enum.Enum):
     """Something a policy needs from Batsim: the member of its configuration, and the option that turns it on."""
 
     DYNAMIC_JOBS = ("dynamic-jobs-enabled", "--enable-dynamic-jobs")
@@ -83,7 +83,7 @@ class Policy:
     #: Set it if every job has a time reserved for it, so that those without walltime and estimate are rejected, unless
     #: the option `assume_walltime` says what to plan with.
     reserves: ClassVar[bool] = False
-    needs: ClassVar[frozenset[Need]] = frozenset()
+    needs: ClassVar[frozenset[BatsimFeature]] = frozenset()
     #: Set it if the policy reads the text of Batsim's --sched-cfg in a form of its own.
     reads_sched_config: ClassVar[bool] = False
     #: Set it if the policy can do something with jobs larger than the platform; else the engine rejects them.

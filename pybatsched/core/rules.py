@@ -1,19 +1,21 @@
 """The rules of Batsim, checked before a decision leaves: breaking one would abort the simulation.
 
-`Referee.check(decision)` looks up the rules for the decision's class and raises `Violation` with the name of the broken
-one. It changes nothing. The rules follow what Batsim 4.2 really checks, as far as a scheduler can know it.
+`Validator.check(decision)` applies the rules of the decision's class and raises `Violation` with the name of the first
+broken rule. It changes nothing. The rules are those that Batsim 4.2 checks, as far as a scheduler can know the state.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, get_args
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from pybatsched.core import decisions as d
 from pybatsched.core.derive import is_any_size
+from pybatsched.core.events import NOTHING
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
@@ -34,7 +36,7 @@ class Violation(Exception):  # noqa: N818  the referee's word; the engine makes 
         self.story = job.story() if job is not None else story
 
 
-class Referee:
+class Validator:
     """Checks decisions against the present state."""
 
     def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
@@ -42,51 +44,42 @@ class Referee:
         self.cluster = cluster
         self.now = 0.0
         self.dynamic_jobs = bool(cluster.config.get("dynamic-jobs-enabled"))
-        self._well_formed: set[tuple[type, ...]] = set()
+        #: The types of the fields of decisions that are well-formed, and the fields to make plain before a check.
+        self._well_formed: dict[tuple[type, ...], tuple[str, ...]] = {}
         self._checks: dict[type[d.Decision], Callable[[Any], None]] = {
-            d.ExecuteJob: self._execute,
-            d.RejectJob: self._reject,
-            d.KillJob: self._kill,
-            d.CallMeLater: self._call,
-            d.SetResourceState: self._resource_state,
-            d.SetJobMetadata: self._metadata,
-            d.ChangeJobState: self._job_state,
-            d.RegisterJob: self._register_job,
-            d.RegisterProfile: self._register_profile,
-            d.Notify: self._notify,
-            d.Query: self._query,
-            d.Answer: lambda decision: None if decision.estimate_waiting_time else self._fail_empty(decision),
-            d.ToJobMsg: self._to_job,
-            d.Requeue: self._requeue,
-            d.StartAt: self._start_at,
-            d.Release: self._release,
-            d.Replace: self._replace,
-            d.Reshape: self._reshape,
+            cls: getattr(self, f"check_{d.method_name(cls)}") for cls in d.DECISIONS
         }
 
-    def check(self, decision: d.Decision) -> None:
-        """Raise `Violation` if the decision is not allowed now. O(k) for the processors it names."""
+    def check(self, decision: d.Decision) -> d.Decision:
+        """Raise `Violation` if the decision is not allowed now. O(k) for the processors it names.
+
+        Return the decision to carry out: the same one, with numbers and texts of subclasses (``numpy.float64`` is a
+        float) made plain ones, which every encoder can write.
+        """
         check = self._checks.get(type(decision))
         if check is None:
             kind = type(decision).__name__
             raise Violation("known decision", f"{kind} is no decision that Batsim understands: {decision!r:.200}")
         # Only types matter here, so a decision is well-formed if one with the same types in its fields was.
         kinds = (type(decision), *map(type, astuple(decision)))
-        if kinds not in self._well_formed:
+        to_plain = self._well_formed.get(kinds)
+        if to_plain is None:
             self._check_fields(decision)
-            self._well_formed.add(kinds)
+            to_plain = self._well_formed[kinds] = _fields_to_plain(decision)
+        if to_plain:
+            decision = replace(decision, **{name: _plain(getattr(decision, name)) for name in to_plain})
         if decision.timestamp is not None and not math.isfinite(decision.timestamp):
             raise Violation("finite numbers", f"the time stamp {decision.timestamp} is no instant")
         check(decision)
+        return decision
 
     def _check_fields(self, decision: d.Decision) -> None:
         for name, types in _FIELD_TYPES[type(decision)]:
             value = getattr(decision, name)
             if not isinstance(value, types):
                 hint = " (IntervalSet.from_procset makes one of it)" if type(value).__name__ == "ProcSet" else ""
-                raise Violation(
-                    "well-formed", f"{type(decision).__name__}.{name} is a {type(value).__name__}: {value!r:.80}{hint}"
-                )
+                found = f"{type(decision).__name__}.{name} is {_with_article(type(value))}: {value!r:.80}"
+                raise Violation("well-formed", f"{found}; expected {_expected(types)}{hint}")
 
     # --- jobs ---
 
@@ -112,7 +105,8 @@ class Referee:
             raise Violation("job running", f"cannot {what} job {job_id}: it is {job.state.value}", job=job)
         return job
 
-    def _execute(self, decision: d.ExecuteJob) -> None:
+    def check_execute_job(self, decision: d.ExecuteJob) -> None:
+        """Check `ExecuteJob`."""
         job = self._waiting(decision.job_id, "start")
         n_options = (
             (decision.mapping is not None)
@@ -171,29 +165,44 @@ class Referee:
         if not self.cluster.allow_sharing:
             busy = procs - partition.free
             holders = sorted(
-                other.id for _, _, other in partition.running if other.procs and not other.procs.isdisjoint(busy)
+                other.id for other in partition.running_jobs if other.procs and not other.procs.isdisjoint(busy)
             )
             text = f"{busy} are not free: held by {', '.join(holders[:5])}"
             raise Violation("processors free", text, job=job)
 
-    def _reject(self, decision: d.RejectJob) -> None:
+    def check_reject_job(self, decision: d.RejectJob) -> None:
+        """Check `RejectJob`."""
         self._waiting(decision.job_id, "reject")
 
-    def _kill(self, decision: d.KillJob) -> None:
+    def check_kill_job(self, decision: d.KillJob) -> None:
+        """Check `KillJob`."""
         if not decision.job_ids:
             raise Violation("job running", "KillJob names no job")
         for job_id in decision.job_ids:
             self._running(job_id, "kill")
 
-    def _requeue(self, decision: d.Requeue) -> None:
+    def check_requeue(self, decision: d.Requeue) -> None:
+        """Check `Requeue`."""
         job = self._running(decision.job_id, "requeue")
         self.registration(job)
         if decision.work not in {"all", "rest"}:
             raise Violation("known work", f"work is 'all' or 'rest', not {decision.work!r}", job=job)
         if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
             raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
+        if decision.procs is not None:
+            self._resumable(decision.procs, job)
 
-    def _start_at(self, decision: d.StartAt) -> None:
+    def _resumable(self, procs: IntervalSet, job: Job) -> None:
+        """Check that a running job could be resumed on these processors, once they are free."""
+        n = len(procs)
+        n_now = 0 if job.procs is None else len(job.procs)  # by a mapping it may run on fewer than it asks for
+        if not n or (n not in {job.n_procs, n_now} and not self.any_size(job)):
+            raise Violation("right number", f"job {job.id} asks for {job.n_procs} processors, got {n}", job=job)
+        if self.cluster.partition_of(procs) is None:
+            self._explain_unusable(procs, job)
+
+    def check_start_at(self, decision: d.StartAt) -> None:
+        """Check `StartAt`."""
         job = self._waiting(decision.job_id, "hold processors for")
         if not (math.isfinite(decision.at) and decision.at >= self.now - TICK):
             raise Violation(
@@ -205,12 +214,14 @@ class Referee:
             )
         self._usable(decision.procs, job)
 
-    def _release(self, decision: d.Release) -> None:
+    def check_release(self, decision: d.Release) -> None:
+        """Check `Release`."""
         job = self.job(decision.job_id)
         if job.state is not JobState.HELD:
             raise Violation("job held", f"cannot release job {job.id}: it is {job.state.value}", job=job)
 
-    def _replace(self, decision: d.Replace) -> None:
+    def check_replace(self, decision: d.Replace) -> None:
+        """Check `Replace`."""
         job = self._waiting(decision.job_id, "replace")
         n = job.n_procs if decision.n is None else decision.n
         duration_s = decision.duration_s
@@ -222,7 +233,8 @@ class Referee:
             raise Violation("right number", f"{n} processors are wanted, {len(decision.procs)} given", job=job)
         self._usable(decision.procs, job)
 
-    def _reshape(self, decision: d.Reshape) -> None:
+    def check_reshape(self, decision: d.Reshape) -> None:
+        """Check `Reshape`."""
         job = self._waiting(decision.job_id, "reshape")
         if job.queued_in is not None:
             text = f"job {job.id} waits in the queue of partition {job.queued_in.name}; withdraw it first"
@@ -236,15 +248,18 @@ class Referee:
             text = f"scale is what times are multiplied with, a number above 0, not {scale!r:.60}"
             raise Violation("finite numbers", text, job=job)
 
-    def _to_job(self, decision: d.ToJobMsg) -> None:
+    def check_to_job_msg(self, decision: d.ToJobMsg) -> None:
+        """Check `ToJobMsg`."""
         self.job(decision.job_id)
 
-    def _metadata(self, decision: d.SetJobMetadata) -> None:
+    def check_set_job_metadata(self, decision: d.SetJobMetadata) -> None:
+        """Check `SetJobMetadata`."""
         job = self.job(decision.job_id)
         if '"' in decision.metadata:
             raise Violation("metadata without quotes", f"double quotes in {decision.metadata!r:.120}", job=job)
 
-    def _job_state(self, decision: d.ChangeJobState) -> None:
+    def check_change_job_state(self, decision: d.ChangeJobState) -> None:
+        """Check `ChangeJobState`."""
         job = self._waiting(decision.job_id, "change the state of")
         if decision.job_state != "RUNNING":
             raise Violation("job state", f"Batsim 4 crashes on a change to {decision.job_state!r}", job=job)
@@ -253,14 +268,16 @@ class Referee:
 
     # --- time and machines ---
 
-    def _call(self, decision: d.CallMeLater) -> None:
+    def check_call_me_later(self, decision: d.CallMeLater) -> None:
+        """Check `CallMeLater`."""
         handled_at = max(self.now, decision.timestamp or 0.0)
         if not (math.isfinite(decision.at) and decision.at > handled_at):
             raise Violation(
                 "call in the future", f"asked to be called at {decision.at}; it is {handled_at} when Batsim reads it"
             )
 
-    def _resource_state(self, decision: d.SetResourceState) -> None:
+    def check_set_resource_state(self, decision: d.SetResourceState) -> None:
+        """Check `SetResourceState`."""
         if not decision.procs or not decision.procs.issubset(self.cluster.procs | self.cluster.storage):
             raise Violation("processors known", f"'{decision.procs}' are no processors of this platform")
         if not decision.state.isdigit():
@@ -270,7 +287,7 @@ class Referee:
             if asleep:
                 raise Violation("pstate", f"{asleep} sleep already, or are on the way")
             for partition in self.cluster.partitions.values():
-                for _, _, job in partition.running:
+                for job in partition.running_jobs:
                     if job.procs is not None and not job.procs.isdisjoint(decision.procs):
                         raise Violation("pstate", f"{job.procs & decision.procs} run job {job.id}", job=job)
 
@@ -281,7 +298,8 @@ class Referee:
         if not self.dynamic_jobs:
             raise Violation("registration enabled", "Batsim was started without --enable-dynamic-jobs", job=job)
 
-    def _register_job(self, decision: d.RegisterJob) -> None:
+    def check_register_job(self, decision: d.RegisterJob) -> None:
+        """Check `RegisterJob`."""
         self.registration()
         job_id, job = decision.job_id, decision.job
         _finite(job, f"job {job_id}")
@@ -312,7 +330,8 @@ class Referee:
         if job["profile"] not in self.cluster.profiles[workload]:
             raise Violation("profile known", f"workload {workload!r} has no profile {job['profile']!r}")
 
-    def _register_profile(self, decision: d.RegisterProfile) -> None:
+    def check_register_profile(self, decision: d.RegisterProfile) -> None:
+        """Check `RegisterProfile`."""
         self.registration()
         name = f"{decision.workload_name}!{decision.profile_name}"
         _finite(decision.profile, f"profile {name}")
@@ -330,53 +349,101 @@ class Referee:
         if kind == "delay" and not (isinstance(delay, int | float) and delay > 0):
             raise Violation("whole profile", f"profile {name}: a delay must be more than 0 seconds, got {delay!r}")
 
-    def _notify(self, decision: d.Notify) -> None:
+    def check_notify(self, decision: d.Notify) -> None:
+        """Check `Notify`."""
         if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
             raise Violation("known notice", f"Batsim knows no notice {decision.kind!r}")
 
-    def _query(self, decision: d.Query) -> None:
+    def check_query(self, decision: d.Query) -> None:
+        """Check `Query`."""
         if set(decision.requests) != {"consumed_energy"}:
             raise Violation("known query", f"Batsim answers consumed_energy only, not {list(decision.requests)}")
 
-    def _fail_empty(self, decision: d.Answer) -> None:
-        raise Violation("whole answer", f"the answer is empty: {decision!r:.120}")
+    def check_answer(self, decision: d.Answer) -> None:
+        """Check `Answer`."""
+        if not decision.estimate_waiting_time:
+            raise Violation("whole answer", f"the answer is empty: {decision!r:.120}")
 
 
-_NONE: Final = type(None)
-_FIELDS: Final[dict[type[d.Decision], tuple[tuple[str, Any], ...]]] = {
-    d.ExecuteJob: (
-        ("job_id", str),
-        ("procs", IntervalSet),
-        ("mapping", (_NONE, Mapping)),
-        ("storage_mapping", (_NONE, Mapping)),
-        ("additional_io_job", (_NONE, Mapping)),
-    ),
-    d.RejectJob: (("job_id", str),),
-    d.KillJob: (("job_ids", (tuple, list)),),
-    d.CallMeLater: (("at", (int, float)),),
-    d.SetResourceState: (("procs", IntervalSet), ("state", str)),
-    d.SetJobMetadata: (("job_id", str), ("metadata", str)),
-    d.ChangeJobState: (("job_id", str), ("job_state", str)),
-    d.RegisterJob: (("job_id", str), ("job", Mapping)),
-    d.RegisterProfile: (("workload_name", str), ("profile_name", str), ("profile", Mapping)),
-    d.Notify: (("kind", str),),
-    d.Query: (("requests", Mapping),),
-    d.Answer: (("estimate_waiting_time", (_NONE, Mapping)),),
-    d.ToJobMsg: (("job_id", str),),
-    d.Requeue: (("job_id", str), ("extra_s", (int, float)), ("procs", (IntervalSet, _NONE)), ("by", str)),
-    d.StartAt: (("job_id", str), ("procs", IntervalSet), ("at", (int, float))),
-    d.Release: (("job_id", str),),
-    d.Replace: (
-        ("job_id", str),
-        ("procs", IntervalSet),
-        ("n", (int, _NONE)),
-        ("duration_s", (int, float, _NONE)),
-        ("extra_s", (int, float)),
-        ("within_walltime", bool),
-    ),
-    d.Reshape: (("job_id", str), ("n", int), ("scale", (int, float))),
+#: The classes that a value of a field may have, by the field's type; other types are not checked here.
+_CLASSES: Final[dict[Any, tuple[type, ...]]] = {
+    str: (str,),
+    d.JobId: (str,),
+    d.PState: (str,),
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    IntervalSet: (IntervalSet,),
+    Mapping[str, Any]: (Mapping,),
+    tuple[str, ...]: (tuple, list),
+    type(None): (type(None),),
 }
-_FIELD_TYPES: Final = {cls: (("timestamp", (int, float, _NONE)), *fields) for cls, fields in _FIELDS.items()}
+
+
+def _classes_of(field_type: Any) -> tuple[type, ...]:
+    parts = get_args(field_type) if isinstance(field_type, UnionType) else (field_type,)
+    return tuple(cls for part in parts for cls in _CLASSES.get(part, ()))
+
+
+_FIELD_TYPES: Final[dict[type[d.Decision], tuple[tuple[str, tuple[type, ...]], ...]]] = {
+    cls: tuple(
+        (name, classes)
+        for name, kind in {"timestamp": float | None, **d.field_types(cls)}.items()
+        if (classes := _classes_of(kind))
+    )
+    for cls in d.DECISIONS
+}
+
+
+def _expected(types: tuple[type, ...]) -> str:
+    """Name the types that a field may have, for a message: ``an int, a float or None``."""
+    names = [_with_article(one) for one in types]
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _with_article(cls: type) -> str:
+    """Name a type with its article."""
+    name = cls.__name__
+    return "None" if cls is type(None) else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+#: Types that encoders can write as they are; a field of another type may be a subclass, or contain one.
+_PLAIN: Final = {type(None), int, float, str, bool, IntervalSet, type(NOTHING)}
+
+
+def _fields_to_plain(decision: d.Decision) -> tuple[str, ...]:
+    """Return the fields whose types an encoder may not know."""
+    names = decision.__struct_fields__
+    return tuple(name for name in names if name != "reason" and type(getattr(decision, name)) not in _PLAIN)
+
+
+def _plain(value: Any) -> Any:
+    """Make numbers and texts of subclasses plain ones, however deep they are. What is plain stays the same object."""
+    if type(value) not in _PLAIN:
+        for types, to_plain in _TO_PLAIN:
+            if isinstance(value, types):
+                return to_plain(value)
+    return value
+
+
+def _plain_mapping(value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    made = {_plain(key): _plain(part) for key, part in value.items()}
+    is_same = all(one is other for one, other in zip((*made, *made.values()), (*value, *value.values()), strict=True))
+    return value if is_same else made
+
+
+def _plain_list(value: list[Any] | tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
+    made = [_plain(part) for part in value]
+    return value if all(one is other for one, other in zip(made, value, strict=True)) else made
+
+
+_TO_PLAIN: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
+    (float, float),
+    (int, int),
+    (str, str.__str__),
+    (Mapping, _plain_mapping),
+    ((list, tuple), _plain_list),
+)
 
 
 def _finite(value: Any, where: str) -> None:

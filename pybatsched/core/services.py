@@ -12,20 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pybatsched.core import decisions as d
-from pybatsched.core import derive
+from pybatsched.core import decisions as d, derive
 from pybatsched.core.decisions import Decision, Reason
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY
-from pybatsched.core.jobs import Job, JobState, Load, Segment, Shape, Terms, Work
-from pybatsched.core.rules import Referee, Violation
+from pybatsched.core.jobs import Job, Load, Segment, Shape, Terms, Work, reshape_job, stop_job, wait_again
+from pybatsched.core.rules import Validator, Violation
 
 if TYPE_CHECKING:
     from pybatsched.core.cluster import Cluster
-    from pybatsched.core.jobs import Job, JobTable
+    from pybatsched.core.jobs import JobTable
 
 
-class Desk(Protocol):
+class ReplyBuilder(Protocol):
     """The reply in the making, as services see it; `pybatsched.core.actions.Actions` is the one there is."""
 
     now: float
@@ -90,11 +89,13 @@ class PendingKill:
 class Services:
     """Keeps the kills under way, the derived jobs and the dynamic profiles of one run."""
 
-    def __init__(self, jobs: JobTable, cluster: Cluster, referee: Referee, desk: Desk, notes: Notes) -> None:
+    def __init__(
+        self, jobs: JobTable, cluster: Cluster, validator: Validator, reply: ReplyBuilder, notes: Notes
+    ) -> None:
         self._jobs = jobs
         self._cluster = cluster
-        self._referee = referee
-        self._desk = desk
+        self._validator = validator
+        self._reply = reply
         self._kills: dict[str, PendingKill] = {}
         self._origins: dict[str, derive.How] = {}  # of derived jobs that are alive, by their ids towards Batsim
         self._dynamic_profiles: set[tuple[str, str]] = set()  # (workload, name): of the policy, and not forgotten
@@ -130,7 +131,7 @@ class Services:
 
     def stopped(self, job: Job, at: float) -> None:
         """Note that a kill took effect; the answer to it is still to come."""
-        job.state = JobState.KILLED
+        stop_job(job)
         pending = self._kills.get(job.wire_id)
         if pending is None:  # nobody here asked for it
             pending = self._kills[job.wire_id] = PendingKill(job, None)
@@ -149,10 +150,10 @@ class Services:
         if pending.killed_at is None:
             if pending.spare_id is not None:
                 reason = ("{} had ended by itself", job.id)
-                self._desk.send(
+                self._reply.send(
                     d.SetJobMetadata(pending.spare_id, f"unused_spare_of={derive.id_in_note(job.id)}", reason=reason)
                 )
-                self._desk.send(d.RejectJob(pending.spare_id, reason=reason))
+                self._reply.send(d.RejectJob(pending.spare_id, reason=reason))
                 del self._origins[pending.spare_id]
                 self._notes.forget(pending.spare_id)
             return None
@@ -180,7 +181,7 @@ class Services:
 
     def requeue(self, decision: d.Requeue) -> None:
         """Kill a running job so that it goes on later."""
-        job = self._referee.job(decision.job_id)
+        job = self._validator.job(decision.job_id)
         if job.wire_id in self._kills:
             raise Violation("one kill", f"job {job.id} is being killed already", job=job)
         spare_id = None
@@ -200,7 +201,7 @@ class Services:
             spare_id = self._new_id(job, job.workload, prefix="")
             self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.How("requeue", by=decision.by))
         self.kill([job], decision, spare_id)
-        self._desk.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
+        self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
 
     def _go_on(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
         """Register the next segment of a job that was stopped, and let it wait."""
@@ -245,7 +246,7 @@ class Services:
         self._notes.forget(job.wire_id)
         self._rename(job, wire_id)
         terms = Terms(profile_name, profile, walltime, estimate)
-        job.wait_again(terms)
+        wait_again(job, terms)
         job.rest = Work(terms, job.scale) if requeue.work == "rest" or requeue.extra_s else None
         job.resume_on = requeue.procs
 
@@ -253,17 +254,19 @@ class Services:
 
     def replace(self, decision: d.Replace) -> None:
         """Start a waiting job with another size or duration or a load before its work, all in one reply."""
-        job = self._referee.job(decision.job_id)
+        job = self._validator.job(decision.job_id)
         n = job.n_procs if decision.n is None else decision.n
         old_s = derive.delay_of(job.profile, self._profiles(job))
         duration_s = None if decision.duration_s == old_s else decision.duration_s
         if n != job.n_procs or duration_s is not None or decision.extra_s or job.is_reshaped:
             self._become(job, n, duration_s, old_s, decision)
-        self._desk.carry_out(d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=decision.reason))
+        self._reply.carry_out(
+            d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=decision.reason)
+        )
 
     def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, decision: d.Replace) -> None:
         """Register what runs in the place of a waiting job, which the job is from now on."""
-        self._referee.registration(job)
+        self._validator.registration(job)
         extra_s = decision.extra_s
         try:
             work = derive.resized_profile(job, self._profiles(job), n, duration_s)
@@ -284,8 +287,8 @@ class Services:
         terms = own._replace(profile=profile, walltime=_more(walltime, grows_s), estimate=_more(estimate, grows_s))
         self._notes.hand_on(job.wire_id, wire_id)
         note = self._notes.add_fact(job.wire_id, f"replaced_by={derive.id_in_note(wire_id)};kind=replace")
-        self._desk.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
-        self._desk.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
+        self._reply.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
+        self._reply.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
         how = self._origin_of_replaced(job, extra_s, is_same_work=duration_s is None)
         self._derive(job, wire_id, profile, n=n, walltime=terms.walltime, estimate=terms.estimate, how=how)
         self._collect(job.wire_id.partition("!")[0], job.profile_name)
@@ -295,7 +298,7 @@ class Services:
             job.terms, job.whole, job.rest = own, Work(own, job.scale), None
         job.n_procs = n
         job.registered_as = (n, job.scale)
-        job.wait_again(terms, Load(extra_s, own) if extra_s else None)
+        wait_again(job, terms, Load(extra_s, own) if extra_s else None)
 
     def _origin_of_replaced(self, job: Job, extra_s: float, *, is_same_work: bool) -> derive.How:
         """Tell how a job came about that replaces one; if that was requeued, it still makes good for the kill."""
@@ -312,12 +315,12 @@ class Services:
 
         The first time a composed profile is put together to one delay: O(parts).
         """
-        job = self._referee.job(decision.job_id)
+        job = self._validator.job(decision.job_id)
         shape = Shape(decision.n, float(decision.scale), decision.reason)
         if (shape.n, shape.scale) == (job.n_procs, job.scale):
             job.shape = shape
             return
-        self._referee.registration(job)
+        self._validator.registration(job)
         profile = job.whole.terms.profile
         if profile is None or profile.get("type") != "delay":
             delay_s = derive.delay_of(profile, self._profiles(job))
@@ -326,7 +329,7 @@ class Services:
                 text = f"only profiles made of delays can be reshaped; its profile {job.profile_name!r} {kind}"
                 raise Violation("can be reshaped", text, job=job)
             job.whole = Work(job.whole.terms._replace(profile=derive.one_delay(profile, delay_s)), job.whole.scale)
-        job.reshaped(shape)
+        reshape_job(job, shape)
         assert job.profile is not None
         if math.inf in (job.profile["delay"], job.walltime, job.estimate, job.terms.walltime, job.terms.estimate):
             raise Violation("finite numbers", f"its times are too long with the scale {shape.scale:g}", job=job)
@@ -350,9 +353,9 @@ class Services:
     ) -> str:
         """Register a profile and a job of its own for a job that goes on. Gives the profile's name."""
         workload, _, profile_name = wire_id.partition("!")
-        self._desk.open_registration()
+        self._reply.open_registration()
         self._cluster.spend_profile(workload, profile_name)  # it is for this job alone, which knows what is in it
-        self._desk.send(d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id)))
+        self._reply.send(d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id)))
         self._register(job, wire_id, profile_name, n=n, how=how, walltime=walltime, estimate=estimate)
         return profile_name
 
@@ -367,7 +370,7 @@ class Services:
         walltime: float | None = None,
         estimate: float | None = None,
     ) -> None:
-        self._desk.open_registration()
+        self._reply.open_registration()
         fields = derive.derived_job(
             job, wire_id, profile_name, n=n, walltime=walltime or job.walltime, estimate=estimate or job.estimate
         )
@@ -375,8 +378,8 @@ class Services:
         self._origins[wire_id] = how
         job.n_derived += 1
         note = self._notes.add_fact(wire_id, derive.lineage(job, job.n_derived, how))
-        self._desk.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
-        self._desk.send(d.SetJobMetadata(wire_id, note, reason="so that its parts can be put together again"))
+        self._reply.send(d.RegisterJob(wire_id, fields, reason=("the next segment of {}", job.id)))
+        self._reply.send(d.SetJobMetadata(wire_id, note, reason="so that its parts can be put together again"))
 
     def _new_id(self, job: Job, workload: str, *, prefix: str) -> str:
         name = job.id.partition("!")[2] or job.id
@@ -408,7 +411,7 @@ class Services:
     def job_over(self, job: Job) -> None:
         """Forget what is kept for a job that is over."""
         self._origins.pop(job.wire_id, None)
-        if self._referee.dynamic_jobs:
+        if self._validator.dynamic_jobs:
             self._collect(job.wire_id.partition("!")[0], job.profile_name)
 
     def _collect(self, workload: str, name: str) -> None:

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import Any, Self
 
-from pybatsched.errors import InputError
+from pybatsched.errors import InputError, quantity
 from pybatsched.machines import names
 from pybatsched.metrics.fields import check_fields
 from pybatsched.platform.model import Platform, uniform
@@ -59,9 +59,11 @@ class Episodes:
         self._span_s = span_s
         source = workload.source or "the workload"
         if not self._jobs:
-            raise InputError(f"{source}: no job fits a machine of {n_procs:,} processors")
+            raise InputError(f"{source}: no job fits a machine of {quantity(n_procs, 'processor')}")
         if n_jobs is not None and n_jobs > len(self._jobs):
-            raise InputError(f"{source}: episodes of {n_jobs:,} jobs, and only {len(self._jobs):,} fit the machine")
+            raise InputError(
+                f"{source}: episodes of {quantity(n_jobs, 'job')}, and only {len(self._jobs):,} fit the machine"
+            )
 
     def __deepcopy__(self, _memo: Any) -> Self:
         return self  # nobody changes it

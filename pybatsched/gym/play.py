@@ -7,8 +7,7 @@ thread, no socket, and no copy of the state: what the engine checks and what Bat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from typing import SupportsIndex, cast
 
 from pybatsched.core import decisions as d
@@ -35,12 +34,12 @@ class _Queue(ChoiceScheduler):
         super().__init__(partition, options)
         self.chosen: tuple[d.Decision, ...] = ()
 
-    def plan(self, now: float) -> Iterable[d.Decision]:  # noqa: ARG002
+    def decide(self, now: float) -> Iterable[d.Decision]:  # noqa: ARG002
         """Give what was chosen."""
         chosen, self.chosen = self.chosen, ()
         return chosen
 
-    def _plan(self, now: float) -> Iterator[d.Decision]:  # noqa: ARG002
+    def plan(self, now: float) -> Iterator[d.Decision]:  # noqa: ARG002
         return iter(())
 
 

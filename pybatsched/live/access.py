@@ -33,7 +33,7 @@ def is_wide(endpoint: str) -> bool:
         return True  # a name or an interface: not known to be this machine only
 
 
-class Guard:
+class Authenticator:
     """Lets peers in from some addresses only (all if there are none) and, with `keys`, with one of these keys only.
 
     Who is turned away is not answered, and `on_refused`, if there is one, hears of it: once of each address, of the

@@ -59,7 +59,7 @@ def serve(
     from where nobody may, or with a wrong key or none.
     """
     with contextlib.ExitStack() as stack:
-        guard = access.Guard(options.allow, options.keys, on_refused)
+        guard = access.Authenticator(options.allow, options.keys, on_refused)
         socket = guard.open(zmq.ROUTER, stack)
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.RCVTIMEO, LOOK_AROUND_MS)
@@ -86,23 +86,22 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
 
 def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: Watch) -> None:
-    heard_at = time.monotonic()
+    heard_at = looked_at = time.monotonic()
     peer: bytes | None = None
     is_told = False
     try:
         while not session.finished:
-            try:
-                sender, connection, envelope = receive(socket)
-            except zmq.Again:
-                _look_around(session, options, watch, time.monotonic() - heard_at)
+            sender, connection, envelope = _receive(socket)
+            if len(envelope) < 2 or envelope[0] or (peer is not None and sender != peer):
+                if len(envelope) >= 2 and not envelope[0]:
+                    _reply(socket, sender, session.farewell("this scheduler is busy with another Batsim"))
+                # Else no REQ socket has sent it: stray bytes, or a port scan.
+                now = time.monotonic()
+                if not envelope or now - looked_at >= LOOK_AROUND_MS / 1000:  # other peers must not hide a lost one
+                    looked_at = now
+                    _look_around(session, options, watch, now - heard_at)
                 continue
-            if len(envelope) < 2 or envelope[0]:
-                continue  # not from a REQ socket: stray bytes, or somebody who looks for open ports
-            if peer is None:
-                peer = sender
-            elif sender != peer:
-                _reply(socket, sender, session.farewell("this scheduler is busy with another Batsim"))
-                continue
+            peer = sender
             watch.heard(sender, connection)
             try:
                 reply = session.handle_parts(envelope[1:])
@@ -112,7 +111,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
                 _reply(socket, peer, session.farewell(error))
                 raise
             _reply(socket, peer, reply)
-            heard_at = time.monotonic()
+            heard_at = looked_at = time.monotonic()
     except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
         has_left = peer is not None and not is_told and watch.is_gone()
         if has_left and isinstance(error, Interrupted) and error.signum == signal.SIGTERM:
@@ -128,6 +127,14 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
         names = ", ".join(f"{job.id} ({job.state.value})" for job in unfinished[:10])
         more = f" and {len(unfinished) - 10} more" if len(unfinished) > 10 else ""
         raise UnfinishedError(f"the simulation ended with {quantity(len(unfinished), 'job')} unfinished: {names}{more}")
+
+
+def _receive(socket: zmq.Socket[bytes]) -> tuple[bytes, int | None, list[bytes]]:
+    """Receive a message as `receive` does; one without parts if none comes for a moment."""
+    try:
+        return receive(socket)
+    except zmq.Again:
+        return b"", None, []
 
 
 def _reply(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:

@@ -17,7 +17,7 @@ from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.figure_names import resolved
 from pybatsched.metrics.runs import HOW_READ, how_read_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
-from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, Standing, steadily
+from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, steadily
 from pybatsched.text_table import aligned
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
@@ -48,7 +48,7 @@ class RunSummary:
     path: str
     metrics: Mapping[str, float | None]
     inputs: Mapping[str, tuple[str, ...]]
-    standing: Standing = WHOLE
+    standing: RunState = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) 
     return _run_summary(path, content, found.standing(prefix, figures.n_jobs + figures.n_left_out))
 
 
-def _of_whole(path: str, file: Path, standing: Standing) -> RunSummary:
+def _of_whole(path: str, file: Path, standing: RunState) -> RunSummary:
     try:
         content = json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -150,7 +150,7 @@ def _of_whole(path: str, file: Path, standing: Standing) -> RunSummary:
     return _run_summary(path, content, standing)
 
 
-def _run_summary(path: str, content: Mapping[str, Any], standing: Standing) -> RunSummary:
+def _run_summary(path: str, content: Mapping[str, Any], standing: RunState) -> RunSummary:
     figures = content.get("figures")
     if not isinstance(figures, dict) or not isinstance(figures.get("n_by_state"), dict):
         raise InputError(f"{path}: expected an object 'figures' with 'n_by_state'")

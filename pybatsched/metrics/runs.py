@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pybatsched.core.events import REJECTED
 from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import BrokenPromiseError, InputError
+from pybatsched.errors import BrokenPromiseError, InputError, quantity
 from pybatsched.metrics import energy, fields, jobs_csv, truncated
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.series import Steps
-from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, Standing, State, steadily
+from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, steadily
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
@@ -53,7 +53,7 @@ class Run:
     records: Sequence[JobRecord]
     n_procs: int
     summary: Mapping[str, Any]
-    standing: Standing = WHOLE
+    standing: RunState = WHOLE
     energy: Energy | None = None
     name: str = ""
     journal: str = ""
@@ -116,6 +116,11 @@ class Run:
         return tau_of(f"{self.prefix}{SUMMARY}", self.summary)
 
     @property
+    def workload_files(self) -> list[str]:
+        """The workload files that the summary names. They may have changed, or may be gone."""
+        return [str(file.get("file")) for file in _named_workloads(self.summary) if isinstance(file, dict)]
+
+    @property
     def n_left_out(self) -> int:
         """How many jobs are not evaluated, and left out of all figures of jobs."""
         return len(self.records) - len(self.evaluated)
@@ -125,10 +130,12 @@ class Run:
         """Say how many jobs are left out; nothing if none is."""
         if not self.n_left_out:
             return ""
-        n, n_all = f"{self.n_left_out:,}", f"{len(self.records):,}"
+        n, all_jobs = self.n_left_out, quantity(len(self.records), "job")
+        are = "is" if n == 1 else "are"
         if not len(self.evaluated):
-            return f"all {n_all} jobs are left out of figures of jobs: none has evaluated: true"
-        return f"{n} of {n_all} jobs are left out of figures of jobs: only those with evaluated: true count"
+            what = "the only job" if n == 1 else f"all {all_jobs}"
+            return f"{what} {are} left out of figures of jobs: none has evaluated: true"
+        return f"{n:,} of {all_jobs} {are} left out of figures of jobs: only those with evaluated: true count"
 
     def utilisation(self) -> float | None:
         """Give the share of all processors' time from the first submission to the last end that jobs held.
@@ -195,9 +202,18 @@ def read_what_is_there(
     Without `all_fields`, jobs may have no fields but their users, where figures rest on no others: workloads need not
     be loaded then.
     """
+    _refuse_file(prefix)
     return steadily(
         prefix, lambda found: _read(prefix, found, workloads, n_procs, all_fields=all_fields), newest=newest
     )
+
+
+def _refuse_file(prefix: str) -> None:
+    """Raise InputError with the prefix if what was given is the name of a file of a run."""
+    suffix = next((suffix for suffix in (*SUFFIXES, MARK) if prefix.endswith(suffix)), "")
+    own = prefix.removesuffix(suffix)
+    if suffix and own and Path(prefix).is_file() and not Path(f"{prefix}{JOBS}").exists():
+        raise InputError(f"{prefix} is a file of a run; give the prefix, `{own}`")
 
 
 def _read(prefix: str, found: Found, workloads: Sequence[str], n_procs: int | None, *, all_fields: bool) -> Run:
@@ -283,10 +299,12 @@ def _refuse_to_guess(prefix: str, summary: Mapping[str, Any]) -> None:
 def _check_size(prefix: str, records: Sequence[JobRecord], given: int, found: int) -> None:
     """Raise InputError if a machine of the given size cannot be that of the run."""
     if found and found != given:
-        raise InputError(f"{prefix}: {given:,} processors given, but the run's own files say {found:,}")
+        raise InputError(f"{prefix}: {quantity(given, 'processor')} given, but the run's own files say {found:,}")
     largest = max((record for record in records if record.ran), key=lambda record: record.n_procs, default=None)
     if largest is not None and largest.n_procs > given:
-        raise InputError(f"{prefix}: {given:,} processors given, but job {largest.id} held {largest.n_procs:,}")
+        raise InputError(
+            f"{prefix}: {quantity(given, 'processor')} given, but job {largest.id} held {largest.n_procs:,}"
+        )
 
 
 def _summary(path: Path) -> Mapping[str, Any]:
@@ -308,12 +326,17 @@ def _memory_unit(prefix: str, summary: Mapping[str, Any]) -> swf.MemoryUnit:
     return unit
 
 
-def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
-    """Give the workload files that a summary names, with their content, if all of them are still the same."""
+def _named_workloads(summary: Mapping[str, Any]) -> list[Any]:
+    """Give the members of a summary that name workload files."""
     inputs = summary.get("inputs")
     named = inputs.get("workloads") if isinstance(inputs, dict) else None
+    return named if isinstance(named, list) else []
+
+
+def _unchanged(summary: Mapping[str, Any]) -> list[tuple[str, bytes]]:
+    """Give the workload files that a summary names, with their content, if all of them are still the same."""
     found = []
-    for file in named if isinstance(named, list) else ():
+    for file in _named_workloads(summary):
         if not isinstance(file, dict):
             return []
         path = Path(str(file.get("file")))

@@ -8,8 +8,7 @@ both. It is no model of the network: what jobs communicate is not its matter.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from typing import NamedTuple
 

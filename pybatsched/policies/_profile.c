@@ -12,7 +12,7 @@
 #include <string.h>
 #include <structmember.h>
 
-#include "../core/_six.h"
+#include "../core/_fixed6.h"
 
 #define TICK 1e-6 /* these two as pybatsched.core.instants, as a test checks */
 #define HALF_TICK 5e-7
@@ -943,7 +943,7 @@ static PyMethodDef methods[] = {
 
 static PyTypeObject ProfileType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "pybatsched.policies._profile.Profile",
+    .tp_name = "pybatsched.policies._profile.AvailabilityProfile",
     .tp_doc = "How many processors are free from now on; pybatsched.policies.profile tells all about it.",
     .tp_basicsize = sizeof(Profile),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
@@ -969,7 +969,7 @@ static PyMemberDef gains_members[] = {
 
 static PyTypeObject GainsType = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "pybatsched.policies._profile.Gains",
+    .tp_name = "pybatsched.policies._profile.FreedIntervals",
     .tp_doc = "Room that became free in a plan; pybatsched.policies.gains tells all about it.",
     .tp_basicsize = sizeof(Gains),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
@@ -990,8 +990,8 @@ PyMODINIT_FUNC PyInit__profile(void) {
     if (PyType_Ready(&ProfileType) < 0 || PyType_Ready(&GainsType) < 0) return NULL;
     PyObject *made = PyModule_Create(&module);
     if (made == NULL) return NULL;
-    if (PyModule_AddObjectRef(made, "Profile", (PyObject *)&ProfileType) < 0 ||
-        PyModule_AddObjectRef(made, "Gains", (PyObject *)&GainsType) < 0 ||
+    if (PyModule_AddObjectRef(made, "AvailabilityProfile", (PyObject *)&ProfileType) < 0 ||
+        PyModule_AddObjectRef(made, "FreedIntervals", (PyObject *)&GainsType) < 0 ||
         PyModule_AddObject(made, "TICK", PyFloat_FromDouble(TICK)) < 0 ||
         PyModule_AddObject(made, "HALF_TICK", PyFloat_FromDouble(HALF_TICK)) < 0) {
         Py_DECREF(made);

@@ -5,7 +5,7 @@ instants are on Batsim's tick (`pybatsched.core.instants`), so that equal times 
 
 s is the number of steps below: at most two per running or reserved job.
 
-`Profile` is `PlainProfile`, or where it was built its twin in C (`_profile.c`): the same answers, and faster.
+`AvailabilityProfile` is `PlainProfile`, or its faster twin in C (`_profile.c`) if that was built.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.policies.freed_intervals import check_times
 
 if TYPE_CHECKING:
-    from pybatsched.policies.freed_intervals import Gains
-    from pybatsched.policies.reservations import Rows
+    from pybatsched.policies.freed_intervals import FreedIntervals
+    from pybatsched.policies.reservations import Reservations
 
 #: Steps of a block of the index, as a power of two.
 _BLOCK: Final = 5
@@ -29,7 +29,7 @@ _BLOCK: Final = 5
 class PlainProfile:
     """How many processors are free from now on.
 
-    >>> profile = Profile(0.0, 4)
+    >>> profile = AvailabilityProfile(0.0, 4)
     >>> profile.take(3, 0.0, 10.0)
     >>> profile.earliest(2, 5.0, 0.0), profile.earliest(1, 5.0, 0.0)
     (10.0, 0.0)
@@ -65,7 +65,10 @@ class PlainProfile:
             self._times[0] = now
 
     def take(self, n: int, start_at: float, end_at: float) -> None:
-        """Use n processors from start to end (infinity allowed). O(s)."""
+        """Use n processors from start to end (infinity allowed). O(s).
+
+        It is not checked that n are free: if fewer are, the number of free processors becomes negative.
+        """
         self._add(-n, start_at, end_at)
 
     def take_all(self, spans: Iterable[tuple[int, float, float]]) -> None:
@@ -243,7 +246,7 @@ class PlainProfile:
         self._add(-n, new_start_at, min(start_at, new_end_at))
         self._add(n, max(start_at, new_end_at), end_at)
 
-    def compress(self, now: float, rows: Rows, gains: Gains) -> list[tuple[int, float]]:
+    def compress(self, now: float, rows: Reservations, gains: FreedIntervals) -> list[tuple[int, float]]:
         """Move waiting jobs forward, one at a time in queue order. Gives the rows that moved, and from where.
 
         A job had the best place there was when it was last looked at, so it looks only where room was gained since
@@ -272,7 +275,9 @@ class PlainProfile:
                 seen[i] = n_gains = gains.n
         return moved
 
-    def replan(self, now: float, rows: Rows, gains: Gains) -> tuple[PlainProfile, list[tuple[int, float]]]:
+    def replan(
+        self, now: float, rows: Reservations, gains: FreedIntervals
+    ) -> tuple[PlainProfile, list[tuple[int, float]]]:
         """Put the places of all waiting jobs into this profile of what is free for them, in queue order.
 
         Who can keeps his place; the others get the first one there is behind those before them. Gives the profile with
@@ -407,9 +412,9 @@ def _overfull(steps: list[tuple[float, int]]) -> tuple[float, float]:
 
 
 if TYPE_CHECKING:
-    Profile = PlainProfile
+    AvailabilityProfile = PlainProfile
 else:
     try:
-        from pybatsched.policies._profile import Profile
+        from pybatsched.policies._profile import AvailabilityProfile
     except ImportError:  # not built
-        Profile = PlainProfile
+        AvailabilityProfile = PlainProfile

@@ -159,7 +159,7 @@ class ChoiceScheduler(LocalScheduler):
             if self._asks:
                 n = self.n_shown
                 found[:n] = self._may_start if self.reserved is not None or not self._reservations else True
-                found[-1] = bool(self.partition.running)
+                found[-1] = bool(self.partition.running_jobs)
             else:
                 found[-1] = True
         return self._mask.copy()  # what others do with it is theirs
@@ -226,7 +226,7 @@ class ChoiceScheduler(LocalScheduler):
         return "chosen on {} extra processors beside {}", job.n_procs, self.reserved.id
 
     @abstractmethod
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
         """Start what may start now; the queue is not empty."""
 
 

@@ -1,6 +1,6 @@
 """Room that became free in a plan: where a job that waits may find a better place.
 
-`Gains` is `PlainGains`, or where it was built its twin in C (`_profile.c`): the same answers, and faster.
+`FreedIntervals` is `PlainFreedIntervals`, or its faster twin in C (`_profile.c`) if that was built.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def check_times(*times: float) -> None:
             raise ValueError("a time is NaN; expected a number of seconds")
 
 
-class PlainGains:
+class PlainFreedIntervals:
     """Room that became free in the plan, one gain after the other; asked for the hull of those since some count.
 
     Two monotonic stacks: an entry that is neither the earliest start nor the latest end of any suffix is dropped, so
@@ -46,9 +46,9 @@ class PlainGains:
         """Tell whether anything was gained since there were n gains."""
         return self.n > n
 
-    def copy(self) -> PlainGains:
+    def copy(self) -> PlainFreedIntervals:
         """Give a copy that lives on its own."""
-        other: PlainGains = self.__new__(type(self))
+        other: PlainFreedIntervals = self.__new__(type(self))
         other.n, other._starts, other._ends = self.n, self._starts.copy(), self._ends.copy()
         return other
 
@@ -68,9 +68,9 @@ class PlainGains:
 
 
 if TYPE_CHECKING:
-    Gains = PlainGains
+    FreedIntervals = PlainFreedIntervals
 else:
     try:
-        from pybatsched.policies._profile import Gains
+        from pybatsched.policies._profile import FreedIntervals
     except ImportError:  # not built
-        Gains = PlainGains
+        FreedIntervals = PlainFreedIntervals

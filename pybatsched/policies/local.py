@@ -19,7 +19,7 @@ from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
 from pybatsched.core.ordered import take_out
 from pybatsched.core.policy import Policy
-from pybatsched.policies.availability import Profile
+from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.options import Order, QueueFields, QueueOptions
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
 
 #: The rank of jobs that are put in front of the queue, whatever its order.
 FRONT: Final = -math.inf
-
-HEAD: Final = "head of the queue"
 
 
 class Entry(NamedTuple):
@@ -148,15 +146,15 @@ class LocalScheduler(ABC):
     def machines_changed(self, now: float) -> None:  # noqa: B027
         """Hear that processors of the partition went away or came back."""
 
-    def plan(self, now: float) -> Iterable[Decision]:
-        """Start what may start now, one decision at a time; nothing while a kill is under way here."""
+    def decide(self, now: float) -> Iterable[Decision]:
+        """Return the decisions of `plan`; none if the queue is empty or while a kill is pending here."""
         if not self.queue or self.partition.n_kills_pending:
             return ()
-        return self._plan(now)
+        return self.plan(now)
 
     @abstractmethod
-    def _plan(self, now: float) -> Iterator[Decision]:
-        """Start what may start now; the queue is not empty."""
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Start the jobs that may start now, one decision at a time. The queue is not empty. Override this."""
 
     def estimate(self, n: int, duration_s: float, now: float, *, not_after: float | None = None) -> float | None:
         """Say when a job of n processors would start if it came now, by present knowledge; None for never.
@@ -168,16 +166,16 @@ class LocalScheduler(ABC):
         if n > self.partition.n_procs or instant(now, duration_s) > bound:
             return None
         latest = math.inf if bound == math.inf else bound - duration_s + TICK
-        start = self._estimated(n, duration_s, now, latest)
+        start = self.estimated_start(n, duration_s, now, latest)
         return None if start == math.inf or instant(start, duration_s) > bound else start
 
-    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
         """Give the start for `estimate`; infinity for never, and if one likes for what is later than `latest`.
 
         Places the queue one after the other on expected ends: O(queue * (queue + running)).
         """
         profile, not_before = self._placed_queue(now, None)
-        return self._expect(profile, n, duration_s, now, not_before)
+        return self.place(profile, n, duration_s, now, not_before)
 
     def plan_version(self, now: float) -> int:  # noqa: ARG002  a plan may have to be brought up to date
         """Give a number that is another one whenever `estimate` and `planned_start` may have other answers. O(1).
@@ -190,33 +188,33 @@ class LocalScheduler(ABC):
     def planned_start(self, job: Job, now: float) -> float | None:
         """Say when a job of this queue would start by present knowledge; None for never. As costly as `estimate`."""
         profile, not_before = self._placed_queue(now, job)
-        start = self._expect(profile, job.n_procs, self.span_s(job), now, not_before)
+        start = self.place(profile, job.n_procs, self.span_s(job), now, not_before)
         return None if start == math.inf else start
 
-    def _placed_queue(self, now: float, until: Job | None) -> tuple[Profile, float]:
+    def _placed_queue(self, now: float, until: Job | None) -> tuple[AvailabilityProfile, float]:
         """Place the queue, up to a job, on the running jobs' expected ends. Gives the last start as well."""
         profile = self.expected_profile(now)
         not_before = now
         for _, _, job in self.queue:
             if job is until:
                 break
-            not_before = self._expect(profile, job.n_procs, self.span_s(job), now, not_before)
+            not_before = self.place(profile, job.n_procs, self.span_s(job), now, not_before)
         return profile, not_before
 
-    def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:
+    def place(self, profile: AvailabilityProfile, n: int, span_s: float, now: float, not_before: float) -> float:
         """Place one job for `estimate`. Rules without backfilling start no job before the one in front of it."""
         start = profile.earliest(n, span_s, max(now, not_before))
         profile.take(n, start, instant(start, span_s))
         return start
 
-    def expected_profile(self, now: float) -> Profile:
+    def expected_profile(self, now: float) -> AvailabilityProfile:
         """Give the free processors over time by the running jobs' expected ends. O(running).
 
         A job past its estimate still holds its processors; it is expected to end with the next tick.
         """
-        profile, soon = Profile(now, self.partition.n_free), round(now + TICK, 6)
-        for end_at, _, job in self.partition.running:
-            profile.give(self.partition.n_returned_by(job), max(end_at, soon), math.inf)
+        profile, soon = AvailabilityProfile(now, self.partition.n_free), round(now + TICK, 6)
+        for job in self.partition.running_jobs:
+            profile.give(self.partition.n_returned_by(job), max(job.expected_end_at, soon), math.inf)
         return profile
 
     def shadow(self, head: Job, now: float) -> tuple[float, int]:
@@ -228,7 +226,8 @@ class LocalScheduler(ABC):
         """
         n_then = self.partition.n_free
         shadow_at = -math.inf
-        for end_at, _, job in self.partition.running:
+        for job in self.partition.running_jobs:
+            end_at = job.expected_end_at
             if n_then >= head.n_procs and end_at > shadow_at:
                 break
             n_then += self.partition.n_returned_by(job)
@@ -356,7 +355,7 @@ class QueuePolicy(Policy):
     def decide(self, now: float) -> Iterable[Decision]:
         """Refuse what was refused, then start what may start."""
         urgent, self._urgent = self._urgent, []
-        return itertools.chain(urgent, *(local.plan(now) for local in self.locals))
+        return itertools.chain(urgent, *(local.decide(now) for local in self.locals))
 
     def broken_promises(self) -> Iterable[str]:
         """Ask the schedulers."""
@@ -401,7 +400,7 @@ class LocalPolicy(QueuePolicy):
 
     def decide(self, now: float) -> Iterable[Decision]:
         """Refuse what was refused, then start what may start."""
-        return super().decide(now) if self._urgent else self.local.plan(now)
+        return super().decide(now) if self._urgent else self.local.decide(now)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Ask the scheduler."""

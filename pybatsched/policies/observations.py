@@ -62,7 +62,7 @@ def observe(scheduler: ChoiceScheduler, n_running: int) -> Observation:
             if place is not None:
                 queue[place, 5] = 1.0
     running = np.zeros((n_running, len(RUNNING)), dtype=np.float32)
-    jobs = partition.running[:n_running]
+    jobs = partition.running_jobs[:n_running]
     if jobs:
         _show_running(running[: len(jobs)], jobs, now, n_procs)
     shadow, extra = 0.0, 0.0
@@ -73,7 +73,7 @@ def observe(scheduler: ChoiceScheduler, n_running: int) -> Observation:
             partition.n_free / n_procs,
             partition.n_away / n_procs,
             _counted(len(scheduler.queue)),
-            _counted(len(partition.running)),
+            _counted(len(partition.running_jobs)),
             shadow,
             extra,
             now % DAY_S / DAY_S,
@@ -85,14 +85,15 @@ def observe(scheduler: ChoiceScheduler, n_running: int) -> Observation:
     return {"queue": queue, "running": running, "machine": rest[:n_facts], "time": rest[n_facts:]}
 
 
-def _show_running(rows: Shown, jobs: Sequence[tuple[float, int, Job]], now: float, n_procs: int) -> None:
+def _show_running(rows: Shown, jobs: Sequence[Job], now: float, n_procs: int) -> None:
     """Fill in the rows of running jobs, which are in order of their expected ends."""
     numbers: list[float] = []
-    for end_at, _, job in jobs:
+    for job in jobs:
+        end_at = job.expected_end_at
         began_at = now if job.started_at is None else job.started_at
         numbers += (job.n_procs, end_at - now if end_at > now else 0.0, now - began_at)
     found = np.array(numbers).reshape(-1, 3)
-    longest_s = max(jobs[-1][0] - now, now)
+    longest_s = max(jobs[-1].expected_end_at - now, now)
     rows[:, 0] = 1.0
     rows[:, 1] = found[:, 0] / n_procs
     rows[:, 2:] = all_scaled(found[:, 1:], longest_s)

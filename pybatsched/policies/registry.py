@@ -22,7 +22,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from pybatsched.core.fields import JobFields, described
-from pybatsched.core.policy import Need, Policy, TrustedFiles
+from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, told
 from pybatsched.policies.loading import module_of, names_file, split
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
@@ -59,7 +59,7 @@ class PolicySource:
     @property
     def batsim_args(self) -> list[str]:
         """The options that Batsim must be started with, in a fixed order."""
-        return sorted(need.batsim_option for need in Need if need in self.cls.needs)
+        return sorted(need.batsim_option for need in BatsimFeature if need in self.cls.needs)
 
     @property
     def table_name(self) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import Job
 
 
-class Rows:
+class Reservations:
     """One list for each thing that a pass reads or writes, so that it has numbers only to deal with, also in C.
 
     Row i is the waiting job `entries[i]`: it asks for `sizes[i]` processors for `spans_s[i]`, has its place from
@@ -74,9 +74,9 @@ class Rows:
         self.places[i] = place
         self.ends[i] = instant(place, self.spans_s[i])
 
-    def copy(self) -> Rows:
+    def copy(self) -> Reservations:
         """Give a copy that lives on its own. O(rows), quickly."""
-        other = Rows()
+        other = Reservations()
         other.entries, other.sizes, other.spans_s = self.entries.copy(), self.sizes.copy(), self.spans_s.copy()
         other.places, other.ends, other.seen = self.places.copy(), self.ends.copy(), self.seen.copy()
         return other

@@ -1,19 +1,22 @@
 """Codecs: bytes to events and decisions, and back. They do no input or output of their own.
 
-A codec has four functions: `decode_events`, `encode_events`, `decode_decisions` and `encode_decisions`. The scheduler
-uses the outer two, the simulator the inner two. Whatever a peer speaks, the events and decisions are those of
-`pybatsched.core`.
+A codec hides which Batsim speaks: the events and decisions are always those of `pybatsched.core`. The scheduler uses
+`decode_events` and `encode_decisions`, the simulator `encode_events` and `decode_decisions`. What only Batsim 5 needs
+does nothing in `v4`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from pybatsched.core.decisions import Decision
+from pybatsched.core.decisions import Decision, SetJobMetadata
 from pybatsched.core.events import NOTHING, Event
+
+if TYPE_CHECKING:
+    from pybatsched.core.policy import Policy
 
 Item = TypeVar("Item")
 
@@ -26,8 +29,37 @@ class Message(msgspec.Struct, Generic[Item], frozen=True):
     extra: Mapping[str, Any] = NOTHING
 
 
+class CannotEncodeError(Exception):
+    """The protocol has no message for a decision; the text names the decision."""
+
+
+class Greeting(NamedTuple):
+    """The handshake that precedes the first message: our answer, and what was agreed."""
+
+    answer: bytes
+    config: Mapping[str, Any]
+
+
 class Codec(Protocol):
-    """How one protocol is written: the module `v4` is one, `v5.Codec` makes others, one for each conversation."""
+    """One protocol in one conversation: the module `v4`, or a `v5.Codec` for each conversation."""
+
+    def batsim(self) -> int:
+        """Return the major version of Batsim; 4 stands for 3.1 to 4.2."""
+
+    def greet(self, raw: bytes, version: str, /) -> Greeting | None:
+        """Answer the first message with our version if it is a greeting; None if it holds events."""
+
+    def missing(self, policy: type[Policy], name: str, /, *, keeps_notes: bool) -> Iterable[str]:
+        """Return a warning for each thing that a policy uses and this Batsim lacks."""
+
+    def order(self, events: tuple[Event, ...], /) -> tuple[Event, ...]:
+        """Return the events of one message in the order in which the engine takes them."""
+
+    def prepare(self, decisions: tuple[Decision, ...], /) -> tuple[Decision, ...]:
+        """Return the decisions of one reply as they are encoded, one message item each."""
+
+    def unsent(self, decisions: tuple[Decision, ...], /) -> list[tuple[int, SetJobMetadata]]:
+        """Return the job metadata that cannot be encoded, each with its place in the reply."""
 
     def decode_events(self, raw: bytes, /) -> Message[Event]:
         """Read a message of the simulator."""

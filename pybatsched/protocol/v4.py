@@ -10,12 +10,11 @@ Whether a decision is *allowed* is not asked here but in `pybatsched.core.rules`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.json_values import number, parsed, shown
@@ -29,10 +28,42 @@ from pybatsched.protocol.v4_shapes import (
     only,
 )
 
+if TYPE_CHECKING:
+    from pybatsched.core.policy import Policy
+
 _EVENTS_BY_TYPE: Final = {shape.name: shape for shape in EVENT_SHAPES}
 _DECISIONS_BY_TYPE: Final = {shape.name: shape for shape in DECISION_SHAPES}
 _MAY_SAY_NULL: Final = {"FROM_JOB_MSG", "TO_JOB_MSG"}  # None is a message too, not a missing one
 _BY_CLASS: Final = {shape.cls: shape for shape in EVENT_SHAPES + DECISION_SHAPES}
+
+
+def batsim() -> int:
+    """Return 4, which stands for Batsim 3.1 to 4.2."""
+    return 4
+
+
+def greet(_raw: bytes, _version: str, /) -> None:
+    """Return None: there is no handshake."""
+
+
+def missing(_policy: type[Policy], _name: str, /, *, keeps_notes: bool) -> tuple[str, ...]:  # noqa: ARG001
+    """Return nothing: this Batsim has all that policies use."""
+    return ()
+
+
+def order(events: tuple[e.Event, ...], /) -> tuple[e.Event, ...]:
+    """Return the events as they came."""
+    return events
+
+
+def prepare(decisions: tuple[d.Decision, ...], /) -> tuple[d.Decision, ...]:
+    """Return the decisions as they are."""
+    return decisions
+
+
+def unsent(_decisions: tuple[d.Decision, ...], /) -> list[tuple[int, d.SetJobMetadata]]:
+    """Return nothing: all metadata is sent."""
+    return []
 
 
 def decode_events(raw: bytes) -> Message[e.Event]:

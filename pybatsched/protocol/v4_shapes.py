@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from types import UnionType
+from typing import Any, Final, get_args
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol.json_values import number, shown
 
@@ -185,30 +185,25 @@ EVENT_SHAPES: Final = (
     Shape("FROM_JOB_MSG", e.FromJobMsg, _required(job_id=ID, msg=ANY)),
 )
 
-DECISION_SHAPES: Final = (
-    Shape(
-        "EXECUTE_JOB",
-        d.ExecuteJob,
-        _required(job_id=ID, alloc=PROCS) + _optional(mapping=OBJECT, storage_mapping=OBJECT, additional_io_job=OBJECT),
-    ),
-    Shape("REJECT_JOB", d.RejectJob, _required(job_id=ID)),
-    Shape("KILL_JOB", d.KillJob, _required(job_ids=IDS)),
-    Shape("CALL_ME_LATER", d.CallMeLater, _required(timestamp=NUMBER)),
-    Shape("SET_RESOURCE_STATE", d.SetResourceState, _required(resources=PROCS, state=ID)),
-    Shape("SET_JOB_METADATA", d.SetJobMetadata, _required(job_id=ID, metadata=TEXT)),
-    Shape(
-        "CHANGE_JOB_STATE",
-        d.ChangeJobState,
-        _required(job_id=ID, job_state=TEXT) + _optional(kill_reason=TEXT),
-    ),
-    Shape("REGISTER_JOB", d.RegisterJob, _required(job_id=ID, job=OBJECT)),
-    Shape(
-        "REGISTER_PROFILE",
-        d.RegisterProfile,
-        _required(workload_name=TEXT, profile_name=TEXT, profile=OBJECT),
-    ),
-    Shape("NOTIFY", d.Notify, _required(type=TEXT)),
-    Shape("QUERY", d.Query, _required(requests=OBJECT)),
-    Shape("ANSWER", d.Answer, _optional(estimate_waiting_time=OBJECT)),
-    Shape("TO_JOB_MSG", d.ToJobMsg, _required(job_id=ID, msg=ANY)),
-)
+_KINDS: Final[dict[Any, Kind]] = {
+    str: TEXT,
+    d.JobId: ID,
+    d.PState: ID,
+    float: NUMBER,
+    IntervalSet: PROCS,
+    Mapping[str, Any]: OBJECT,
+    tuple[str, ...]: IDS,
+    Any: ANY,
+}
+
+
+def _shape_of(decision: type[d.Decision]) -> Shape:
+    """Make the shape of a decision from its record. A field that may be None is optional."""
+    members = []
+    for name, kind in d.field_types(decision).items():
+        parts = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+        members.append(Member(decision.v4_keys.get(name, name), _KINDS[parts[0]], required=type(None) not in parts))
+    return Shape(decision.v4_type, decision, tuple(members))
+
+
+DECISION_SHAPES: Final = tuple(_shape_of(decision) for decision in d.DECISIONS if decision.v4_type)

@@ -19,25 +19,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched import protocol
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.instants import on_tick
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import RemoteProtocolError
-from pybatsched.protocol import Message
+from pybatsched.protocol import CannotEncodeError, Greeting, Message, v4
 from pybatsched.protocol.json_values import parsed
-from pybatsched.protocol.v5_decisions import CALL_ID, LATEST_S, TURN, CannotSayError, write_decision, write_turned
-from pybatsched.protocol.v5_decisions import READERS as DECISION_READERS
-from pybatsched.protocol.v5_events import READERS as EVENT_READERS
-from pybatsched.protocol.v5_events import Wire, write_event
-from pybatsched.protocol.v5_handshake import Features
+from pybatsched.protocol.v5_decisions import (
+    CALL_ID,
+    LATEST_S,
+    READERS as DECISION_READERS,
+    TURN,
+    write_decision,
+    write_turned,
+)
+from pybatsched.protocol.v5_events import READERS as EVENT_READERS, Wire, write_event
+from pybatsched.protocol.v5_features import features_for, missing_features
+from pybatsched.protocol.v5_handshake import Features, Hello, is_greeting, read_greeting, write_hello
 from pybatsched.protocol.v5_members import Members, full_name, workload_of
 from pybatsched.protocol.v5_profiles import write_profile
+
+if TYPE_CHECKING:
+    from pybatsched.core.policy import BatsimFeature, Policy
 
 #: Events that Batsim 5.0.0-rc2 stamps with the time of an earlier message.
 _STAMPED_BEFORE: Final = {
@@ -49,6 +58,11 @@ _STAMPED_BEFORE: Final = {
 #: As many parts as no sequence has.
 _MANY: Final = 2**32
 Record = TypeVar("Record", e.Event, d.Decision)
+
+
+def codec_for(raw: bytes, needs: Iterable[BatsimFeature]) -> protocol.Codec:
+    """Return the codec of a conversation by its first message: Batsim 5 starts with a greeting, others with JSON."""
+    return Codec(features_for(needs)) if is_greeting(raw) else v4
 
 
 class Codec:
@@ -66,7 +80,37 @@ class Codec:
         self._calls: list[tuple[float, int, str]] = []
         self._profiles: dict[str, Mapping[str, Any]] = {}  # by their ids: all that there have been
 
+    def batsim(self) -> int:
+        """Return 5."""
+        return 5
+
     # --- the scheduler's side -------------------------------------------------------------------------------------
+
+    def greet(self, raw: bytes, version: str, /) -> Greeting:
+        """Read the greeting, which holds the user's text, and answer with the requested features."""
+        self.init = read_greeting(raw)
+        return Greeting(write_hello(Hello("pybatsched", version, self.features)), self.config())
+
+    def missing(self, policy: type[Policy], name: str, /, *, keeps_notes: bool) -> Iterable[str]:
+        """Return a warning for each thing that a policy uses and Batsim 5 lacks."""
+        return missing_features(policy, name, keeps_notes=keeps_notes)
+
+    def order(self, events: tuple[e.Event, ...], /) -> tuple[e.Event, ...]:
+        """Return external events in the order of their file, by their ids (``ee0!7``); those of one instant are mixed.
+
+        All others keep their places. O(n log n).
+        """
+        places = [i for i, event in enumerate(events) if type(event) is e.Notify and "id" in event.extra]
+        if len(places) < 2:
+            return events
+        ordered = list(events)
+        for place, event in zip(places, sorted((events[i] for i in places), key=_number), strict=True):
+            ordered[place] = event
+        return tuple(ordered)
+
+    def unsent(self, decisions: tuple[d.Decision, ...], /) -> list[tuple[int, d.SetJobMetadata]]:
+        """Return all job metadata: Batsim 5 has no message for it."""
+        return [(index, one) for index, one in enumerate(decisions) if isinstance(one, d.SetJobMetadata)]
 
     def decode_events(self, raw: bytes, /) -> Message[e.Event]:
         """Read a message of Batsim. O(size)."""
@@ -86,17 +130,17 @@ class Codec:
         return message
 
     def encode_decisions(self, message: Message[d.Decision], /) -> bytes:
-        """Write a reply, without what Batsim 5 has no place for. Raises CannotSayError for what it must not lose."""
+        """Write a reply, without what Batsim 5 has no place for. Raises CannotEncodeError for what it must not lose."""
         items = []
-        for decision in self.prepared(message.items):
-            if is_said(decision):
+        for decision in self.prepare(message.items):
+            if type(decision) is not d.SetJobMetadata:
                 is_kept = decision.beside.keys() >= {"event_type", "event"}  # the peer's own words, or ours already
                 kind, data = ("", {}) if is_kept else write_decision(decision)
                 stamp = message.now if decision.timestamp is None else decision.timestamp
                 items.append({"timestamp": stamp, "event_type": kind, "event": data, **decision.beside})
         return msgspec.json.encode({"now": message.now, "events": items, **message.extra})
 
-    def prepared(self, decisions: Iterable[d.Decision]) -> tuple[d.Decision, ...]:
+    def prepare(self, decisions: Iterable[d.Decision], /) -> tuple[d.Decision, ...]:
         """Give the decisions as they are said, one event each: calls have names, and switches are told apart. O(n).
 
         What is prepared already stays as it is.
@@ -238,36 +282,14 @@ def _decoded(
     return Message(now, tuple(items), extra if now == told_now else {**extra, "now": told_now})
 
 
-def in_order(events: tuple[e.Event, ...]) -> tuple[e.Event, ...]:
-    """Give external events in the order of their file, by their ids (``ee0!7``): of one instant they come in any.
-
-    All others stay where they are. O(n log n).
-    """
-    places = [i for i, event in enumerate(events) if type(event) is e.Notify and "id" in event.extra]
-    if len(places) < 2:
-        return events
-    ordered = list(events)
-    for place, event in zip(places, sorted((events[i] for i in places), key=_number), strict=True):
-        ordered[place] = event
-    return tuple(ordered)
-
-
 def _number(event: e.Event) -> tuple[str, int]:
     name, _, number = str(event.extra["id"]).rpartition("!")
     return name, int(number) if number.isdecimal() else 0
-
-
-def is_said(decision: d.Decision) -> bool:
-    """Tell whether a decision is for Batsim 5 to hear; O(1)."""
-    return type(decision) is not d.SetJobMetadata
 
 
 def _again(write: Callable[[Record], Wire | None], record: Record) -> Wire | None:
     """Write what was read; None if we have no words for it, as a peer may have."""
     try:
         return write(record)
-    except CannotSayError:
+    except CannotEncodeError:
         return None
-
-
-__all__ = ["CannotSayError", "Codec", "Features", "in_order", "is_said"]

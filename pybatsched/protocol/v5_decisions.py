@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pybatsched.core import decisions as d
 from pybatsched.core.intervals import IntervalSet
+from pybatsched.protocol import CannotEncodeError
 from pybatsched.protocol.v5_events import Wire, read_job, write_job
 from pybatsched.protocol.v5_members import Members, full_name, short_name, workload_of
 from pybatsched.protocol.v5_profiles import is_known, read_profile, write_profile
@@ -27,10 +28,6 @@ TURN: Final = "TurnOnOffHostsEvent"
 _MOST_MS: Final = 2**64 - 1
 #: When nobody could be called any more.
 LATEST_S: Final = _MOST_MS / 1e3
-
-
-class CannotSayError(Exception):
-    """Batsim 5 has no words for a decision; the text says for which."""
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
@@ -61,14 +58,14 @@ def _write_execute(decision: d.ExecuteJob) -> dict[str, Any]:
             {"storage_name": name, "host_id": int(host)} for name, host in decision.storage_mapping.items()
         ]
     if decision.additional_io_job is not None:
-        raise CannotSayError("ExecuteJob with additional_io_job")
+        raise CannotEncodeError("ExecuteJob with additional_io_job")
     return written
 
 
 def _write_call(decision: d.CallMeLater) -> dict[str, Any]:
     time = milliseconds(decision.at)
     if time > _MOST_MS:
-        raise CannotSayError(f"CallMeLater at {decision.at:g} s")
+        raise CannotEncodeError(f"CallMeLater at {decision.at:g} s")
     when = {"time": time, "time_unit": "Millisecond"}
     return {CALL_ID: decision.extra.get(CALL_ID, ""), "when_type": "OneShot", "when": when}
 
@@ -81,7 +78,7 @@ def _write_register_job(decision: d.RegisterJob) -> dict[str, Any]:
 def _write_register_profile(decision: d.RegisterProfile) -> dict[str, Any]:
     kind = decision.profile.get("type")
     if not is_known(str(kind)):
-        raise CannotSayError(f"profile of type {kind!r}")
+        raise CannotEncodeError(f"profile of type {kind!r}")
     identifier = full_name(decision.profile_name, decision.workload_name)
     return {"profile": write_profile(identifier, decision.profile)}
 
@@ -90,28 +87,16 @@ def _write_pstate(decision: d.SetResourceState) -> dict[str, Any]:
     return {"host_ids": str(decision.procs), "pstate": int(decision.state)}
 
 
-_WRITERS: Final[dict[type[d.Decision], tuple[str, Callable[[Any], dict[str, Any]]]]] = {
-    d.ExecuteJob: ("ExecuteJobEvent", _write_execute),
-    d.RejectJob: ("RejectJobEvent", lambda decision: {"job_id": decision.job_id}),
-    d.KillJob: ("KillJobsEvent", lambda decision: {"job_ids": list(decision.job_ids)}),
-    d.CallMeLater: ("CallMeLaterEvent", _write_call),
-    d.RegisterJob: ("RegisterJobEvent", _write_register_job),
-    d.RegisterProfile: ("RegisterProfileEvent", _write_register_profile),
-    d.Notify: ("FinishRegistrationEvent", lambda _: {}),
-    d.SetResourceState: ("ChangeHostsPStateEvent", _write_pstate),
-}
-
-
 def write_decision(decision: d.Decision) -> Wire:
-    """Write a decision: its name, and its members. Raises CannotSayError. O(its size)."""
+    """Write a decision: its name, and its members. Raises CannotEncodeError. O(its size)."""
     if isinstance(decision, d.UnknownDecision):
         return decision.type, decision.data
     if isinstance(decision, d.Notify) and decision.kind != d.REGISTRATION_FINISHED:
-        raise CannotSayError(f"Notify({decision.kind!r})")
-    if type(decision) not in _WRITERS:
-        raise CannotSayError(type(decision).__name__)
-    name, write = _WRITERS[type(decision)]
-    return name, write(decision)
+        raise CannotEncodeError(f"Notify({decision.kind!r})")
+    form = _FORMS.get(type(decision))
+    if form is None:
+        raise CannotEncodeError(type(decision).__name__)
+    return decision.v5_type, form.write(decision)
 
 
 def write_turned(procs: IntervalSet, state: str) -> Wire:
@@ -161,15 +146,30 @@ def _read_state(key: str) -> Callable[[Members, float], d.SetResourceState]:
     return read
 
 
-#: How decisions are read, by their names.
+class _Form(NamedTuple):
+    """How the members of a decision are written and read."""
+
+    write: Callable[[Any], dict[str, Any]]
+    read: Callable[[Members, float], d.Decision]
+
+
+_FORMS: Final[dict[type[d.Decision], _Form]] = {
+    d.ExecuteJob: _Form(_write_execute, _read_execute),
+    d.RejectJob: _Form(
+        lambda decision: {"job_id": decision.job_id}, lambda given, at: d.RejectJob(given.text("job_id"), timestamp=at)
+    ),
+    d.KillJob: _Form(
+        lambda decision: {"job_ids": list(decision.job_ids)},
+        lambda given, at: d.KillJob(given.texts("job_ids"), timestamp=at),
+    ),
+    d.CallMeLater: _Form(_write_call, _read_call),
+    d.RegisterJob: _Form(_write_register_job, _read_register_job),
+    d.RegisterProfile: _Form(_write_register_profile, _read_register_profile),
+    d.Notify: _Form(lambda _: {}, lambda _, at: d.Notify(d.REGISTRATION_FINISHED, timestamp=at)),
+    d.SetResourceState: _Form(_write_pstate, _read_state("pstate")),
+}
+#: How decisions are read, by their types.
 READERS: Final[dict[str, Callable[[Members, float], d.Decision]]] = {
-    "ExecuteJobEvent": _read_execute,
-    "RejectJobEvent": lambda given, at: d.RejectJob(given.text("job_id"), timestamp=at),
-    "KillJobsEvent": lambda given, at: d.KillJob(given.texts("job_ids"), timestamp=at),
-    "CallMeLaterEvent": _read_call,
-    "RegisterJobEvent": _read_register_job,
-    "RegisterProfileEvent": _read_register_profile,
-    "FinishRegistrationEvent": lambda given, at: d.Notify(d.REGISTRATION_FINISHED, timestamp=at),  # noqa: ARG005
-    "ChangeHostsPStateEvent": _read_state("pstate"),
+    **{decision.v5_type: form.read for decision, form in _FORMS.items()},
     TURN: _read_state("state"),
 }

@@ -76,8 +76,9 @@ def draw(
         raise InputError(f"{kind}: expected a campaign with several policies or settings")
     charts = charts_of(points, name, chosen, ratios=is_ratio, only=policy, each=each)
     if not charts:
-        pair = f" beside one of {chosen} on the same workload, platform and seed" if is_ratio else ""
-        raise InputError(f"{kind}: no points to show, of {policy or 'any policy'}{pair}")
+        nothing = f"no points to show, of {policy or 'any policy'}"
+        why = _why_no_ratio(points, name, chosen, policy, each) if is_ratio else ""
+        raise InputError(f"{kind}: {why or nothing}")
     charts = [replace(chart, scale=scale) for chart in charts]
     is_mean = KINDS[kind].is_mean
     axis = scale_of(charts, with_dots=not is_mean, with_intervals=is_mean)
@@ -91,8 +92,25 @@ def draw(
         for part, chart in zip(parts[:, 0], charts, strict=True):
             _chart(part, chart, axis, as_means=is_mean)
     n_values = sum(len(box.dots) for chart in charts for box in chart.boxes)
+    n_undefined = sum(chart.n_undefined for chart in charts)
+    without = f" ({n_undefined:,} without: the baseline is 0)" if n_undefined else ""
     on_axis = ", on a logarithmic axis" if axis.is_log else ""
-    return f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{on_axis}"
+    return f"{kind} of {charts[0].measure_title}, {quantity(n_values, 'value')}{without}{on_axis}"
+
+
+def _why_no_ratio(points: Sequence[samples.Point], figure: str, baseline: str, policy: str, each: str) -> str:
+    """Say why no value of a figure has a ratio to the baseline. O(points)."""
+    base = {point.key: point for point in points if point.setting == baseline}
+    own = [point for point in points if point.setting != baseline and policy in {"", point.policy}]
+    partners = [base[point.key] for point in own if point.key in base and point.sample(figure, each)]
+    if not partners:
+        beside = f"beside one of {baseline} on the same workload, platform and seed"
+        return f"no points to show, of {policy or 'any policy'} {beside}"
+    values = [value for partner in partners for value in partner.sample(figure, each).values()]
+    what = "is 0" if values and not any(values) else "has no value"
+    return (
+        f"{figure} of the baseline {baseline} {what}, so there is no ratio to it; give another --baseline or --measure"
+    )
 
 
 def _figures(point: samples.Point, each: str) -> set[str]:

@@ -113,17 +113,17 @@ class Found:
             return there
         return there if suffix in self.mark.moving and not aside.exists() else aside
 
-    def standing(self, shown: str, n_over: int) -> Standing:
+    def standing(self, shown: str, n_over: int) -> RunState:
         """Say how whole the run is that was read under the name `shown`, with so many jobs over."""
         if self.mark is None:
-            return Standing(shown)
+            return RunState(shown)
         if self.mark.state is State.FINISHED:
-            return Standing(shown) if self.mark.cut_at is None else Standing(shown, cut=self.mark)
-        return Standing(shown, newer=self.mark) if self.is_whole else Standing(shown, self.mark, n_over)
+            return RunState(shown) if self.mark.cut_at is None else RunState(shown, cut=self.mark)
+        return RunState(shown, newer=self.mark) if self.is_whole else RunState(shown, self.mark, n_over)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunState:
     """How whole a run is that was read: `mark` is its own if it is not finished, `newer` that of a later such run.
 
     `cut` is its own if it has finished, but at a time that its owner has set. Nothing is wrong with it; who sees its
@@ -159,7 +159,7 @@ class Standing:
 
 
 #: Nothing to be said.
-WHOLE: Final = Standing()
+WHOLE: Final = RunState()
 
 
 def find(prefix: str, *, newest: bool = False) -> Found:

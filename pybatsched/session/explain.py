@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
@@ -215,8 +214,9 @@ def _namesakes(said: _Said, job_id: str) -> Iterator[str]:
 def check_named(path: str, job_id: str) -> None:
     """Raise InputError for a job that no message of a journal names. No policy is run. O(journal).
 
-    Messages are searched as they are, up to the first that may name the job. Only those that may name a job of the same
-    name in another workload are decoded. A journal that can be read only once, as a pipe, is not searched.
+    Messages are searched as text, up to the first that names the job. Those are decoded that contain its id, which may
+    as well be the number of a processor, or that may name a job of the same name in another workload. A journal that
+    can be read only once, as a pipe, is not searched.
     """
     if not Path(path).is_file():
         return
@@ -226,11 +226,16 @@ def check_named(path: str, job_id: str) -> None:
     namesakes: dict[str, None] = {}
     for exchange in reader.exchanges():
         texts = (exchange.request, exchange.reply or b"")
-        if any(_may_hold(text, quoted) for text in texts) or any(job == job_id for _, job, _ in exchange.notes):
+        if any(_may_hold_escaped(text, quoted) for text in texts):
+            return
+        if any(job == job_id for _, job, _ in exchange.notes):
             return
         is_hello = exchange.n == 1 and is_greeting(exchange.request)  # it tells the transcript which protocol is spoken
-        if is_hello or any(name in text or b"!" + name[1:] in text for text in texts):
-            namesakes |= dict.fromkeys(_namesakes(_said(exchange, transcript), job_id))
+        if is_hello or any(quoted in text or name in text or b"!" + name[1:] in text for text in texts):
+            said = _said(exchange, transcript)
+            if any(quoted in text for text in texts) and _may_name(exchange, said, job_id):
+                return
+            namesakes |= dict.fromkeys(_namesakes(said, job_id))
     raise no_such_job(reader, job_id, namesakes)
 
 
@@ -239,9 +244,18 @@ def _quoted(text: str) -> bytes:
     return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 
-def _may_hold(message: bytes, quoted: bytes) -> bool:
-    """Whether a message in JSON may hold a text, which may be written with other escapes than `quoted` is."""
-    if quoted in message or b"\\" in quoted or b"\\u" in message:
+def _may_name(exchange: Exchange, said: _Said, job_id: str) -> bool:
+    """Tell whether an event or a decision is about a job. True as well if that cannot be read."""
+    if said.events is None or (said.decisions is None and exchange.reply is not None):
+        return True
+    return any(job_id in ids_in_event(event) for event in said.events) or any(
+        job_id in ids_in_decision(decision) for decision, _, _ in said.decisions or ()
+    )
+
+
+def _may_hold_escaped(message: bytes, quoted: bytes) -> bool:
+    """Tell whether a message in JSON may hold a text that is written with other escapes than `quoted` is."""
+    if b"\\" in quoted or b"\\u" in message:
         return True
     return b"/" in quoted and b"\\/" in message
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.derive import parent_in_note
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job, JobState, Shape

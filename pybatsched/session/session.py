@@ -1,28 +1,27 @@
 """A session: the bytes of one conversation in, the bytes of the replies out, a journal on the side.
 
-This is all of a scheduler but the socket, so the server, the replayer and the tests are thin drivers of it. The first
-message tells which Batsim has called: Batsim 5 begins with a greeting, others with JSON.
+A session is the whole scheduler without the socket: the server, the replayer and the tests drive it. The first message
+selects the codec, which hides which Batsim speaks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
-from pybatsched.protocol import Codec, Message, v4, v5
-from pybatsched.protocol.v5_handshake import Hello, is_greeting, no_first_message, read_greeting, write_hello
-from pybatsched.session.batsim5_features import features_for, lacking
+from pybatsched.protocol import CannotEncodeError, Codec, Message, v4
+from pybatsched.protocol.v5 import codec_for
+from pybatsched.protocol.v5_handshake import no_first_message
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
-    from pybatsched.session.journal import JournalWriter, Note
+    from pybatsched.session.journal import JournalWriter
 
 MAX_MESSAGE_BYTES: Final = 512 * 2**20
 
@@ -59,8 +58,8 @@ class Session:
 
     @property
     def batsim(self) -> int:
-        """Which Batsim has called, by the first number of its version; 4 stands for all before 5."""
-        return 4 if self._codec is v4 else 5
+        """The major version of the connected Batsim; 4 stands for 3.1 to 4.2."""
+        return self._codec.batsim()
 
     @property
     def finished(self) -> bool:
@@ -68,78 +67,35 @@ class Session:
         return self.engine.ended
 
     def handle(self, raw: bytes) -> bytes:
-        """Answer one message. Whatever is wrong with it or with the policy's decisions is raised, and journalled."""
+        """Answer one message. Errors in the message or in the policy's decisions are journalled and raised."""
         self.n_messages += 1
-        journal = self._journal
-        if self.n_messages == 1 and is_greeting(raw):
-            return self._greet(raw)
+        if self.n_messages == 1:
+            self._codec = codec_for(raw, self.plan.source.cls.needs)
+        codec, journal = self._codec, self._journal
         try:
-            message = self._decode(raw) if journal is None else self._record_request(journal, raw)
-            if isinstance(self._codec, v5.Codec):
-                reply = self._in_words_of(self._codec, self.engine.step(message.now, v5.in_order(message.items)))
+            message = self._receive(raw)
+            if isinstance(message, bytes):  # the answer to a greeting
+                reply, answer = Reply(0.0, ()), message
             else:
-                reply = self.engine.step(message.now, message.items)
-            answer = self._encode(reply)
+                reply = self.engine.step(message.now, codec.order(message.items))
+                reply = Reply(reply.now, codec.prepare(reply.decisions))
+                answer = self._encode(reply)
         except PybatschedError as error:
             if isinstance(error, RemoteProtocolError) and error.message_number is None:
                 error.message_number = self.n_messages
             if journal is not None:
                 journal.error(self.n_messages, type(error).__name__, str(error))
             raise
-        if self._watch is not None:
+        unsent = codec.unsent(reply.decisions)
+        if self._keeps_notes:
+            self.notes.update((one.job_id, one.metadata) for _, one in unsent)
+        if self._watch is not None and not isinstance(message, bytes):
             self._watch(message, reply)
         if journal is not None:
             reasons = [d.reason_text(item.reason) for item in reply.decisions]
-            journal.reply(self.n_messages, answer, reasons, self._notes_in(reply))
+            notes = [(index, one.job_id, one.metadata) for index, one in unsent]
+            journal.reply(self.n_messages, answer, reasons, notes)
         return answer
-
-    # --- Batsim 5 -------------------------------------------------------------------------------------------------
-
-    def _greet(self, raw: bytes) -> bytes:
-        """Answer the greeting of Batsim 5 with what the policy needs of it; from here on its language is spoken."""
-        from pybatsched import __version__  # noqa: PLC0415  the package imports its modules, not the reverse
-
-        source = self.plan.source
-        codec = v5.Codec(features_for(source.cls.needs))
-        failure: RemoteProtocolError | None = None
-        try:
-            self._check_size(raw)
-            codec.init = read_greeting(raw)
-        except RemoteProtocolError as error:
-            error.message_number = 1
-            failure = error
-        if self._journal is not None:
-            begins = e.SimulationBegins(config=codec.config(), timestamp=0.0)
-            self._journal.header(self.plan, None, self._options(begins))
-            self._journal.request(1, raw, self._max_bytes)
-            if failure is not None:
-                self._journal.error(1, type(failure).__name__, str(failure))
-        if failure is not None:
-            raise failure
-        if self._say is not None:
-            for text in lacking(source.cls, source.name, keeps_notes=self._keeps_notes):
-                self._say(text)
-        self._codec = codec
-        answer = write_hello(Hello("pybatsched", __version__, codec.features))
-        if self._journal is not None:
-            self._journal.reply(1, answer, [])
-        return answer
-
-    def _in_words_of(self, codec: v5.Codec, reply: Reply) -> Reply:
-        """Keep what Batsim 5 is not told, and give the decisions as it is told of them."""
-        decisions = codec.prepared(reply.decisions)
-        if self._keeps_notes:
-            self.notes.update((one.job_id, one.metadata) for one in decisions if isinstance(one, d.SetJobMetadata))
-        return Reply(reply.now, decisions)
-
-    def _notes_in(self, reply: Reply) -> list[Note]:
-        if self._codec is v4:
-            return []
-        return [
-            (index, one.job_id, one.metadata)
-            for index, one in enumerate(reply.decisions)
-            if isinstance(one, d.SetJobMetadata)
-        ]
 
     def handle_parts(self, parts: list[bytes]) -> bytes:
         """Answer a message as the socket gives it. More than one part is refused, and journalled as one text."""
@@ -190,9 +146,11 @@ class Session:
     def _encode(self, reply: Reply) -> bytes:
         try:
             return self._codec.encode_decisions(Message(reply.now, reply.decisions))
-        except v5.CannotSayError as error:
+        except CannotEncodeError as error:
             raise PolicyError(
-                f"Batsim 5 knows no {error}; it is for Batsim 4", policy=self.plan.source.name, rule="Batsim 5"
+                f"Batsim {self.batsim} knows no {error}; it is for Batsim 4",
+                policy=self.plan.source.name,
+                rule=f"Batsim {self.batsim}",
             ) from None
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise PolicyError(
@@ -203,29 +161,46 @@ class Session:
         if len(raw) > self._max_bytes:
             raise RemoteProtocolError(f"{len(raw)} bytes; expected at most {self._max_bytes} (--max-message)")
 
-    def _decode(self, raw: bytes) -> Message[e.Event]:
-        self._check_size(raw)
-        if self.n_messages == 1 and not raw.lstrip().startswith(b"{"):
-            raise RemoteProtocolError(no_first_message(raw))
-        return self._codec.decode_events(raw)
+    def _receive(self, raw: bytes) -> Message[e.Event] | bytes:
+        """Journal and read a message. Returns the answer instead if the message is a greeting.
 
-    def _record_request(self, journal: JournalWriter, raw: bytes) -> Message[e.Event]:
-        """Write the message down before anything is done with it; the header comes with the first one."""
+        The journal's header needs the first message, so this one is read before it is journalled.
+        """
         if self.n_messages > 1:
-            journal.request(self.n_messages, raw, self._max_bytes)
-            return self._decode(raw)
+            if self._journal is not None:
+                self._journal.request(self.n_messages, raw, self._max_bytes)
+            self._check_size(raw)
+            return self._codec.decode_events(raw)
+        from pybatsched import __version__  # noqa: PLC0415  the package imports its modules, not the reverse
+
+        begins: e.SimulationBegins | None = None
         failure: RemoteProtocolError | None = None
-        message: Message[e.Event] = Message(0.0, ())
+        received: Message[e.Event] | bytes = b""
+        config: Mapping[str, object] = {}
         try:
-            message = self._decode(raw)
+            self._check_size(raw)
+            greeting = self._codec.greet(raw, __version__)
+            if greeting is not None:
+                received, config = greeting
+            elif raw.lstrip().startswith(b"{"):
+                received = self._codec.decode_events(raw)
+                begins = _begins(received)
+            else:
+                raise RemoteProtocolError(no_first_message(raw))
         except RemoteProtocolError as error:
             failure = error
-        begins = _begins(message)
-        journal.header(self.plan, begins, self._options(begins))
-        journal.request(1, raw, self._max_bytes)
+        if self._journal is not None:
+            self._journal.header(
+                self.plan, begins, self._options(begins or e.SimulationBegins(config=config, timestamp=0.0))
+            )
+            self._journal.request(1, raw, self._max_bytes)
         if failure is not None:
             raise failure
-        return message
+        if self._say is not None:
+            source = self.plan.source
+            for text in self._codec.missing(source.cls, source.name, keeps_notes=self._keeps_notes):
+                self._say(text)
+        return received
 
     def _options(self, begins: e.SimulationBegins | None) -> dict[str, object]:
         try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Codec, Message, v4, v5
 from pybatsched.protocol.v5_handshake import is_greeting, read_greeting, read_hello

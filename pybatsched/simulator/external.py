@@ -10,8 +10,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 import zmq
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import InputError, PeerLostError, RemoteProtocolError, printable
 from pybatsched.live.connection import GRACE_S, LOOK_AROUND_MS, Watch, connect
 from pybatsched.live.keys import ClientKeys

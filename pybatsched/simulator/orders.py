@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import InputError, NotSimulatedError
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.machine.power import Power
@@ -29,15 +28,10 @@ if TYPE_CHECKING:
 
 
 _OPTIONS: Final = ("mapping", "storage_mapping", "additional_io_job")
-#: What a decision is called, and its own members: there must be no others.
-_ALONE: Final[Mapping[type[d.Decision], tuple[str, tuple[str, ...]]]] = {
-    d.RejectJob: ("REJECT_JOB", ("job_id",)),
-    d.KillJob: ("KILL_JOB", ("job_ids",)),
-    d.CallMeLater: ("CALL_ME_LATER", ("timestamp",)),
-    d.SetResourceState: ("SET_RESOURCE_STATE", ("resources", "state")),
-    d.SetJobMetadata: ("SET_JOB_METADATA", ("job_id", "metadata")),
-    d.Query: ("QUERY", ("requests",)),
-}
+#: Decisions that must have no members but their own.
+_ALONE: Final = frozenset(
+    {d.RejectJob, d.KillJob, d.CallMeLater, d.SetResourceState, d.SetJobMetadata, d.Query},
+)
 
 
 def check_members(decision: d.Decision) -> None:
@@ -45,13 +39,13 @@ def check_members(decision: d.Decision) -> None:
 
     A decision keeps what it does not know, and what it has read from another spelling (`0 1` for `0-1`).
     """
-    form = _ALONE.get(type(decision))
-    if form is None:
+    kind = type(decision)
+    if kind not in _ALONE:
         return
-    name, own = form
+    own = [kind.v4_keys.get(name, name) for name in d.field_types(kind)]
     for member in decision.extra:
         if member not in own:
-            raise Refusal(f"{name} has the member {member!r:.60}; Batsim takes {' and '.join(own)} alone")
+            raise Refusal(f"{kind.v4_type} has the member {member!r:.60}; Batsim takes {' and '.join(own)} alone")
     if "state" in decision.extra:
         raise Refusal(f"a pstate is a number as text, not {decision.extra['state']!r:.60}")
 
@@ -75,12 +69,6 @@ def check_execution(decision: d.ExecuteJob) -> None:
         )
     if decision.additional_io_job is not None:
         raise NotSimulatedError(f"job {decision.job_id}: additional_io_job needs a network model; run it with Batsim")
-
-
-def check_kill(decision: d.KillJob) -> None:
-    """Raise Refusal if nobody is to be killed."""
-    if not decision.job_ids:
-        raise Refusal("KILL_JOB names no job")
 
 
 def check_answer(decision: d.Answer) -> None:
@@ -107,39 +95,23 @@ class Orders:
         self._world = world
         self._execution = execution
         self._lives = lives
-        self._table: dict[type[d.Decision], Order] = {
-            d.ExecuteJob: self._execute,
-            d.RejectJob: self._reject,
-            d.KillJob: self._kill,
-            d.CallMeLater: self._call,
-            d.SetResourceState: self._resource_state,
-            d.SetJobMetadata: self._metadata,
-            d.ChangeJobState: self._job_state,
-            d.RegisterJob: self._registered,
-            d.RegisterProfile: lambda _decision: None,
-            d.Notify: self._notify,
-            d.Query: self._query,
-            d.Answer: lambda _decision: None,
-            d.ToJobMsg: self._to_job,
+        self._orders: dict[type[d.Decision], Order] = {
+            cls: getattr(self, f"order_{d.method_name(cls)}") for cls in d.DECISIONS if cls.v4_type
         }
-        self._at_once: dict[type[d.Decision], Order] = {
-            d.ExecuteJob: self._look_up,
-            d.KillJob: check_kill,
-            d.Answer: check_answer,
-            d.RegisterJob: self._register_job,
-            d.RegisterProfile: self._register_profile,
+        self._at_once: dict[type[d.Decision], Order | None] = {
+            cls: getattr(self, f"prepare_{d.method_name(cls)}", None) for cls in self._orders
         }
 
     def prepare(self, decision: d.Decision) -> Order:
         """Do what is done before a decision's own time, and give what is to be done then."""
         kind = type(decision)
-        order = self._table.get(kind)
+        order = self._orders.get(kind)
         if order is None:
             name = getattr(decision, "type", kind.__name__)
             raise Refusal(f"Batsim knows no decision {name!r}")
         if decision.extra and self._world.options.batsim == 4:  # Batsim 5 has forms of its own
             check_members(decision)
-        at_once = self._at_once.get(kind)
+        at_once = self._at_once[kind]
         if at_once is not None:
             at_once(decision)
         return order
@@ -153,7 +125,8 @@ class Orders:
 
     # --- jobs ---
 
-    def _look_up(self, decision: d.ExecuteJob) -> None:
+    def prepare_execute_job(self, decision: d.ExecuteJob) -> None:
+        """Look up a job that is to start."""
         self._job(decision.job_id, "execute")
         options = decision.mapping, decision.storage_mapping, decision.additional_io_job
         if decision.extra or options != _NO_OPTIONS:
@@ -161,7 +134,8 @@ class Orders:
         if not decision.procs:
             raise Refusal(f"job {decision.job_id} is given no processors")
 
-    def _execute(self, decision: d.ExecuteJob) -> None:
+    def order_execute_job(self, decision: d.ExecuteJob) -> None:
+        """Start a job."""
         world = self._world
         job = self._job(decision.job_id, "execute")
         if job.state != j.SUBMITTED:
@@ -188,14 +162,21 @@ class Orders:
         job.process = self._lives.run(job)
         world.loop.spawn(job.process)
 
-    def _reject(self, decision: d.RejectJob) -> None:
+    def order_reject_job(self, decision: d.RejectJob) -> None:
+        """Reject a job."""
         job = self._job(decision.job_id, "reject")
         if job.state != j.SUBMITTED:
             raise Refusal(f"cannot reject job {job.id}: its state is {job.state}, not SUBMITTED")
         job.state = e.REJECTED
         self._world.over(job)
 
-    def _kill(self, decision: d.KillJob) -> None:
+    def prepare_kill_job(self, decision: d.KillJob) -> None:
+        """Check that a kill names a job."""
+        if not decision.job_ids:
+            raise Refusal("KILL_JOB names no job")
+
+    def order_kill_job(self, decision: d.KillJob) -> None:
+        """Kill jobs."""
         jobs = []
         for job_id in decision.job_ids:
             job = self._job(job_id, "kill")
@@ -209,12 +190,13 @@ class Orders:
             self._world.n_kills += 1
             self._world.loop.spawn(self._lives.kill(jobs))
 
-    def _metadata(self, decision: d.SetJobMetadata) -> None:
+    def order_set_job_metadata(self, decision: d.SetJobMetadata) -> None:
+        """Set a job's metadata."""
         if '"' in decision.metadata:
             raise Refusal(f"the metadata of job {decision.job_id} contains double quotes")
         self._job(decision.job_id, "set the metadata of").metadata = decision.metadata
 
-    def _job_state(self, decision: d.ChangeJobState) -> None:
+    def order_change_job_state(self, decision: d.ChangeJobState) -> None:
         """Follow Batsim 4, which survives only the change of a waiting job to RUNNING."""
         job = self._job(decision.job_id, "change the state of")
         world = self._world
@@ -225,7 +207,8 @@ class Orders:
             return
         raise Refusal(f"cannot change the state of job {job.id} from {job.state} to {decision.job_state}")
 
-    def _to_job(self, decision: d.ToJobMsg) -> None:
+    def order_to_job_msg(self, decision: d.ToJobMsg) -> None:
+        """Send a message to a job."""
         job = self._job(decision.job_id, "send a message to")
         if not isinstance(decision.msg, str):
             raise Refusal(f"the message to job {job.id} is no text")
@@ -235,7 +218,8 @@ class Orders:
 
     # --- time ---
 
-    def _call(self, decision: d.CallMeLater) -> None:
+    def order_call_me_later(self, decision: d.CallMeLater) -> None:
+        """Call the scheduler later."""
         world = self._world
         if not decision.at > world.now and world.options.batsim == 4:  # Batsim 5 calls at once
             raise Refusal(f"a call was asked for {decision.at}; it is {world.now} already")
@@ -250,7 +234,8 @@ class Orders:
         if self._world.registration_finished:
             raise Refusal("a registration after registration_finished")
 
-    def _register_profile(self, decision: d.RegisterProfile) -> None:
+    def prepare_register_profile(self, decision: d.RegisterProfile) -> None:
+        """Register a profile."""
         self._check_registration()
         table = self._world.works.setdefault(decision.workload_name, WorkTable(decision.workload_name))
         name = decision.profile_name
@@ -266,7 +251,8 @@ class Orders:
         if work.refusal is not None:
             raise NotSimulatedError(f"registered {work.refusal}; run it with Batsim")
 
-    def _register_job(self, decision: d.RegisterJob) -> None:
+    def prepare_register_job(self, decision: d.RegisterJob) -> None:
+        """Register a job."""
         self._check_registration()
         world = self._world
         workload, mark, name = decision.job_id.partition("!")
@@ -292,32 +278,46 @@ class Orders:
         job.state = j.SUBMITTED
         world.register(job)
 
-    def _registered(self, decision: d.RegisterJob) -> None:
+    def order_register_job(self, decision: d.RegisterJob) -> None:
+        """Count a registered job, and acknowledge it."""
         world = self._world
         world.n_submitted += 1
         if world.options.acknowledge_dynamic_jobs:
             world.tell_submitted(world.jobs[decision.job_id])
 
-    def _notify(self, decision: d.Notify) -> None:
+    def order_notify(self, decision: d.Notify) -> None:
+        """Open or finish registration."""
         if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
             raise Refusal(f"Batsim knows no notice {decision.kind!r}")
         self._world.registration_finished = decision.kind == d.REGISTRATION_FINISHED
 
-    # --- energy ---
+    def order_register_profile(self, decision: d.RegisterProfile) -> None:
+        """Do nothing: a profile is registered before."""
+
+    # --- queries and energy ---
+
+    def prepare_answer(self, decision: d.Answer) -> None:
+        """Check an answer."""
+        check_answer(decision)
+
+    def order_answer(self, decision: d.Answer) -> None:
+        """Do nothing: Batsim asks no question that needs the answer."""
 
     def _power(self, what: str) -> Power:
         if self._execution.power is None:
             raise Refusal(f"{what}, but energy (-E) is off")
         return self._execution.power
 
-    def _query(self, decision: d.Query) -> None:
+    def order_query(self, decision: d.Query) -> None:
+        """Answer a query of energy."""
         if set(decision.requests) != {"consumed_energy"} or decision.requests["consumed_energy"] != {}:
             raise Refusal(f"Batsim answers the query {{'consumed_energy': {{}}}} only, not {dict(decision.requests)}")
         world = self._world
         joules = self._power("a query of consumed energy").total_j(world.now)
         world.say(e.Answer(round(joules, 6), timestamp=world.stamp()))
 
-    def _resource_state(self, decision: d.SetResourceState) -> None:
+    def order_set_resource_state(self, decision: d.SetResourceState) -> None:
+        """Switch processors to a pstate."""
         power = self._power("a change of pstate was asked for")
         try:
             pstate = int(decision.state)

@@ -7,12 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.fields import JobFields
 from pybatsched.core.instants import on_tick
-from pybatsched.core.policy import Need
+from pybatsched.core.policy import BatsimFeature
 from pybatsched.errors import PeerLostError, PolicyError, RemoteProtocolError
 from pybatsched.live.keys import ClientKeys
 from pybatsched.metrics import DEFAULT_TAU_S, Tally
@@ -31,12 +30,12 @@ from pybatsched.simulator.options import Options, Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
 
-_OPTION_OF: Final[dict[Need, str]] = {
-    Need.DYNAMIC_JOBS: "dynamic_jobs",
-    Need.ACKNOWLEDGED_JOBS: "acknowledge_dynamic_jobs",
-    Need.PROFILE_REUSE: "profile_reuse",
-    Need.FORWARDED_PROFILES: "forward_profiles",
-    Need.UNKNOWN_EVENTS: "forward_unknown_events",
+_OPTION_OF: Final[dict[BatsimFeature, str]] = {
+    BatsimFeature.DYNAMIC_JOBS: "dynamic_jobs",
+    BatsimFeature.ACKNOWLEDGED_JOBS: "acknowledge_dynamic_jobs",
+    BatsimFeature.PROFILE_REUSE: "profile_reuse",
+    BatsimFeature.FORWARDED_PROFILES: "forward_profiles",
+    BatsimFeature.UNKNOWN_EVENTS: "forward_unknown_events",
 }
 
 

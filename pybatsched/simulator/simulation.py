@@ -11,8 +11,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import ClassVar, TypeAlias
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from pybatsched.core.fields import class_of, need_of
+from pybatsched.core.fields import memory_class, memory_need_gb
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
@@ -36,7 +36,7 @@ def planned_areas(workload: Workload, n_nodes: Mapping[float, int]) -> Areas:
     asked: dict[float, list[float]] = {memory_gb: [] for memory_gb in classes}
     left_out = []
     for job in workload.jobs:
-        memory_gb = class_of(_need_gb(job, workload.source), classes)
+        memory_gb = memory_class(_need_gb(job, workload.source), classes)
         if memory_gb is None:
             left_out.append(job["id"])
             continue
@@ -57,6 +57,6 @@ def _walltime_s(job: Mapping[str, Any], source: str) -> float:
 
 def _need_gb(job: Mapping[str, Any], source: str) -> float:
     try:
-        return need_of(job)
+        return memory_need_gb(job)
     except ValueError as error:
         raise InputError(f"{source}: job {shown(job['id'])}, {error}") from None

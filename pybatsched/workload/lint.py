@@ -175,6 +175,8 @@ def lint_trace(trace: SwfTrace, n_procs: int | None = None) -> Linted:
     known = n_procs or trace.header_count("MaxProcs") or trace.header_count("MaxNodes")
     found = Linted(trace.source, "SWF", len(trace), known or max(largest, 1))
     found.see_bad_lines(trace.bad)
+    if not len(trace):
+        found.see("no line is a job", "an error: no job is left", 1)
     if known is None:
         found.see(
             "header: no MaxProcs or MaxNodes", f"the largest job, {largest:,}, is taken (or --procs N)", 1, "note"

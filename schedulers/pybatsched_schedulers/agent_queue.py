@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import SupportsIndex
 
-from pybatsched.core.cluster import Partition
-from pybatsched.core.decisions import Decision
-from pybatsched.policies.choices import ChoiceScheduler, Mask
-from pybatsched.policies.observations import Observation, observe
-from pybatsched.policies.options import ChoiceOptions
+from pybatsched import ChoiceOptions, ChoiceScheduler, Decision, Mask, Observation, Partition, observe
 
 
 class AgentScheduler(ChoiceScheduler):
@@ -23,7 +19,8 @@ class AgentScheduler(ChoiceScheduler):
         self._agent = agent
         self._n_running = options.running
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Ask the agent until it starts no more jobs."""
         is_asked = self.begin(now)
         while is_asked:
             self.n_choices += 1

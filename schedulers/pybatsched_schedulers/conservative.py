@@ -12,21 +12,29 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import CallMeLater, Decision, Reason
-from pybatsched.core.instants import HALF_TICK, TICK, instant
-from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.core.ordered import take_out
-from pybatsched.policies.availability import Profile
-from pybatsched.policies.freed_intervals import Gains
-from pybatsched.policies.local import FRONT, LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
-from pybatsched.policies.reservations import Rows
+from pybatsched import (
+    EMPTY,
+    FRONT,
+    HALF_TICK,
+    TICK,
+    AvailabilityProfile,
+    CallMeLater,
+    Decision,
+    FreedIntervals,
+    IntervalSet,
+    LocalPolicy,
+    LocalScheduler,
+    QueueOptions,
+    Reason,
+    Reservations,
+    instant,
+    mypyc_attr,
+    take_out,
+)
 from pybatsched_schedulers.plan_options import ConservativeOptions
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Job, Partition
 
 
 # Real networks make jobs start and end a few microseconds late; a plan that is off by less than this stands.
@@ -53,7 +61,7 @@ class ConservativeScheduler(LocalScheduler):
     and only those that collide are placed anew, in queue order.
 
     O(profile) per arrival. Compression looks at each waiting job for which room was gained since the last time
-    (`Gains`): O(queue * profile) at worst, after an early end in a long queue.
+    (`FreedIntervals`): O(queue * profile) at worst, after an early end in a long queue.
     """
 
     reserves = True
@@ -64,15 +72,15 @@ class ConservativeScheduler(LocalScheduler):
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
         self.compression = options.compression if isinstance(options, ConservativeOptions) else True
-        self._profile = Profile(0.0, partition.n_free)
-        self._rows = Rows()
+        self._profile = AvailabilityProfile(0.0, partition.n_free)
+        self._rows = Reservations()
         self._by_place: list[tuple[float, int, Job]] = []  # the same, sorted
         self._n_stale = 0  # how often in a row that was asked for what is stale, plus one; 0 if it is up to date
         self._booked: dict[str, tuple[IntervalSet, float]] = {}
         self._newcomers: list[Job] = []
         self._put_off_jobs: dict[str, Job] = {}  # those that could not have the processors they wanted
         self._vacated: set[float] = set()  # when those who were put off just now would have ended
-        self._gains = Gains()
+        self._gains = FreedIntervals()
         self._n_seen_by_all = 0
         self._must_compress = False
         self._must_repair = False
@@ -125,7 +133,8 @@ class ConservativeScheduler(LocalScheduler):
 
     # --- the plan ---
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Bring the plan up to date and start the jobs whose time has come."""
         self._settle(now)
         for place, _, job in self._due(now):
             # The plan may count on a job that ends at this very instant and has not been announced yet.
@@ -200,9 +209,9 @@ class ConservativeScheduler(LocalScheduler):
         self._vacated.clear()
         if self._newcomers:
             self._put_in_front()
-        running = self.partition.running
+        running = self.partition.running_jobs
         late = self._soonest() < now - TOLERANCE
-        overrun = bool(running) and running[0][0] < now - TOLERANCE
+        overrun = bool(running) and running[0].expected_end_at < now - TOLERANCE
         must_repair = self._must_repair or late or len(running) != len(self._booked)
         if must_repair or (is_news and (overrun or self._moves_on)):
             self._repair(now)
@@ -287,18 +296,18 @@ class ConservativeScheduler(LocalScheduler):
 
     def _repair(self, now: float) -> None:
         """Make the plan fit what really runs. O(queue log queue), and O(profile) for each who loses his place."""
-        running = self.partition.running
+        running = self.partition.running_jobs
         # What waits for a job past its estimate has no real place, so the plan is provisional until that one has ended.
-        self._is_provisional = self._moves_on = bool(running) and running[0][0] <= now
+        self._is_provisional = self._moves_on = bool(running) and running[0].expected_end_at <= now
         self._must_repair = False
         self._repaired_as = (now, self.partition.n_changes)
-        self._booked = {job.id: (job.procs, end_at) for end_at, _, job in running if job.procs is not None}
+        self._booked = {job.id: (job.procs, job.expected_end_at) for job in running if job.procs is not None}
         self._replan(self.expected_profile(now), now)
         # Machines may have come back, or more ended than was booked: everybody may look everywhere.
         self._gains.add(now, math.inf)
         self._must_compress = True
 
-    def _replan(self, free: Profile, now: float) -> None:
+    def _replan(self, free: AvailabilityProfile, now: float) -> None:
         """Put the places of all waiting jobs into a profile of what is free for them; who collides gets another one."""
         self._profile, moved = free.replan(now, self._rows, self._gains)
         self._note_moves(moved)
@@ -310,8 +319,8 @@ class ConservativeScheduler(LocalScheduler):
         lead to the next one. The end of that job is news enough. But a newcomer may be placed behind somebody it ranks
         before, and go first when the plan is next repaired: so after an arrival any place is good enough for one call.
         """
-        soon, running = now + 1.5 * TICK, self.partition.running
-        if not self._is_provisional and not (running and running[0][0] <= soon):
+        soon, running = now + 1.5 * TICK, self.partition.running_jobs
+        if not self._is_provisional and not (running and running[0].expected_end_at <= soon):
             soon = now + HALF_TICK  # nobody is expected to end with the next tick, and so to be the news
         places = self._firm(soon) if self._is_provisional and not self._has_welcomed else self._upcoming(soon)
         self._has_welcomed = False
@@ -361,16 +370,16 @@ class ConservativeScheduler(LocalScheduler):
             self._n_changes += not self._is_steady
         return super().plan_version(now)
 
-    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:
         """Find the place that such a job would get if it came now. O(profile), and no farther than `latest`."""
         if self.partition.n_kills_pending:
-            return super()._estimated(n, duration_s, now, latest)
+            return super().estimated_start(n, duration_s, now, latest)
         self._bring_up_to(now)
         return self._profile.earliest(n, duration_s, now, latest)
 
-    def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
+    def place(self, profile: AvailabilityProfile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
         """Place one job for a question: jobs overtake others where that delays none."""
-        return super()._expect(profile, n, span_s, now, now)
+        return super().place(profile, n, span_s, now, now)
 
     def planned_start(self, job: Job, now: float) -> float | None:
         """Give a waiting job's place in the plan. O(1) if the plan is up to date."""

@@ -16,17 +16,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sortedcontainers import SortedList
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, ExecuteJob, Reason
-from pybatsched.core.instants import HALF_TICK, TICK
-from pybatsched.policies.local import HEAD, Entry, LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
+from pybatsched import (
+    HALF_TICK,
+    TICK,
+    Decision,
+    Entry,
+    ExecuteJob,
+    LocalPolicy,
+    LocalScheduler,
+    QueueOptions,
+    Reason,
+    mypyc_attr,
+)
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Partition
-    from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job
-    from pybatsched.policies.availability import Profile
+    from pybatsched import AvailabilityProfile, IntervalSet, Job, Partition
 
 #: From this length on a queue is kept by sizes as well, which costs more than going through a short one.
 LONG_QUEUE: Final = 64
@@ -100,6 +104,7 @@ class EasyScheduler(LocalScheduler):
         self._newcomers: list[Entry] = []
         self._backlog: Backlog | None = None  # only while the queue is long
         self._head: Job | None = None  # the job the shadow time is for; None: plan from scratch
+        self._is_settled = False  # whether only newcomers can start
         self._shadow_at = math.inf
         self._n_extra = 0
 
@@ -132,19 +137,19 @@ class EasyScheduler(LocalScheduler):
         """Plan from scratch: the machine is another one."""
         self._head = None
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Start the head of the queue while it fits, then backfill. O(queue + running) after an end."""
         queue, partition = self.queue, self.partition
-        newcomers: Iterable[Entry] = self._newcomers
-        self._newcomers = []
         first = queue[0]
         if self._head is None or first[2] is not self._head or now > self._shadow_at:
             while first[2].n_procs <= partition.n_free:
                 procs = self.pick(first[2], now)
                 if procs is None:
                     break
-                yield self.start(first, HEAD, procs)
+                yield self.start(first, "head of the queue", procs)
                 if not queue:
                     self._head = None
+                    self._newcomers = []
                     return
                 first = queue[0]
             self._head = first[2]
@@ -152,12 +157,15 @@ class EasyScheduler(LocalScheduler):
                 self._shadow_at, self._n_extra = self._next_end(now), 0
             else:
                 self._shadow_at, self._n_extra = self.shadow(self._head, now)
-            newcomers = self._candidates(now) if partition.n_free else []
-        for entry in newcomers:
+            self._is_settled = False
+        candidates = self.candidates(now) if partition.n_free else ()
+        self._newcomers = []
+        self._is_settled = True
+        for entry in candidates:
             job = entry.job
             if job.n_procs <= partition.n_free and job is not self._head and job.id in self._entries:
                 n_extra = self._n_extra
-                reason = self._backfill(job, now)
+                reason = self.backfill(job, now)
                 if reason is not None:
                     procs = self.pick(job, now)
                     if procs is None:
@@ -167,8 +175,14 @@ class EasyScheduler(LocalScheduler):
                     if not partition.n_free:
                         return
 
-    def _candidates(self, now: float) -> Iterable[Entry]:
-        """Give all who might start before the head, in queue order."""
+    def candidates(self, now: float) -> Iterable[Entry]:
+        """Return the entries to try for backfilling, in queue order; a few that cannot start may be among them.
+
+        For another order override this, and return the whole queue sorted: ``sorted(self.queue, key=…)``. The head is
+        skipped. (As long as no processor is freed only newcomers can start; in a long queue only some are returned.)
+        """
+        if self._is_settled:
+            return self._newcomers
         if len(self.queue) < (LONG_QUEUE if self._backlog is None else LONG_QUEUE // 2):
             self._backlog = None
             return self.queue[1:]
@@ -180,10 +194,10 @@ class EasyScheduler(LocalScheduler):
 
     def _next_end(self, now: float) -> float:
         """Give the next expected end of a running job; infinity if nothing runs. O(running)."""
-        return min((max(end_at, now) for end_at, _, _ in self.partition.running), default=math.inf)
+        return min((max(job.expected_end_at, now) for job in self.partition.running_jobs), default=math.inf)
 
-    def _backfill(self, job: Job, now: float) -> Reason | None:
-        """Say by which rule a job that fits may start before the head, or None."""
+    def backfill(self, job: Job, now: float) -> Reason | None:
+        """Return the rule by which a job that fits may start before the head; None if it may not."""
         span_s = self.span_s(job)
         if span_s != math.inf and now + span_s <= self._shadow_at + HALF_TICK:
             return "backfilled: ends by the shadow time {} of {}", self._shadow_at, self._head and self._head.id
@@ -194,8 +208,9 @@ class EasyScheduler(LocalScheduler):
 
     # Placing each job as early as it can be is a good guess, not EASY's own doing: a job may start sooner on extra
     # processors, or later because others do.
-    def _expect(self, profile: Profile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
-        return super()._expect(profile, n, span_s, now, now)
+    def place(self, profile: AvailabilityProfile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
+        """Place a job as early as it fits, behind none of the queue."""
+        return super().place(profile, n, span_s, now, now)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
         """Say why a job of this queue was not started just now."""

@@ -8,16 +8,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision
-from pybatsched.core.instants import TICK, instant
-from pybatsched.core.jobs import Job
-from pybatsched.policies.local import HEAD, LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
+from pybatsched import TICK, Decision, Job, LocalPolicy, LocalScheduler, QueueOptions, instant, mypyc_attr
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Partition
 
 
 class Place(NamedTuple):
@@ -145,14 +139,15 @@ class FcfsScheduler(LocalScheduler):
         self.promises = options is None or options.order == "fcfs"
         self._kept: QueuePlan | None = None
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Start jobs from the head of the queue while they fit."""
         while self.queue and self.queue[0].job.n_procs <= self.partition.n_free:
             job = self.queue[0].job
             procs = self.pick(job, now)
             if procs is None:
                 return
             kept = self._kept
-            yield self.start(self.queue[0], HEAD, procs)
+            yield self.start(self.queue[0], "head of the queue", procs)
             if kept is not None:
                 self._follow(kept, job, now)
 
@@ -200,7 +195,7 @@ class FcfsScheduler(LocalScheduler):
         if placed and not (placed[0].start_at >= now and self.queue and placed[0].job is self.queue[0].job):
             return False
         # What waits for a job past its estimate moves on with the clock.
-        is_late = bool(partition.running) and partition.running[0][0] < round(now + TICK, 6)
+        is_late = bool(partition.running_jobs) and partition.running_jobs[0].expected_end_at < round(now + TICK, 6)
         return plan.made_at == now or not is_late
 
     def _settled(self, now: float) -> QueuePlan:
@@ -208,14 +203,15 @@ class FcfsScheduler(LocalScheduler):
         plan, partition = self._kept, self.partition
         if plan is None or not self._stands(plan, now):
             soon = round(now + TICK, 6)
-            ends = ((max(end_at, soon), partition.n_returned_by(job)) for end_at, _, job in partition.running)
+            ends = ((max(job.expected_end_at, soon), partition.n_returned_by(job)) for job in partition.running_jobs)
             plan = self._kept = QueuePlan(now, partition.n_free, ends, partition.n_changes)
         if len(plan.placed) < len(self.queue):
             for _, _, job in self.queue[len(plan.placed) :]:
                 plan.place(job, self.span_s(job), now)
         return plan
 
-    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
+        """Return the end of the planned queue. O(log queue), usually."""
         return self._settled(now).earliest(n, now)
 
     def planned_start(self, job: Job, now: float) -> float | None:

@@ -6,8 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
-from pybatsched.core.fields import DeadlineFields
-from pybatsched.policies.options import QueueFields, QueueOptions
+from pybatsched import DeadlineFields, QueueFields, QueueOptions
 
 Promote: TypeAlias = Literal["max", "each"]
 

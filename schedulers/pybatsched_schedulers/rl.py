@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import BaseModel, Field
 
-from pybatsched.errors import InputError
-from pybatsched.policies.loading import agent_of
-from pybatsched.policies.local import LocalPolicy
-from pybatsched.policies.options import ChoiceOptions
+from pybatsched import ChoiceOptions, InputError, LocalPolicy, agent_of
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster
+    from pybatsched import Cluster
     from pybatsched_schedulers.agent_queue import AgentScheduler
 
 

@@ -54,10 +54,10 @@ def test_the_page_of_a_campaign(browser: webdriver.Chrome, tmp_path: Path) -> No
     assert [row[0].replace("mean-ratios", "ratios").replace("means", "boxes") for row in means] == [
         row[0] for row in browser.execute_script(DRAWN)
     ]
-    assert means[0] == ["means-mean_bounded_slowdown", "d", ["conservative", "fcfs", "sjf"], 3]
+    assert means[0] == ["means-mean_bounded_slowdown", "d", ["conservative (baseline)", "fcfs", "sjf"], 3]
     drawn = browser.execute_script(DRAWN)
     assert len(drawn) == 2 * 2 * 4  # two sections, values and ratios, four figures
-    assert drawn[0] == ["boxes-mean_bounded_slowdown", "d", ["conservative", "fcfs", "sjf"], 3, 9]
+    assert drawn[0] == ["boxes-mean_bounded_slowdown", "d", ["conservative (baseline)", "fcfs", "sjf"], 3, 9]
     assert drawn[1][:4] == ["ratios-mean_bounded_slowdown", "d", ["fcfs", "sjf"], 2]
     assert drawn[8] == ["boxes-mean_bounded_slowdown", "d", ["conservative", "fcfs"], 2, 6]
     assert drawn[9][2:4] == [["fcfs"], 1]
@@ -86,7 +86,7 @@ def test_a_scan_of_two_options_is_in_groups_and_the_dots_tell_their_week(
     load(browser, tmp_path / "c.html")
     drawn = browser.execute_script(DRAWN)
     assert [row[1] for row in drawn[:4]] == ["curie", "ricc", "curie", "ricc"]
-    categories = ["conservative", "0.5", "2", "10"]
+    categories = ["conservative (baseline)", "0.5", "2", "10"]
     assert drawn[0][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories], 8, 32]
     assert drawn[2][2:] == [[[f"alpha {a}", t] for a in ("0.05", "0.1") for t in categories[1:]], 6, 24]
     names = browser.execute_script(

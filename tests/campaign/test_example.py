@@ -1,4 +1,4 @@
-"""The campaign of the README, by its own commands."""
+"""The campaign of docs/commands.md, by its own commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from support.process import run_cli
 
 
 def test_the_example_runs_and_says_what_is_known(tmp_path: Path) -> None:
-    commands = re.findall(r"^pybatsched (campaign .*)$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    page = (ROOT / "docs" / "commands.md").read_text()
+    commands = re.findall(r"^pybatsched (campaign .*)$", page, flags=re.MULTILINE)
     assert len(commands) == 2
     for command in commands:
         done = run_cli(*shlex.split(command.replace("out/", f"{tmp_path}/")), cwd=ROOT)

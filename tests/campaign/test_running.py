@@ -120,6 +120,7 @@ class Gated(Fcfs):
             folder, _, goal = GATE.read_text().partition(" ")
             if len(list(pathlib.Path(folder, "cells").glob("*.json"))) < int(goal):
                 break
+            # patience: the pause between two polls
             time.sleep(0.01)
 '''
 
@@ -198,6 +199,50 @@ def test_nothing_is_begun_anew_by_accident(tmp_path: Path) -> None:
     again = campaign(spec, tmp_path / "out")
     assert again.returncode == 2
     assert "a campaign was begun there; go on with --resume" in again.stderr
+
+
+def test_the_directory_of_another_campaign_is_not_resumed(tmp_path: Path) -> None:
+    spec, folder = write(tmp_path / "s.toml", seeds=1), tmp_path / "out"
+    assert campaign(spec, folder).returncode == 0
+    before = (folder / "manifest.json").read_bytes()
+    spec.write_text(spec.read_text().replace('"trial"', '"other"'))
+    done = campaign(spec, folder, "--resume")
+    assert done.returncode == 2
+    assert "expected results of other, found those of the campaign 'trial'; take another --output" in done.stderr
+    assert (folder / "manifest.json").read_bytes() == before
+
+
+LOGS = """
+name = "trial"
+[[workload]]
+name = "drawn"
+generate = {model = "lublin", procs = 32, jobs = 5}
+[[workload]]
+name = "logged"
+file = "no-such.swf"
+[[platform]]
+name = "own"
+of_workload = true
+[[policy]]
+name = "fcfs"
+"""
+
+
+def test_a_campaign_without_its_log_leaves_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(LOGS)
+    done = campaign(tmp_path / "s.toml", tmp_path / "new" / "out")
+    assert done.returncode == 2
+    assert "no-such.swf" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_campaign_without_its_log_leaves_other_files_alone(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(LOGS)
+    (tmp_path / "out" / "prepared").mkdir(parents=True)
+    (tmp_path / "out" / "prepared" / "notes.txt").touch()
+    assert campaign(tmp_path / "s.toml", tmp_path / "out").returncode == 2
+    assert (tmp_path / "out" / "prepared" / "notes.txt").exists()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["prepared"]
 
 
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
@@ -307,7 +352,9 @@ class Clock:
             "Faults",
             "WorkerDied: its process ended with SIGSEGV; it said last:\nFatal Python error: Segmentation fault\n",
         ),
+        # patience: measured by the test's own clock
         ("Talks", "TimedOut: more time than timeout_s = 2; it said last:\n"),
+        # patience: measured by the test's own clock
         ("Sleeps", "TimedOut: more time than timeout_s = 2\n"),
     ],
 )
@@ -316,6 +363,7 @@ def test_a_failed_cell_stops_no_other(policy: str, said: str, tmp_path: Path, mo
     more = f'[[policy]]\nname = "{tmp_path}/bad.py:{policy}"\n'
     spec = write(tmp_path / "s.toml", seeds=2, more=more)
     if "timeout_s" in said:
+        # patience: measured by the test's own clock
         spec.write_text("timeout_s = 2.0\n" + spec.read_text())
         monkeypatch.setattr(workers, "time", Clock(tmp_path, 6, 2))
     done = campaign(spec, tmp_path / "out", "--workers", "2")
@@ -446,6 +494,7 @@ def test_dask_gives_the_same_table_even_if_a_worker_is_killed(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
+        # patience: the event that ends the wait never comes, so any time will do
         ("Sleeps", "TimedOut: more time than timeout_s = 0.5\n"),
         pytest.param(
             "Exits", "WorkerDied: its process ended with exit code 3; it said last:\n", marks=pytest.mark.long
@@ -460,6 +509,7 @@ def test_dask_has_time_limits_and_last_words_too(policy: str, said: str, tmp_pat
         assert run_process(*more, address).returncode == 0  # without a limit, so they have all the time they need
         write(spec, seeds=2, more=f'[[policy]]\nname = "bad.py:{policy}"\n')
         if "timeout_s" in said:
+            # patience: the event that ends the wait never comes, so any time will do
             spec.write_text("timeout_s = 0.5\n" + spec.read_text())
         done = run_process(*more, address, "--resume")
         assert [member.poll() for member in members] == [None]  # no worker of Dask was lost

@@ -15,7 +15,7 @@ from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
 from pybatsched import __version__, cli
-from pybatsched.policies.availability import PlainProfile, Profile
+from pybatsched.policies.availability import AvailabilityProfile, PlainProfile
 
 
 @pytest.mark.parametrize("args", [["--version"], ["--help"], ["-h"], ["dance"], []])
@@ -52,7 +52,7 @@ def test_every_command_is_known_by_itself_as_among_all() -> None:
 
 
 def test_version_and_help() -> None:
-    build = "pure Python" if Profile is PlainProfile else "compiled"
+    build = "pure Python" if AvailabilityProfile is PlainProfile else "compiled"
     assert run_cli("--version").stdout == f"pybatsched {__version__} ({build})\n"
     shown = run_cli("--help")
     assert shown.returncode == 0
@@ -243,3 +243,29 @@ def test_a_bug_of_ours_gives_code_1_and_says_what_to_report(
     said = capsys.readouterr().err
     assert "RuntimeError: boom" in said
     assert "this is a bug of pybatsched" in said
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("serve", "--policy", "easy", "--pol", "fcfs"),
+        ("simulate", "--procs", "4", "--policy", "easy", "--pol", "fcfs"),
+        ("workload", "stats", "w.json", "--js"),
+        ("workload", "inject", "w.json", "deadlines", "--every", "3", "--output", "d.json", "--le", "1h"),
+        ("campaign", "table", "study", "--form", "csv"),
+    ],
+)
+def test_options_cannot_be_abbreviated(args: tuple[str, ...], tmp_path: Path) -> None:
+    done = run_cli(*args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "unrecognized arguments: --" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["metrics", "report"])
+def test_a_file_of_a_run_gets_the_hint_to_give_the_prefix(command: str, tmp_path: Path) -> None:
+    args = ("--procs", "32", "-w", str(ROOT / "examples" / "workload.json"), "--policy", "easy", "-e", "runs/out", "-q")
+    assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
+    for suffix in ("_jobs.csv", "_summary.json", "_state.json"):
+        done = run_cli(command, f"runs/out{suffix}", cwd=tmp_path)
+        said = f"pybatsched: runs/out{suffix} is a file of a run; give the prefix, `runs/out`\n"
+        assert (done.returncode, done.stderr) == (2, said)

@@ -239,3 +239,17 @@ def test_an_error_that_nobody_hears_has_its_exit_code(where: str, tmp_path: Path
     command = " ".join([shlex.quote(sys.executable), "-m", "pybatsched", *words, where])
     done = subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
+
+
+def test_the_demo_ends_quietly_when_its_reader_has_gone(tmp_path: Path) -> None:
+    """As the commands do: a shell gives 141 for a program that SIGPIPE has ended."""
+    with closed_pipe() as stdout:
+        done = subprocess.run(
+            [sys.executable, "-u", str(ROOT / "examples" / "demo.py"), "--procs", "8", "--load", "0.1"],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")

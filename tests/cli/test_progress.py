@@ -23,8 +23,7 @@ from pybatsched import cli
 from pybatsched.cli.common import progress
 from pybatsched.cli.common.progress import CLEARED, Bar, ProgressLine, doing, loading
 from pybatsched.session.journal import JournalReader
-from pybatsched.workload import load
-from pybatsched.workload import progress as hearing
+from pybatsched.workload import load, progress as hearing
 
 _EMPTY_BAR = f"[{'':30}] 0 of 1,000 jobs, simulated 00:00:00"
 

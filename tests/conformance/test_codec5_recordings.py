@@ -8,8 +8,8 @@ import pytest
 from support.recordings import Recording5, recordings5
 
 from pybatsched.core import events as e
-from pybatsched.protocol.v5 import Codec, Features
-from pybatsched.protocol.v5_handshake import is_greeting, read_greeting, read_hello, write_greeting
+from pybatsched.protocol.v5 import Codec
+from pybatsched.protocol.v5_handshake import Features, is_greeting, read_greeting, read_hello, write_greeting
 
 ALL = recordings5()
 #: With texts of users (there may be blanks in them), or with stamps of an earlier message.

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from support.recordings import Recording, recordings, structure_error
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import v4
 

@@ -16,8 +16,7 @@ from support.recordings import Recording5, recordings5
 
 from pybatsched.cli import build_parser
 from pybatsched.cli.simulate import read_scenario
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import RemoteProtocolError
 from pybatsched.protocol import Message
 from pybatsched.protocol.v5 import Codec

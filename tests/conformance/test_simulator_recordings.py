@@ -96,26 +96,26 @@ def test_clock_noise_is_all_that_differs(recording: Recording, tmp_path: Path) -
 HEAD = """\
 # Conformance to Batsim 4.2.1
 
-The embedded simulator is given the inputs and options of runs recorded from real Batsim 4.2.1, and the replies the
-scheduler gave then. Every message it sends is compared with Batsim's (numbers as numbers, everything else exactly,
-order included), and so are `_jobs.csv`, `_schedule.csv` (the two wall-clock columns are 0 on both sides),
-`_machine_states.csv` and `_pstate_changes.csv`. Where Batsim aborted, the simulator refuses the same reply; where it
-ended in a deadlock, so does the simulator.
+The embedded simulator gets the inputs and options of runs recorded from real Batsim 4.2.1, and the recorded replies of
+the scheduler. Its messages are compared with those of Batsim: numbers by value, everything else exactly, in the same
+order. The files `_jobs.csv`, `_schedule.csv` (with 0 in the two wall-clock columns on both sides),
+`_machine_states.csv` and `_pstate_changes.csv` are compared, too. If Batsim aborted on a reply, the simulator must
+reject it. If Batsim ended in a deadlock, the simulator must end in a deadlock.
 
-What is not equal:
+Differences:
 
-* **Network.** Communication, storage and MPI need a network model. Such jobs are refused when the workload is loaded,
-  with their name, their profile and the advice to run them with Batsim.
-* **Clock noise.** SimGrid's clock is a running sum of doubles and finds the end of a parallel task by division, so an
-  instant may miss its neighbours by a last bit and a message is cut in two. The simulator's instants are exact, and
-  those closer than 1e-9 s are one.
-* **Ends that coincide on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim
-  now and then tells two ends of one instant in another order when a composed job is one of them.
-* **Hops at time 0.** On a zero-hop platform a message still costs Batsim 1e-300 s, which shows only at time 0: a job
-  killed there has run for some 1e-300 s and not for the 0.00001 s that Batsim writes for no time at all, and
+* **Network.** Communication, storage and MPI need a network model. Such jobs are rejected when the workload is loaded.
+  The message names the job and the profile and recommends Batsim.
+* **Clock noise.** SimGrid's clock is a running sum of doubles, and the end of a parallel task is computed by
+  division. Two events of one time may differ in the last bit, so that Batsim sends two messages. Times of the
+  simulator are exact, and times closer than 1e-9 s are equal.
+* **Simultaneous ends on shared processors** (not in the recordings). With random schedulers and sharing, real Batsim
+  sometimes reports two ends of one time in another order if one of the jobs is composed.
+* **Hops at time 0.** On a zero-hop platform, a message takes 1e-300 s in Batsim, which is visible only at time 0. A job
+  killed there has a run time of about 1e-300 s instead of the 0.00001 s that Batsim writes for a run time of 0, and
   `_consumed_energy.csv` has a mean power where the simulator writes NA.
 
-This page is made by `tests/conformance/test_simulator_recordings.py`.
+`tests/conformance/test_simulator_recordings.py` writes this page.
 
 | recording | result |
 |---|---|
@@ -126,15 +126,15 @@ def line(recording: Recording) -> str:
     """Give the line of a recording in docs/conformance.md. The tests above hold it to that."""
     name = recording.name
     if name in NETWORK:
-        result = f"refused: {NETWORK[name]}"
+        result = f"rejected: {NETWORK[name]}"
     elif name in CLOCK_NOISE:
         result = f"differs: {CLOCK_NOISE[name]}"
     elif name in HOPS_AT_ZERO:
         result = f"messages equal; {', '.join(sorted(HOPS_AT_ZERO[name]))} differ by hops at time 0"
     elif recording.exit_code != 0:
-        result = "equal, and the reply Batsim did not survive is refused"
+        result = "equal; the reply on which Batsim aborted is rejected"
     else:
-        result = "equal" if recording.ends else "equal, deadlock included"
+        result = "equal" if recording.ends else "equal, with the deadlock"
     return f"| {name} | {result} |"
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import operator
 import pickle
+import re
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.built import built_part
 from support.examples import examples
 
 from pybatsched import IntervalSet
 from pybatsched.core.intervals import PlainRuns
+from pybatsched.errors import NotIntegerError
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,29 @@ def test_what_is_no_set_of_processors_is_refused(compiled: Any) -> None:
     with pytest.raises(TypeError, match="expected an IntervalSet, got set"):
         compiled([1]).issubset({1})
     assert compiled([1]) != {1}
+
+
+@pytest.mark.parametrize("of", ["plain", "compiled"])
+def test_members_are_integers(compiled: Any, of: str) -> None:
+    runs: Any = PlainRuns if of == "plain" else compiled
+    for member in (1.0, 1.5, True, "3", None, np.float64(2), np.bool_(True)):
+        text = f"^a processor id, or a number of processors, is an integer, not {re.escape(repr(member))}$"
+        with pytest.raises(NotIntegerError, match=text):
+            runs([0, member])
+        with pytest.raises(NotIntegerError, match=text):
+            runs([0, 1, 2]).first(member)
+    made = runs([np.int64(4), np.uint8(5), 5])
+    assert told(made) == told(runs([4, 5]))
+    assert {type(bound) for run in made.intervals() for bound in run} == {int}
+    assert str(made.first(np.int32(1))) == "4"
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0.0, 2), (0, 2.0), (False, 2), (0, True)])
+def test_a_span_has_bounds_that_are_integers(start: Any, stop: Any) -> None:
+    with pytest.raises(NotIntegerError, match="is an integer, not"):
+        IntervalSet.span(start, stop)
+    one, three = np.array([1, 3])
+    assert IntervalSet.span(one, three) == IntervalSet([1, 2])
 
 
 def test_subclasses_give_sets_of_their_own_kind(compiled: Any) -> None:

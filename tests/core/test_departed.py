@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pybatsched.core import finished_jobs
 from pybatsched.core.finished_jobs import N_LAST_WORDS, Departed, IdSet, _numbered
@@ -49,7 +48,10 @@ def test_a_number_of_any_length() -> None:
     assert not found.has(f"w0!{10**25 + 5_000}")
 
 
-@pytest.mark.parametrize("form", ["w0!{}", "w0!{:09}", "dynamic!w0.{}.1", "{}"])
+@pytest.mark.parametrize(
+    "form",
+    ["w0!{}", "w0!{:09}", "dynamic!w0.{}.1", "{}", "dyn!w0.{}.0.1", "w0!{}.0", "w0!{}.0.1", "w0!job{}.2", "{}.0.1"],
+)
 def test_what_is_numbered_takes_no_room(form: str) -> None:
     """In the order in which jobs end: nearly that of their numbers."""
     dice = random.Random(1)

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from support.stage import DynamicPuppet, Puppet, Stage, kinds, refused, start
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
-from pybatsched.core.policy import Need
+from pybatsched.core.policy import BatsimFeature
 from pybatsched.errors import InputError, RemoteProtocolError
 
 # --- events -----------------------------------------------------------------------------------------------------
@@ -223,7 +222,7 @@ def test_needs_are_checked_at_the_start_and_name_the_option() -> None:
         Stage(redis_enabled=True)
 
     class WantsProfiles(Puppet):
-        needs = frozenset({Need.FORWARDED_PROFILES})
+        needs = frozenset({BatsimFeature.FORWARDED_PROFILES})
 
     with pytest.raises(InputError, match="--forward-profiles-on-submission"):
         Stage(WantsProfiles)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from support.stage import DynamicPuppet, Puppet, Stage, kinds, start
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
 from pybatsched.errors import PolicyError
@@ -36,7 +35,7 @@ def test_processors_are_kept_and_the_job_starts_at_its_instant() -> None:
     assert reply.decisions[0].at == 8.0  # type: ignore[attr-defined]
     assert (job.state, stage.free, job.expected_end_at) == (JobState.HELD, "0 3", 28.0)
     partition = stage.engine.cluster.partitions["all"]
-    assert partition.running == [(28.0, job.seq, job)]
+    assert (partition.running_jobs, job.expected_end_at) == ([job], 28.0)
     assert "held on 1-2 since 5.0, to start at 8.0" in job.story()
     assert stage.engine.jobs.n_running == 0
     reply = stage.step(call(8.0), at=8.0)

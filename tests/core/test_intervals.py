@@ -8,8 +8,7 @@ import random
 
 import procset
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pybatsched.core import intervals
 from pybatsched.core.intervals import EMPTY, IntervalSet

@@ -6,15 +6,14 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from pybatsched.core.fields import class_of, need_of
+from pybatsched.core.fields import memory_class, memory_need_gb
 
 
 @given(need=st.floats(0, 2000), classes=st.lists(st.integers(1, 1024), unique=True).map(sorted))
 def test_the_least_memory_that_holds_it(need: float, classes: list[int]) -> None:
-    assert class_of(need, classes) == min((memory for memory in classes if memory >= need), default=None)
+    assert memory_class(need, classes) == min((memory for memory in classes if memory >= need), default=None)
 
 
 @pytest.mark.parametrize(
@@ -28,16 +27,16 @@ def test_the_least_memory_that_holds_it(need: float, classes: list[int]) -> None
     ],
 )
 def test_what_a_job_needs(fields: dict[str, Any], need: float) -> None:
-    assert need_of(fields) == need
+    assert memory_need_gb(fields) == need
 
 
 @pytest.mark.parametrize("field", ["node_memory_gb", "input_size_gb"])
 @pytest.mark.parametrize("value", [-1, -1e-9, math.nan, math.inf, True, "12", [1]])
 def test_what_is_no_need(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^field {field}: expected"):
-        need_of({field: value})
+        memory_need_gb({field: value})
 
 
 def test_no_memory_at_all_is_no_class() -> None:
     with pytest.raises(ValueError, match="^field node_memory_gb: expected more than 0 GB, got 0$"):
-        need_of({"node_memory_gb": 0})
+        memory_need_gb({"node_memory_gb": 0})

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+import numpy as np
 import pytest
 from procset import ProcSet
-from support.stage import Puppet, Stage, refused, start
+from support.stage import DynamicPuppet, Puppet, Stage, refused, start
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.engine import Engine
 from pybatsched.core.intervals import IntervalSet
@@ -87,6 +88,18 @@ def test_illegal_decisions_are_caught_with_rule_and_story(decision: Any, rule: s
     assert error.rule in str(error)
 
 
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        (d.ExecuteJob("w0!wait", [1, 2]), "ExecuteJob.procs is a list: [1, 2]; expected an IntervalSet"),  # type: ignore[arg-type]
+        (d.ExecuteJob(7, IntervalSet([1])), "ExecuteJob.job_id is an int: 7; expected a str"),  # type: ignore[arg-type]
+        (d.RejectJob("w0!a", timestamp="now"), "RejectJob.timestamp is a str: 'now'; expected an int, a float or None"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_field_of_the_wrong_type_is_reported_with_the_expected_one(decision: Any, said: str) -> None:
+    assert f"broke the rule 'well-formed': {said}" in str(refused(Stage(), decision))
+
+
 def test_the_story_is_told() -> None:
     stage = Stage()
     job = stage.submit("a", at=3.0)
@@ -140,10 +153,8 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
         stage.step()
 
     stage.puppet.next = lambda _now: stage.engine.cluster.procs.first("two")  # type: ignore[arg-type]
-    with pytest.raises(
-        PolicyError, match=r"decide raised TypeError: .*test_policy_mistakes.py, line \d+"
-    ):  # ours raised it
-        stage.step()
+    with pytest.raises(PolicyError, match=r"decide raised NotIntegerError: .*test_policy_mistakes.py, line \d+"):
+        stage.step()  # ours raised it
 
     class Sorted(Puppet):
         def on_job_submitted(self, job: Job, now: float) -> None:
@@ -158,6 +169,93 @@ def test_any_exception_of_a_policy_becomes_a_policy_error() -> None:
 
     with pytest.raises(PolicyError, match="on_job_submitted raised SystemExit"):
         Stage(Exits).submit("a")
+
+
+def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
+    stage = Stage()
+    job = stage.submit("a")
+    for members in ([0 / 1], [0.5], [False], ["0"]):
+        wrong: Any = members
+        stage.puppet.next = lambda _now, wrong=wrong: [d.ExecuteJob(job.id, IntervalSet(wrong))]  # type: ignore[misc]
+        place = r"is an integer, not .* \(.*test_policy_mistakes\.py, line \d+\)"
+        with pytest.raises(PolicyError, match=place) as caught:
+            stage.step()
+        assert caught.value.rule == "well-formed"
+
+
+@pytest.mark.parametrize("hook", ["remarks", "broken_promises"])
+@pytest.mark.parametrize("given", ["one line", b"one line", None, 5])
+def test_lines_of_text_are_more_than_one_text(hook: str, given: Any) -> None:
+    stage = Stage(type("Terse", (Puppet,), {hook: lambda _self: given}))
+    expected = rf"'well-formed': {hook} must return an iterable of texts, .*; it returned {type(given).__name__}: "
+    with pytest.raises(PolicyError, match=expected):
+        getattr(stage.engine, hook)
+
+
+@pytest.mark.parametrize("given", [None, 5, ["a"]])
+def test_figures_are_a_mapping(given: Any) -> None:
+    stage = Stage(type("Terse", (Puppet,), {"figures": lambda _self: given}))
+    with pytest.raises(
+        PolicyError, match="'well-formed': figures must return a mapping of names to numbers, as a dict"
+    ):
+        _ = stage.engine.figures
+
+
+def test_a_figure_may_be_a_float_of_numpy() -> None:
+    stage = Stage(type("Terse", (Puppet,), {"figures": lambda _self: {"a": np.float64(0.5), "b": 2}}))
+    assert [(name, value, type(value)) for name, value in stage.engine.figures.items()] == [
+        ("a", 0.5, float),
+        ("b", 2, int),
+    ]
+
+
+@pytest.mark.parametrize("given", [d.RejectJob("w0!a"), 5])
+def test_decisions_are_more_than_one_decision(given: Any) -> None:
+    stage = Stage(type("Terse", (Puppet,), {"decide": lambda _self, _now: given if _self.jobs else None}))
+    expected = "'well-formed': decide must return an iterable of decisions, as a list or a generator, or None; it ret"
+    with pytest.raises(PolicyError, match=expected):
+        stage.submit("a")
+
+
+class Text(str):
+    """A text of a class of its own."""
+
+    __slots__ = ()
+
+
+def numpy_decisions(job_id: str) -> list[d.Decision]:
+    """Give decisions with numbers of numpy, one for each job."""
+    five, name = np.float64(5), Text(job_id)
+    return [
+        d.StartAt(name, IntervalSet([0]), five),
+        d.Replace(name, IntervalSet([0]), duration_s=five, extra_s=five),
+        d.Reshape(name, 1, five),
+        d.CallMeLater(five, timestamp=np.float64(0), extra={"a": [five, {"b": (five,)}], Text("c"): 1}),
+        d.RegisterProfile("dyn", "p", {"type": "delay", "delay": five}),
+        d.RegisterJob("w0!new", {"subtime": five, "res": 1, "profile": "d10", "walltime": five}),
+        d.KillJob((name,)),
+        d.ToJobMsg(name, five),
+        d.Answer({"job_id": name, "estimated_waiting_time": five}),
+    ]
+
+
+@pytest.mark.parametrize("nth", range(9))
+def test_floats_of_numpy_are_floats(nth: int) -> None:
+    """What the engine carries out can be encoded, so that a journal changes nothing."""
+    stage = Stage(DynamicPuppet, dynamic_jobs_enabled=True)
+    decision = numpy_decisions("w0!a")[nth]
+    job = stage.run("a", "0") if isinstance(decision, d.KillJob | d.ToJobMsg) else stage.submit("a")
+    sent = [msgspec.structs.asdict(one) for one in stage.do(decision).decisions]
+    assert not find_odd([sent, job.start_at, job.walltime, job.estimate, job.load_s])
+
+
+def find_odd(value: Any) -> list[Any]:
+    """List the parts of a value that are neither plain nor made of plain ones."""
+    if isinstance(value, Mapping):
+        return find_odd([*value, *value.values()])
+    if isinstance(value, list | tuple):
+        return [odd for part in value for odd in find_odd(part)]
+    return [] if type(value) in {int, float, str, bool, type(None), IntervalSet} else [value]
 
 
 def test_none_is_no_decisions() -> None:

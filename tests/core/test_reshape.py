@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from support.stage import DynamicPuppet, Stage, kinds, registered, start, times
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
@@ -29,7 +28,7 @@ def test_nothing_is_sent_until_the_job_starts_in_its_shape(stage: Stage) -> None
     reply = stage.do(d.Reshape(job.id, 4, 0.7, reason="wider is sooner"), at=4.0)
     assert kinds(reply) == []
     assert times(job) == (4, 7.0, 10.5, 8.4)
-    assert (job.n_submitted, job.scale, job.is_reshaped, job.wire_id) == (2, 0.7, True, "w0!a")
+    assert (job.n_procs_requested, job.scale, job.is_reshaped, job.wire_id) == (2, 0.7, True, "w0!a")
     assert job.story() == "submitted at 3.0 for 2 processors; now for 4 processors, times x 0.7; waiting"
     reply = stage.do(start(job, "0-3", reason="its turn"), at=7.0)
     assert kinds(reply) == [
@@ -110,7 +109,7 @@ def test_local_schedulers_plan_with_the_shape(stage: Stage) -> None:
         local.withdraw(job, now)
         yield d.Reshape(job.id, 2, 0.7)
         local.submit(job, now)
-        yield from local.plan(now)
+        yield from local.decide(now)
 
     stage.puppet.next = decide
     reply = stage.step()

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.pushy import Gentle, Ruthless
-from support.stage import DynamicPuppet, Puppet, Stage, kinds, start
+from support.stage import DynamicPuppet, Puppet, Stage, kinds, refused, start
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState
 from pybatsched.errors import PolicyError
@@ -44,6 +42,34 @@ def on_wire(reply: Any) -> list[tuple[Any, ...]]:
             case d.Notify(kind=kind):
                 short.append((kind,))
     return short
+
+
+@pytest.mark.parametrize(
+    ("procs", "rule", "text"),
+    [
+        ("0-1", "right number", "job w0!a asks for 3 processors, got 2"),
+        ("", "right number", "job w0!a asks for 3 processors, got 0"),
+        ("2-4", "inside the partition", "4 are no compute processors of this platform"),
+        ("7-9", "inside the partition", "7-9 are no compute processors of this platform"),
+    ],
+)
+def test_a_job_cannot_be_resumed_on_just_any_processors(stage: Stage, procs: str, rule: str, text: str) -> None:
+    job = stage.run("a", "0-2", walltime=15)
+    error = refused(stage, d.Requeue(job.id, procs=IntervalSet.parse(procs)))
+    assert (error.rule, error.text) == (rule, text)
+
+
+def test_a_job_is_resumed_within_a_partition() -> None:
+    class Two(DynamicPuppet):
+        partitions = (("left", "0-1"), ("right", "2-3"))
+
+    stage = Stage(Two, dynamic_jobs_enabled=True)
+    job = stage.run("a", "0-1", walltime=15)
+    error = refused(stage, d.Requeue(job.id, procs=IntervalSet.parse("1-2")))
+    assert (error.rule, error.text) == ("inside the partition", "1-2 lie in more than one partition")
+    stage.do(d.Requeue(job.id, procs=IntervalSet.parse("2-3")))
+    stage.step(*stage.killed(job))
+    assert str(job.resume_on) == "2-3"
 
 
 def test_requeue_from_scratch(stage: Stage) -> None:

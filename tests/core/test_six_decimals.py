@@ -7,8 +7,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from support.built import built_part
 from support.examples import examples
 
@@ -19,7 +18,7 @@ from pybatsched.simulator.outputs.files import JOB_COLUMNS, job_row, plain_job_r
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Build it from this checkout."""
-    return built_part("pybatsched.core._six", tmp_path_factory.mktemp("built"))
+    return built_part("pybatsched.core._fixed6", tmp_path_factory.mktemp("built"))
 
 
 ticks = st.integers(-(10**16), 10**16).map(lambda n: n / 1e6)

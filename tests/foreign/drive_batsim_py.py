@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import batsim_py  # type: ignore[import-not-found]
-from batsim_py import monitors
-from batsim_py import simulator as handlers
+from batsim_py import monitors, simulator as handlers
 
 #: Hosts that nobody has used for so long go to sleep, and jobs are killed after so long, in the scenarios that do so.
 IDLE_S, KILLED_AFTER_S = 4, 6

@@ -75,7 +75,9 @@ def run_pair(scheduler: list[str], simulator: list[str], directory: Path) -> Out
                 )
                 processes.append(process)
         n_running = 2
+        # patience: at least PATIENCE_S
         while n_running and time.monotonic() < until:
+            # patience: the pause between two polls
             time.sleep(0.02)
             if n_running > (n_running := sum(process.poll() is None for process in processes)):
                 until = min(until, time.monotonic() + PATIENCE_S)

@@ -82,6 +82,7 @@ def run(description: Description) -> int:
         if description.schedcmd:
             _wait_for_port(context["socket_endpoint"], description.ready_s)
             commands["sched"] = description.schedcmd
+        # patience: a time of the description that is carried out
         until = time.monotonic() + description.simulation_s
         parts = [stack.enter_context(_Part(name, command, description)) for name, command in commands.items()]
         first = _wait_for_one(parts, until)
@@ -89,6 +90,7 @@ def run(description: Description) -> int:
             return TIMEOUT
         left = [part for part in parts if part is not first]
         patience = description.failure_s if first.process.returncode else description.success_s
+        # patience: a time of the description that is carried out
         _wait_for_one(left, min(until, time.monotonic() + patience))
         for part in left:
             part.stop()
@@ -150,8 +152,10 @@ def _wait_for_one(parts: list[_Part], until: float) -> _Part | None:
         for part in parts:
             if part.process.poll() is not None:
                 return part
+        # patience: a time of the description that is carried out
         if time.monotonic() > until:
             break
+        # patience: the pause between two polls
         time.sleep(_LOOK_S)
     return None
 
@@ -169,6 +173,7 @@ def _context_of(description: Description) -> dict[str, Any]:
 def _wait_for_port(endpoint: str, ready_s: float) -> None:
     """Wait until nobody listens at the port. Raises DescriptionError."""
     port = urlsplit(endpoint).port if endpoint.startswith("tcp:") else None
+    # patience: a time of the description that is carried out
     until = time.monotonic() + ready_s
     while port is not None:
         with socket.socket() as probe:
@@ -176,10 +181,12 @@ def _wait_for_port(endpoint: str, ready_s: float) -> None:
             try:
                 probe.bind(("", port))
             except OSError as error:
+                # patience: a time of the description that is carried out
                 if time.monotonic() > until:
                     raise DescriptionError(f"{endpoint}: {error.strerror}") from None
             else:
                 return
+        # patience: the pause between two polls
         time.sleep(_LOOK_S)
 
 

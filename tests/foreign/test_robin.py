@@ -101,6 +101,7 @@ def test_when_the_scheduler_fails_batsim_is_ended(bench: Bench) -> None:
 
 def test_when_time_is_over_both_are_ended(bench: Bench) -> None:
     """The scheduler never listens, so Batsim waits for ever."""
+    # patience: the event that ends the wait never comes, so any time will do
     done = bench.robin(schedcmd=NEVER_ENDS, simulation_timeout=0.5)
     assert done.returncode == TIMEOUT
     assert done.stderr.count("stopped") == 2

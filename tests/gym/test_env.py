@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.agents import by_numbers
 from support.episodes import N_PROCS, Played, as_workload, crowds, played
 from support.examples import examples
@@ -301,7 +300,7 @@ def test_what_is_wrong_is_told(more: dict[str, Any], said: str) -> None:
 
 
 def test_what_is_wrong_with_a_workload_or_a_reset_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no job fits a machine of 1 processors"):
+    with pytest.raises(InputError, match="no job fits a machine of 1 processor"):
         SchedulingEnv(as_workload(Workload().job("a", n=2, s=1)), 1)
     with pytest.raises(InputError, match=r"gone\.json"):
         SchedulingEnv(tmp_path / "gone.json")

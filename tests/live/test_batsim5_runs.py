@@ -8,8 +8,7 @@ import pytest
 from support.free_links import written
 from support.grid_crowds import crowd as grid_crowd
 from support.gridded import Grid
-from support.located import Machine, Node
-from support.located import crowd as located_crowd
+from support.located import Machine, Node, crowd as located_crowd
 from support.places import GOLDEN
 from support.process import run_cli
 from support.programs import program

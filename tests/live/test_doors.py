@@ -8,7 +8,7 @@ import pytest
 from support.process import Peer, Server, run_cli
 from support.recordings import recording
 
-from pybatsched.live.access import Guard, is_wide
+from pybatsched.live.access import Authenticator, is_wide
 from pybatsched.live.keys import Pair, ServerKeys
 
 FIRST = recording("plain").requests[0]
@@ -62,7 +62,7 @@ def test_who_is_not_allowed_is_turned_away_and_told() -> None:
 
 def test_many_who_are_turned_away_fill_no_log_and_hide_nobody_without_a_key() -> None:
     told: list[str] = []
-    guard = Guard(["192.0.2.7"], ServerKeys(Pair(b"", b""), {}), told.append)
+    guard = Authenticator(["192.0.2.7"], ServerKeys(Pair(b"", b""), {}), told.append)
     for number in [*range(300)] * 2:
         guard._no_address(f"198.51.100.{number}")
     assert len(told) == 100

@@ -200,6 +200,7 @@ def test_a_peer_needs_two_files_of_the_directory(made: Path, tmp_path: Path) -> 
 
 def test_a_message_that_has_nowhere_to_go_is_given_up() -> None:
     """ZeroMQ takes the connection away from who was turned away; to send something there would wait for ever."""
+    # patience: the event that ends the wait never comes, so any time will do
     with ExternalScheduler("ipc:///nobody/is/there", timeout_s=0.1) as scheduler:
         scheduler._socket.disconnect(scheduler.endpoint)
         with no_longer_than(PATIENCE_S), pytest.raises(PeerLostError, match="no scheduler at ipc"):
@@ -210,12 +211,15 @@ def test_who_has_no_key_is_turned_away_and_the_server_goes_on_waiting(made: Path
     keys.make(tmp_path / "foreign")
     foreign = tmp_path / "foreign"
     shutil.copy(made / "server.key", foreign)  # knows the server, but not by a key that the server knows
+    # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(made), "--first-timeout", "600") as server:
         endpoint = server.wait_ready()
         with Peer(endpoint) as stranger:
             stranger.send(FIRST)
             server.wait_until_it_says(r"somebody without a key, or with another server's, was turned away \(--curve\)")
+        # patience: the event that ends the wait never comes, so any time will do
         code, told = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up
+        # patience: the event that ends the wait never comes, so any time will do
         assert (code, "does not let us in (it may want keys" in told or "--timeout 0.5" in told) == (4, True)
         code, told = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
         assert (code, "our key is not among its clients" in told) == (4, True)
@@ -226,9 +230,12 @@ def test_who_has_no_key_is_turned_away_and_the_server_goes_on_waiting(made: Path
 
 def test_a_server_with_other_keys_is_not_the_server(made: Path, tmp_path: Path) -> None:
     keys.make(tmp_path / "other")
+    # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "600") as server:
+        # patience: the event that ends the wait never comes, so any time will do
         code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
         assert (code, "it may have other keys than those of --curve" in told) == (4, True)
+    # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "0.1") as server:
         assert server.finish() == 4
         assert "no Batsim has come within" in server.errors
@@ -236,6 +243,7 @@ def test_a_server_with_other_keys_is_not_the_server(made: Path, tmp_path: Path) 
 
 def test_keys_for_a_server_that_has_none(made: Path, tmp_path: Path) -> None:
     with Server("--policy", "easy") as server:
+        # patience: the event that ends the wait never comes, so any time will do
         code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
         assert (code, "--curve" in told) == (4, True)
 

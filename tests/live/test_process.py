@@ -318,9 +318,11 @@ def test_a_peer_that_falls_silent_is_diagnosed(stage: int, tmp_path: Path) -> No
     journal = tmp_path / "run.pbj"
     policy = ("--policy", SCRIPTED, "-o", f"conversation={conversation}") if stage == 3 else ("--policy", "easy")
     requests = recording("kill-race-same-instant").requests[:stage]
+    # patience: the event that ends the wait never comes, so any time will do
     arguments = (*policy, "--timeout", "1", "--journal", str(journal))
     with Server(*arguments) as server, said_at_once(server.wait_ready(), requests):
         assert server.finish() == 4
+    # patience: the event that ends the wait never comes, so any time will do
     assert "(--timeout 1)" in server.errors
     if stage == 3:
         assert "0 running, 0 waiting" in server.errors
@@ -335,6 +337,7 @@ def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
         for i in range(14)
     )
     requests = [recording("plain").requests[0], b'{"now":0,"events":[' + jobs + b"]}"]
+    # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--timeout", "1") as server, said_at_once(server.wait_ready(), requests):
         assert server.finish() == 4
     assert "waiting: w0!1 since 0.0, wants 4 processors" in server.errors
@@ -342,7 +345,9 @@ def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
 
 
 def test_the_first_message_may_take_for_ever() -> None:
+    # patience: counted from the first message, which is the last
     with Server("--policy", "easy", "--timeout", "0.1") as server, Peer(server.wait_ready()) as peer:
+        # patience: nothing must happen meanwhile; a shorter time proves less
         time.sleep(0.5)
         assert not structure_error(peer.ask(recording("plain").requests[0]).decode())
 
@@ -350,6 +355,7 @@ def test_the_first_message_may_take_for_ever() -> None:
 def test_timeout_0_waits_for_ever() -> None:
     with Server("--policy", "easy", "--timeout", "0") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])
+        # patience: nothing must happen meanwhile; a shorter time proves less
         time.sleep(0.5)
         assert not structure_error(peer.ask(recording("plain").requests[1]).decode())
 
@@ -514,8 +520,9 @@ def test_a_broken_plugin_gives_code_6_and_tells_the_peer(hook: str, decide: str,
 def test_what_batsim_lacks_is_said_with_the_option(tmp_path: Path) -> None:
     path = tmp_path / "needy.py"
     path.write_text(
-        "from pybatsched import Need, Policy\n"
-        "class Needy(Policy):\n    needs = frozenset({Need.DYNAMIC_JOBS})\n    def decide(self, now): return ()\n"
+        "from pybatsched import BatsimFeature, Policy\n"
+        "class Needy(Policy):\n    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})\n"
+        "    def decide(self, now): return ()\n"
     )
     with Server("--policy", f"{path}:Needy") as server, Peer(server.wait_ready()) as peer:
         peer.ask(recording("plain").requests[0])
@@ -530,3 +537,32 @@ def test_options_from_batsim_are_checked_when_they_come() -> None:
     assert (
         "policy fcfs has no option 'n' (from Batsim's --sched-cfg); it knows: order, assume_walltime" in server.errors
     )
+
+
+@pytest.mark.parametrize("has_left", [True, False])
+def test_a_second_peer_that_keeps_asking_does_not_hide_that_the_first_is_lost(has_left: bool) -> None:
+    """The second peer leaves no pause of silence. The first one leaves, or stays and sends nothing."""
+    begin = recording("plain").requests[0]
+    with (
+        Server("--policy", "easy", "--timeout", "0" if has_left else "1") as server,
+        Peer(server.wait_ready()) as one,
+        zmq.Context() as context,
+        context.socket(zmq.REQ) as two,
+    ):
+        one.ask(begin)
+        if has_left:
+            one.vanish()
+        two.setsockopt(zmq.LINGER, 0)
+        two.connect(server.endpoint)
+        deadline = time.monotonic() + PATIENCE_S
+        is_answered = True
+        # patience: a limit of PATIENCE_S
+        while is_answered and time.monotonic() < deadline:
+            two.send(begin)
+            # patience: nothing must happen meanwhile; a shorter time proves less
+            is_answered = bool(two.poll(1000)) and b"busy with another Batsim" in two.recv()
+            # patience: the pause between two polls
+            time.sleep(0.02)
+        assert not is_answered, "the server still answers"
+        assert server.finish() == 4
+    assert ("closed its connection" if has_left else "no message for") in server.errors

@@ -17,8 +17,7 @@ from support.patience import PATIENCE_MS, PATIENCE_S, wait_until
 from support.process import Peer, Server, run_cli
 
 from pybatsched.errors import PeerLostError
-from pybatsched.live import keys, server
-from pybatsched.live import relay as relay_module
+from pybatsched.live import keys, relay as relay_module, server
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +70,7 @@ def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path)
     keys.make(tmp_path / "other")
     with (
         Server("--policy", "easy", "--curve", str(tmp_path / "other")) as far,
+        # patience: the event that ends the wait never comes, so any time will do
         Relay(far.wait_ready(), made, "--timeout", "5") as relay,
         Peer(relay.wait_ready()) as peer,
     ):
@@ -89,6 +89,7 @@ def test_a_relay_to_a_server_with_other_keys_says_so(made: Path, tmp_path: Path)
         (["--endpoint", "tcp://127.0.0.1:*", "--to", "nowhere"], 2, "cannot connect to 'nowhere'"),
         (["--endpoint", "tcp://127.0.0.1:*", "--to", "tcp://127.0.0.1:99999"], 2, "there is no port '99999'"),
         (
+            # patience: the event that ends the wait never comes, so any time will do
             ["--endpoint", "tcp://127.0.0.1:*", "--to", "tcp://127.0.0.1:1", "--first-timeout", "0.1"],
             4,
             "no Batsim has",
@@ -102,6 +103,7 @@ def test_relays_that_never_begin(made: Path, words: list[str], code: int, told: 
 
 
 def test_a_relay_to_nobody_tells_its_batsim(made: Path) -> None:
+    # patience: the event that ends the wait never comes, so any time will do
     with Relay("tcp://127.0.0.1:1", made, "--timeout", "0.5") as relay, Peer(relay.wait_ready()) as peer:
         assert b"no reply to message 1" in peer.ask(FIRST)
         assert relay.finish() == 4
@@ -176,6 +178,7 @@ def test_a_batsim_that_falls_silent_is_given_up_and_told_if_it_asks_after_all(
         passing = Passing(made, far, endpoint)
         with Peer(passing.endpoint) as peer:
             passing.exchange(peer)
+            # patience: the event that ends the wait never comes, so any time will do
             passing.relay._timeout_s = 0.1
             assert is_given_up.wait(PATIENCE_S)
             assert b"pybatsched relay: no message from Batsim for" in peer.ask(FIRST)

@@ -6,8 +6,7 @@ import math
 import statistics
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.places import ROOT
 
 from pybatsched.metrics.confidence import LEVEL, LEVEL_TOLD, Estimate, estimate, student_t

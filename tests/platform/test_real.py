@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import zmq
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from support.examples import examples
 from support.patience import PATIENCE_S, wait_until
 

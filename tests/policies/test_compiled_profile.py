@@ -8,8 +8,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.built import built_part
 from support.examples import examples
 from support.located import DYNAMIC
@@ -18,8 +17,8 @@ from pybatsched.core.instants import HALF_TICK, TICK, instant
 from pybatsched.core.jobs import Job
 from pybatsched.policies import local
 from pybatsched.policies.availability import PlainProfile
-from pybatsched.policies.freed_intervals import PlainGains
-from pybatsched.policies.reservations import Rows
+from pybatsched.policies.freed_intervals import PlainFreedIntervals
+from pybatsched.policies.reservations import Reservations
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers import conservative
 from pybatsched_schedulers.ujfb import policy as ujfb
@@ -81,7 +80,7 @@ def test_a_copy_lives_on_its_own(compiled: Any) -> None:
 
 def test_it_counts_in_the_same_ticks_and_has_all_methods(compiled: Any) -> None:
     assert (compiled.HALF_TICK, compiled.TICK) == (HALF_TICK, TICK)
-    for plain, fast in ((PlainProfile, compiled.Profile), (PlainGains, compiled.Gains)):
+    for plain, fast in ((PlainProfile, compiled.Profile), (PlainFreedIntervals, compiled.Gains)):
         public = {name for name in vars(plain) if not name.startswith("_")}
         assert {name for name in vars(fast) if not name.startswith("_")} == public
 
@@ -130,7 +129,7 @@ def test_many_steps(compiled: Any) -> None:
 
 @given(st.lists(st.tuples(at | st.just(math.inf), at | st.just(math.inf)), max_size=30), st.data())
 def test_gains_are_the_same(compiled: Any, added: list[tuple[float, float]], data: st.DataObject) -> None:
-    plain, fast, forgotten = PlainGains(), compiled.Gains(), 0
+    plain, fast, forgotten = PlainFreedIntervals(), compiled.Gains(), 0
     for start_at, end_at in added:
         plain.add(start_at, end_at)
         fast.add(start_at, end_at)
@@ -145,7 +144,7 @@ def test_gains_are_the_same(compiled: Any, added: list[tuple[float, float]], dat
 
 
 def test_gains_that_were_forgotten_are_an_error(compiled: Any) -> None:
-    for gains in (PlainGains(), compiled.Gains()):
+    for gains in (PlainFreedIntervals(), compiled.Gains()):
         gains.add(1.0, 2.0)
         gains.forget(1)
         with pytest.raises(IndexError):
@@ -159,7 +158,7 @@ class Plans:
     """A plan with either profile: what passes are given, and what they make of it."""
 
     def __init__(self, profile: Any, gains: Any, waiting: list[tuple[int, float, float]]) -> None:
-        self.profile, self.gains, self.rows = profile, gains, Rows()
+        self.profile, self.gains, self.rows = profile, gains, Reservations()
         for index, (n, span_s, place) in enumerate(waiting):
             self.rows.insert((0.0, index, Job(f"w0!{index}", n)), span_s, place, 0)
 
@@ -184,7 +183,7 @@ passes = st.one_of(
 def test_every_pass_gives_what_the_plain_one_gives(
     compiled: Any, n: int, waiting: list[tuple[int, float, float]], steps: list[tuple[str, Any]]
 ) -> None:
-    plain = Plans(PlainProfile(0.0, n), PlainGains(), waiting)
+    plain = Plans(PlainProfile(0.0, n), PlainFreedIntervals(), waiting)
     fast = Plans(compiled.Profile(0.0, n), compiled.Gains(), waiting)
     for name, arguments in steps:
         answers: list[Any] = []
@@ -248,7 +247,7 @@ def test_jobs_that_are_none_get_no_places(compiled: Any, lists: Any, error: type
 @examples(1000)
 @given(st.floats(0, 1e10) | st.integers(0, 10**12).map(lambda n: n / 1e6 + HALF_TICK), st.floats(0, 1e10))
 def test_ends_are_on_the_tick(compiled: Any, now: float, span_s: float) -> None:
-    rows, gains = Rows(), compiled.Gains()
+    rows, gains = Reservations(), compiled.Gains()
     rows.insert((0.0, 1, Job("w0!1", 1)), span_s, math.inf, 0)
     gains.add(0.0, math.inf)
     assert compiled.Profile(now, 1).compress(now, rows, gains) == [(0, math.inf)]
@@ -273,7 +272,7 @@ def test_rows_that_are_none_are_an_error(compiled: Any, name: str) -> None:
         with pytest.raises(error):
             getattr(profile, name)(0.0, odd, gains)
     with pytest.raises(TypeError):
-        getattr(profile, name)(0.0, Odd(), PlainGains())
+        getattr(profile, name)(0.0, Odd(), PlainFreedIntervals())
     with pytest.raises(AttributeError):
         getattr(profile, name)(0.0, object(), compiled.Gains())
 
@@ -284,7 +283,7 @@ def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
     """Over many blocks of the index; some ends are early, and some jobs outlive their estimates."""
     dice = Random(seed)
     waiting = [(dice.randint(1, 30), float(dice.choice([1, 5, 20, 100])), math.inf) for _ in range(150)]
-    plain = Plans(PlainProfile(0.0, 32), PlainGains(), waiting)
+    plain = Plans(PlainProfile(0.0, 32), PlainFreedIntervals(), waiting)
     fast = Plans(compiled.Profile(0.0, 32), compiled.Gains(), waiting)
     for now in range(0, 300, 30):
         n, until = dice.randint(1, 30), now + dice.randint(2, 90)
@@ -327,7 +326,7 @@ class Twin(NamedTuple):
 @pytest.fixture(params=["plain", "compiled"])
 def twin(request: pytest.FixtureRequest, compiled: Any) -> Twin:
     if request.param == "plain":
-        return Twin(PlainProfile, PlainGains)
+        return Twin(PlainProfile, PlainFreedIntervals)
     return Twin(compiled.Profile, compiled.Gains)
 
 
@@ -570,8 +569,8 @@ def test_every_policy_starts_the_same_jobs_on_the_same_processors(
     plain = starts(run_policy(policy, workload, 8, config=DYNAMIC))
     with pytest.MonkeyPatch.context() as patch:
         for module in (local, conservative, ujfb):
-            patch.setattr(module, "Profile", compiled.Profile)
-        patch.setattr(conservative, "Gains", compiled.Gains)
+            patch.setattr(module, "AvailabilityProfile", compiled.Profile)
+        patch.setattr(conservative, "FreedIntervals", compiled.Gains)
         assert starts(run_policy(policy, workload, 8, config=DYNAMIC)) == plain
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 
 from pybatsched.core.cluster import Partition
@@ -16,7 +15,7 @@ from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError
-from pybatsched.policies.availability import Profile
+from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.local import LocalPolicy
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler
@@ -163,7 +162,7 @@ def test_everybody_starts_in_the_end(policy: type[LocalPolicy], data: st.DataObj
 # --- plans made anew ---
 
 
-def slow_replan(free: Profile, planned: list[tuple[int, float, float]], now: float) -> list[float]:
+def slow_replan(free: AvailabilityProfile, planned: list[tuple[int, float, float]], now: float) -> list[float]:
     """Place jobs (n, place, span) one after the other: who can keeps his place, the others get the first there is."""
     places = []
     for n, place, span_s in planned:
@@ -184,7 +183,7 @@ spans = st.tuples(st.integers(1, 4), st.one_of(st.integers(0, 30), st.just(float
 )
 def test_replanning_is_what_it_says(planned: list[tuple[int, float, int]], taken: list[tuple[int, int, int]]) -> None:
     """The quick way looks only at jobs that collide; the slow one at all of them, in order."""
-    free = Profile(0.0, 4)
+    free = AvailabilityProfile(0.0, 4)
     free.take_all((n, float(at), float(at + s)) for n, at, s in taken)
     scheduler = ConservativeScheduler(Partition("all", IntervalSet.span(0, 4)))
     jobs = []
@@ -198,7 +197,7 @@ def test_replanning_is_what_it_says(planned: list[tuple[int, float, int]], taken
     scheduler._replan(free, 0.0)
     assert [scheduler._rows.by_id()[job.id] for job in jobs] == expected
     assert sorted(scheduler._by_place) == scheduler._by_place
-    again = Profile(0.0, 4)
+    again = AvailabilityProfile(0.0, 4)
     again.take_all((n, float(at), float(at + s)) for n, at, s in taken)
     for (n, _, s), at in zip(planned, expected, strict=True):
         again.take(n, at, instant(at, float(s)))
@@ -209,7 +208,7 @@ def test_replanning_is_what_it_says(planned: list[tuple[int, float, int]], taken
 @examples(200)
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(-3, 20), st.integers(0, 9)), max_size=12), st.integers(0, 5))
 def test_taking_all_at_once_is_taking_one_after_the_other(taken: list[tuple[int, int, int]], begin: int) -> None:
-    one, all_at_once = Profile(float(begin), 9), Profile(float(begin), 9)
+    one, all_at_once = AvailabilityProfile(float(begin), 9), AvailabilityProfile(float(begin), 9)
     one.take(2, begin + 1.0, begin + 4.0)
     all_at_once.take(2, begin + 1.0, begin + 4.0)
     wanted = [(n, float(at), float(at + s)) for n, at, s in taken] + [(1, begin + 2.0, float("inf"))]

@@ -7,14 +7,13 @@ import math
 from random import Random
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 
 from pybatsched.core.jobs import Job
-from pybatsched.policies.availability import Profile
-from pybatsched.policies.freed_intervals import Gains
-from pybatsched.policies.reservations import Rows
+from pybatsched.policies.availability import AvailabilityProfile
+from pybatsched.policies.freed_intervals import FreedIntervals
+from pybatsched.policies.reservations import Reservations
 
 HORIZON = 40
 spans = st.tuples(st.integers(1, 4), st.integers(0, HORIZON - 1), st.integers(1, 20))
@@ -40,7 +39,7 @@ class Table:
 
 @given(st.integers(1, 6), st.lists(spans, max_size=15), st.integers(1, 6), st.integers(1, 15), st.integers(0, 30))
 def test_earliest_is_the_earliest(n_procs: int, taken: list[Any], n: int, span: int, not_before: int) -> None:
-    profile, table = Profile(0.0, n_procs), Table(n_procs)
+    profile, table = AvailabilityProfile(0.0, n_procs), Table(n_procs)
     for k, start, length in taken:
         profile.take(k, start, start + length)
         table.add(-k, start, start + length)
@@ -56,7 +55,7 @@ def test_earliest_is_the_earliest(n_procs: int, taken: list[Any], n: int, span: 
 def test_better_is_the_earliest_place_around_the_others(
     taken: list[Any], n: int, span: int, not_before: int, window: int
 ) -> None:
-    profile = Profile(0.0, 6)
+    profile = AvailabilityProfile(0.0, 6)
     for k, start, length in taken:
         at = profile.earliest(k, length, start)  # so that nothing is overbooked
         profile.take(k, at, at + length)
@@ -75,7 +74,7 @@ def test_better_is_the_earliest_place_around_the_others(
 
 @given(st.lists(spans, max_size=12), st.data())
 def test_giving_back_undoes_taking(taken: list[Any], data: st.DataObject) -> None:
-    profile = Profile(0.0, 10)
+    profile = AvailabilityProfile(0.0, 10)
     for k, start, length in taken:
         profile.take(k, start, start + length)
     for k, start, length in data.draw(st.permutations(taken)):
@@ -85,7 +84,7 @@ def test_giving_back_undoes_taking(taken: list[Any], data: st.DataObject) -> Non
 
 @given(st.lists(spans, max_size=12), st.integers(0, HORIZON))
 def test_advancing_forgets_the_past_only(taken: list[Any], now: int) -> None:
-    profile, table = Profile(0.0, 20), Table(20)
+    profile, table = AvailabilityProfile(0.0, 20), Table(20)
     for k, start, length in taken:
         profile.take(k, start, start + length)
         table.add(-k, start, start + length)
@@ -97,7 +96,7 @@ def test_advancing_forgets_the_past_only(taken: list[Any], now: int) -> None:
 
 
 def test_endless_jobs() -> None:
-    profile = Profile(0.0, 4)
+    profile = AvailabilityProfile(0.0, 4)
     profile.take(3, 5.0, math.inf)
     assert profile.earliest(1, math.inf, 0.0) == 0.0
     assert profile.earliest(2, math.inf, 0.0) == math.inf
@@ -109,7 +108,7 @@ def test_endless_jobs() -> None:
 
 
 def test_a_hole_of_just_the_right_length_is_used_whatever_floats_do() -> None:
-    profile = Profile(0.0, 1)
+    profile = AvailabilityProfile(0.0, 1)
     profile.take(1, 0.3, 100.0)
     assert 0.1 + 0.2 > 0.3
     assert profile.earliest(1, 0.2, 0.1) == 0.1
@@ -117,7 +116,7 @@ def test_a_hole_of_just_the_right_length_is_used_whatever_floats_do() -> None:
 
 @given(st.lists(spans, max_size=15), st.integers(1, 4), st.integers(1, 15), st.integers(0, 30), st.integers(1, 20))
 def test_moving_is_giving_back_and_taking(taken: list[Any], n: int, span: int, place: int, by: int) -> None:
-    moved, other = Profile(0.0, 9), Profile(0.0, 9)
+    moved, other = AvailabilityProfile(0.0, 9), AvailabilityProfile(0.0, 9)
     for profile in (moved, other):
         profile.take_all((k, float(start), float(start + length)) for k, start, length in taken)  # leaves equal steps
         profile.take(n, place, place + span)
@@ -132,7 +131,7 @@ def test_moving_is_giving_back_and_taking(taken: list[Any], n: int, span: int, p
 @given(st.integers(0, 2**32))
 def test_long_profiles_are_searched_as_short_ones_are(seed: int) -> None:
     """Over many blocks of the index, between changes; the obvious search tries all steps one after the other."""
-    dice, profile = Random(seed), Profile(0.0, 40)
+    dice, profile = Random(seed), AvailabilityProfile(0.0, 40)
     for at in range(0, 2000, 4):
         profile.take(dice.randint(0, 30), at, at + dice.randint(1, 9))
     for _ in range(40):
@@ -154,7 +153,7 @@ def test_long_profiles_are_searched_as_short_ones_are(seed: int) -> None:
 
 @given(st.lists(spans, max_size=12), st.integers(0, 9))
 def test_compression_places_one_job_after_the_other_around_all_others(wanted: list[Any], n_ended: int) -> None:
-    profile, rows, gains = Profile(0.0, 4), Rows(), Gains()
+    profile, rows, gains = AvailabilityProfile(0.0, 4), Reservations(), FreedIntervals()
     for index, (n, not_before, length) in enumerate(wanted):
         place = profile.earliest(n, length, not_before)
         profile.take(n, place, place + length)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.process import Peer, Server, run_cli
 
@@ -40,7 +39,7 @@ Path({mark!r}).touch()
 
 
 class OneByOne(LocalScheduler):
-    def _plan(self, now):
+    def plan(self, now):
         for entry in list(self.queue):
             if entry[2].n_procs <= self.partition.n_free:
                 yield self.start(entry, "fits")

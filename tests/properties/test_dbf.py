@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.outages import outages
 from support.twins import SlowDbf
 
 from pybatsched.core import events as e
 from pybatsched.core.decisions import Decision, Requeue
-from pybatsched.core.policy import Need, Policy
+from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.dbf.policy import Dbf, DbfScheduler
@@ -124,8 +123,8 @@ def test_jobs_that_can_always_wait_hold_up_nobody_by_waiting(workload: Workload)
     seen: list[tuple[float, float]] = []
 
     class Noted(DbfScheduler):
-        def _plan(self, now: float) -> Iterator[Decision]:
-            yield from super()._plan(now)
+        def plan(self, now: float) -> Iterator[Decision]:
+            yield from super().plan(now)
             assert not self._promises or set(self._rows.by_id()).isdisjoint(self._promises), "nobody is ever promoted"
             regular = [
                 (place, job) for job_id, place in self._rows.by_id().items() for job in [self._entries[job_id][2]]
@@ -145,9 +144,9 @@ def test_jobs_that_can_always_wait_hold_up_nobody_by_waiting(workload: Workload)
 class Watched(DbfScheduler):
     """Checks its books after every round."""
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
         finals = dict(self._rows.by_id())
-        yield from super()._plan(now)
+        yield from super().plan(now)
         for at, n_free in self._with_provisional().steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
         provisional = self._accepted.places
@@ -159,7 +158,7 @@ class Watched(DbfScheduler):
             ((place, job_id) for job_id, place in provisional.items()),
             key=lambda found: (found[0], self._entries[found[1]][1]),
         )
-        running = {job.id for _, _, job in self.partition.running}
+        running = {job.id for job in self.partition.running_jobs}
         assert set(finals) <= set(self._rows.by_id()) | running, "a final place is left by starting only"
 
 
@@ -313,7 +312,7 @@ def test_a_promise_to_a_job_that_is_requeued_and_then_rejected_is_broken() -> No
     """It is killed at 1 and comes back too late for its deadline: rejected, as was asked for, but told."""
 
     class Pushes(Dbf):
-        needs = frozenset({Need.DYNAMIC_JOBS})
+        needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
         pushed = False
 
         def on_job_killed(self, job: Any, now: float) -> None:

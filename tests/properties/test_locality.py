@@ -8,8 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.located import DYNAMIC, HUGE, MACHINES, Fate, Machine, Node, crowd, crowds, fates
 from support.outages import outages

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.locality_twin import PRESETS, Twin, TwinJob, TwinNode, TwinRules
 from support.located import DYNAMIC, MACHINES, Machine, Node, crowds, fates

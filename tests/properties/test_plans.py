@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.pushy import Gentle, Ruthless
 
@@ -15,7 +14,7 @@ from pybatsched.core import events as e
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import Decision, RejectJob
 from pybatsched.core.jobs import Job
-from pybatsched.policies.freed_intervals import Gains
+from pybatsched.policies.freed_intervals import FreedIntervals
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
 from pybatsched.testing import FakeBatsim, Workload, run_policy
 from pybatsched_schedulers.conservative import Conservative, ConservativeScheduler
@@ -45,12 +44,12 @@ def starts(run: FakeBatsim) -> dict[str, float | None]:
 class Watched(ConservativeScheduler):
     """Conservative backfilling whose plan is checked after every round."""
 
-    def _plan(self, now: float) -> Any:
-        yield from super()._plan(now)
+    def plan(self, now: float) -> Any:
+        yield from super().plan(now)
         for at, n_free in self._profile.steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
         assert set(self._rows.by_id()) == set(self._entries)
-        assert set(self._booked) == {job.id for _, _, job in self.partition.running}
+        assert set(self._booked) == {job.id for job in self.partition.running_jobs}
 
 
 class WatchedConservative(Conservative):
@@ -213,7 +212,7 @@ def test_estimates_of_what_never_fits() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20)), max_size=30), st.data())
 def test_gains_give_the_hull_of_any_suffix(added: list[tuple[int, int]], data: st.DataObject) -> None:
-    gains = Gains()
+    gains = FreedIntervals()
     forgotten = 0
     for index, (start, length) in enumerate(added):
         gains.add(start, start + length)

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.grid_crowds import VARIANTS, crowd, crowds, grids
 from support.grid_twin import by_all, by_halves
@@ -18,7 +17,7 @@ from support.located import DYNAMIC, facts
 from pybatsched.core import events as e
 from pybatsched.core.decisions import CallMeLater, Decision, Reason
 from pybatsched.core.jobs import JobState
-from pybatsched.policies.availability import Profile
+from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.reallocation.grid import GridJob
@@ -242,7 +241,7 @@ def test_who_asks_while_a_job_is_past_its_estimate_is_told_what_it_gets() -> Non
 class Drawn:
     """The sizes of a job on a profile, which counts how often its ends are looked up."""
 
-    def __init__(self, profile: Profile, n_most: int, fraction: float, alone_s: float, now: float) -> None:
+    def __init__(self, profile: AvailabilityProfile, n_most: int, fraction: float, alone_s: float, now: float) -> None:
         self.profile, self.n_most, self.now = profile, n_most, now
         self.spans_s = {n: round(alone_s * ((1 - fraction) + fraction / n), 6) for n in range(1, n_most + 1)}
         self.n_asked = 0
@@ -255,6 +254,9 @@ class Drawn:
         end_at = self.exact(n)
         return math.inf if end_at > not_after else end_at
 
+    def prefer(self, n: int, end_at: float, other: int) -> None:
+        """Ignore how the clock would change the path of the search."""
+
     def exact(self, n: int) -> float:
         return round(self.profile.earliest(n, self.spans_s[n], self.now) + self.spans_s[n], 6)
 
@@ -263,7 +265,7 @@ class Drawn:
 def drawn_sizes(draw: st.DrawFn) -> Drawn:
     """Draw the sizes of a job on a busy cluster."""
     n_procs = draw(st.integers(1, 40))
-    profile = Profile(0.0, n_procs)
+    profile = AvailabilityProfile(0.0, n_procs)
     for n, start, span in draw(
         st.lists(st.tuples(st.integers(1, n_procs), st.integers(0, 60), st.integers(1, 60)), max_size=12)
     ):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.outages import outages
 from support.twins import SlowRedirection
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, FakeJob, Workload, plan_for, run_policy
@@ -79,7 +77,7 @@ class Watched(Redirection):
         type(self).n_rounds += 1
         for decision in super().decide(now):
             if isinstance(decision, d.Requeue):
-                job = next(job for _, _, job in self.principal.partition.running if job.id == decision.job_id)
+                job = next(job for job in self.principal.partition.running_jobs if job.id == decision.job_id)
                 n_came = sum(at >= (job.started_at or 0.0) for at in self.arrivals)
                 self.seen.append((self.n_rounds, job.id, n_came))
             yield decision

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.outages import outages
 from support.urgent_twin import SlowUjfb
@@ -189,7 +188,7 @@ class WatchedUjfb(Ujfb):
         for decision in super().decide(now):
             yield decision
             if isinstance(decision, ExecuteJob) and self.local._reserved:
-                job = next(job for _, _, job in self.local.partition.running if job.id == decision.job_id)
+                job = next(job for job in self.local.partition.running_jobs if job.id == decision.job_id)
                 if not job.is_urgent():
                     self.check_nobody_is_delayed(job, now)
 

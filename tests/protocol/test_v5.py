@@ -6,16 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import RemoteProtocolError
-from pybatsched.protocol import Message
-from pybatsched.protocol.v5 import CannotSayError, Codec, Features, in_order
+from pybatsched.protocol import CannotEncodeError, Message
+from pybatsched.protocol.v5 import Codec
 from pybatsched.protocol.v5_decisions import milliseconds
+from pybatsched.protocol.v5_handshake import Features
 
 
 def said(*decisions: d.Decision, codec: Codec | None = None) -> list[dict[str, Any]]:
@@ -124,11 +123,11 @@ def test_what_is_prepared_is_said_as_it_is() -> None:
     heard(("SimulationBeginsEvent", {"host_number": 1, "computation_hosts": hosts}), codec=codec)
     host = IntervalSet.parse("0")
     slower_then_off = (d.SetResourceState(host, "1"), d.SetResourceState(host, "2"))
-    assert said(*codec.prepared(slower_then_off), codec=codec) == [
+    assert said(*codec.prepare(slower_then_off), codec=codec) == [
         {"ChangeHostsPStateEvent": {"host_ids": "0", "pstate": 1}},
         {"TurnOnOffHostsEvent": {"host_ids": "0", "state": 2}},
     ]
-    assert said(*codec.prepared([d.SetResourceState(host, "0")]), codec=codec) == [
+    assert said(*codec.prepare([d.SetResourceState(host, "0")]), codec=codec) == [
         {"TurnOnOffHostsEvent": {"host_ids": "0", "state": 0}}
     ]
 
@@ -151,7 +150,7 @@ def test_notes_are_not_said() -> None:
     ],
 )
 def test_what_batsim_5_has_no_words_for(decision: d.Decision, name: str) -> None:
-    with pytest.raises(CannotSayError, match=name):
+    with pytest.raises(CannotEncodeError, match=name):
         said(decision)
 
 
@@ -335,7 +334,7 @@ def test_stamps_of_an_earlier_message_are_not_believed(name: str) -> None:
 def test_events_of_one_instant_are_in_the_order_of_their_file() -> None:
     notices = [e.Notify("x", timestamp=1.0, extra={"id": f"ee{name}!{n}"}) for name, n in ((0, 10), (1, 0), (0, 9))]
     end = e.SimulationEnds(timestamp=1.0)
-    found = in_order((notices[0], end, notices[1], notices[2]))
+    found = Codec().order((notices[0], end, notices[1], notices[2]))
     assert found == (notices[2], end, notices[0], notices[1])
 
 

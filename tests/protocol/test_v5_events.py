@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.protocol.v5 import Codec
 
 HOSTS = {"resources_type": "HostResources", "resources": {"host_ids": "0-3"}}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of
 from pybatsched.protocol.v5_profiles import read_profile, write_profile

@@ -206,7 +206,7 @@ def test_a_release_is_the_same_bytes_twice(tmp_path: Path) -> None:
         "LICENSE",
         "pyproject.toml",
         "setup.py",
-        "pybatsched/core/_six.h",
+        "pybatsched/core/_fixed6.h",
         "schedulers/pybatsched_schedulers/easy.py",
     } <= names
 

@@ -35,10 +35,13 @@ def adopt_orphans() -> None:
 
 def comes(happened: Callable[[], object], within_s: float = PATIENCE_S) -> bool:
     """Wait until something has happened; False if that takes too long."""
+    # patience: a limit of PATIENCE_S, or a time that may be of any length
     give_up_at = time.monotonic() + within_s
     while not happened():
+        # patience: a limit of PATIENCE_S, or a time that may be of any length
         if time.monotonic() > give_up_at:
             return False
+        # patience: the pause between two polls
         time.sleep(_LOOK_S)
     return True
 
@@ -223,7 +226,9 @@ def _end_strays() -> list[str]:
 
 def seconds_of(args: Sequence[str], cwd: Path) -> float:
     """Measure how long a command takes in an interpreter of its own."""
+    # patience: measured and reported only
     began_at = time.monotonic()
     code = start(args, cwd, "seconds", is_new=True).ended()
     assert code == 0, code
+    # patience: measured and reported only
     return time.monotonic() - began_at

@@ -117,7 +117,9 @@ def _runner(
     try:
         children.adopt_orphans()
         with os.fdopen(theirs, "w") as pipe:
+            # patience: measured and reported only
             until = time.monotonic() + 60 * args.minutes if args.minutes else math.inf
+            # patience: measured and reported only
             for kind, i in itertools.takewhile(lambda _: time.monotonic() < until, todo):
                 found = _tried(made[kind], folder / f"{kind}-{i}", random.Random(f"{args.seed}/{kind}/{i}"))
                 pipe.write(json.dumps([kind, i, found.stage, found.how, found.problems]) + "\n")

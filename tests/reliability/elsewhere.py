@@ -56,6 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"elsewhere: {args.python}: {said}; cores {len(os.sched_getaffinity(0))}, load {args.load}", flush=True)
         command = [*apart(), "sh", "-c", _INSIDE, "sh", args.python, "-m", "pytest", *args.told]
         with subprocess.Popen(command, env=environment, umask=MASK) as tests:
+            # patience: the tests have their own limits
             return tests.wait()
 
 

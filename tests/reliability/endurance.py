@@ -67,6 +67,7 @@ def read(pid: int, n: int, began_at: float, journal: Path | None = None) -> Read
     fields = (place / "stat").read_text().rpartition(")")[2].split()
     size = 0 if journal is None else journal.stat().st_size
     cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
+    # patience: measured and reported only
     wall_s = time.monotonic() - began_at
     return Reading(n, int(rss), len(list((place / "fd").iterdir())), cpu_s, wall_s, size)
 
@@ -100,6 +101,7 @@ def converse(policy: str, n: int, n_readings: int, *, has_journal: bool = False)
         journal = place / "journal" if has_journal else None
         more = () if journal is None else ("--journal", str(journal))
         with served(policy, place, *more) as (server, talk):
+            # patience: measured and reported only
             began_at = time.monotonic()
             talk.begin()
             readings = [read(server.pid, 0, began_at, journal)]

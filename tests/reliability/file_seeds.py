@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgpack
-from support import campaigns as made_campaigns
-from support import fingerprints, fuzzer
+from support import campaigns as made_campaigns, fingerprints, fuzzer
 from support.logs import ONE_OF_EACH, line
 from support.places import ROOT, TRACES
 from support.process import run_cli

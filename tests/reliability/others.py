@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.simulator.job_processes import SHORTEST_CALL_S
 from pybatsched.simulator.simulation import Answer, Scheduler
 from reliability.scenes import Job, Scene

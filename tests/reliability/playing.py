@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 
 from support.patience import PATIENCE_S
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Engine
 from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolError
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.protocol import Codec, Message, v4, v5
+from pybatsched.protocol.v5_features import features_for
 from pybatsched.protocol.v5_handshake import read_hello, write_greeting
-from pybatsched.session.batsim5_features import features_for
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5
@@ -125,8 +124,8 @@ def embedded(scene: Scene, plan: PolicyPlan) -> Played:
 
 def _in_words_of_5(engine: Engine, ours: v5.Codec, theirs: v5.Codec) -> Scheduler:
     def scheduler(now: float, events: Sequence[e.Event]) -> Answer:
-        reply = engine.step(now, v5.in_order(tuple(events)))
-        decisions = ours.prepared(reply.decisions)
+        reply = engine.step(now, ours.order(tuple(events)))
+        decisions = ours.prepare(reply.decisions)
         said = iter(theirs.decode_decisions(ours.encode_decisions(Message(reply.now, decisions))).items)
         # Notes are kept, and all others go as they are on the wire.
         return reply.now, [one if type(one) is d.SetJobMetadata else next(said) for one in decisions]

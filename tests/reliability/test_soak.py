@@ -18,8 +18,7 @@ from pybatsched.policies import registry
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import plan_for
-from reliability import broken, playing, soak, soak_checks
-from reliability import scenes as written
+from reliability import broken, playing, scenes as written, soak, soak_checks
 from reliability.drawing import POLICIES, drawn
 from reliability.others import Ledger
 from reliability.playing import Fate, Played, embedded

@@ -102,7 +102,7 @@ def test_users_are_compared_with_themselves(points: list[Point]) -> None:
 def test_by_parameter_the_baseline_stands_beside(points: list[Point]) -> None:
     charts = charts_of(points, FIGURE, "fcfs", each="user")
     assert [len(box.dots) for box in charts[0].panel("w", "")] == [3, 1, 4]
-    assert charts[0].categories == ("fcfs", "1", "500")
+    assert charts[0].categories == ("fcfs (baseline)", "1", "500")
 
 
 def test_without_each_a_dot_is_a_run(points: list[Point]) -> None:

@@ -200,6 +200,33 @@ def test_what_cannot_be_drawn_of_unfinished_campaigns(tmp_path: Path) -> None:
         campaign_figures.draw("ratios", one, tmp_path / "x.svg", figure="wait_s")
 
 
+@pytest.mark.parametrize("kind", ["ratios", "mean-ratios"])
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.0, "of the baseline fcfs is 0, so"), (None, "of the baseline fcfs has no value, so")]
+)
+def test_a_baseline_of_zero_or_without_a_value_is_reported(
+    kind: str, value: float | None, said: str, tmp_path: Path
+) -> None:
+    rows = [campaigns.Row("w", "fcfs", {"mean_wait_s": value}), campaigns.Row("w", "easy", {"mean_wait_s": 1.0})]
+    campaigns.keep(tmp_path / "study", rows, ["w"])
+    done = run_cli("plot", kind, "study", "--measure", "wait_s", "--output", "a.svg", cwd=tmp_path)
+    assert done.returncode == 2
+    told = f"pybatsched: {kind}: mean_wait_s {said} there is no ratio to it; give another --baseline or --measure\n"
+    assert done.stderr == told
+
+
+def test_values_without_a_ratio_and_points_that_failed_are_counted(tmp_path: Path) -> None:
+    rows = [campaigns.Row(week, "fcfs", {"mean_wait_s": wait}) for week, wait in (("a", 0.0), ("b", 2.0))]
+    rows += [campaigns.Row(week, "easy", {"mean_wait_s": 1.0}) for week in ("a", "b")]
+    rows += [campaigns.Row("b", "bad", None, error="it raised"), campaigns.Row("b", "late", None)]
+    campaigns.keep(tmp_path / "study", rows, ["a", "b"])
+    plot = ("study", "--measure", "wait_s", "--output", "a.svg")
+    done = run_cli("plot", "ratios", *plot, cwd=tmp_path)
+    assert "ratios of mean wait, 1 value (1 without: the baseline is 0); " in done.stdout
+    assert "not in it: 2 points; pybatsched campaign status study tells why" in done.stderr
+    assert run_cli("plot", "boxes", *plot, "--policy", "easy", cwd=tmp_path).stderr == ""
+
+
 @pytest.mark.long
 def test_the_page_of_a_campaign_compares_with_the_policy_that_is_named(study: Path) -> None:
     text = page.of_campaign(Store(study), "redirection (theta=2, alpha=0.1)")

@@ -273,7 +273,7 @@ def test_long_stories_keep_their_begin_and_end(place: Path) -> None:
     kept = data["stories"][data["jobs"].index("w0!05")]
     assert kept == [*lines[:10], (10.0, "(… 10 lines more)"), *lines[-10:]]
     page_of_docs = (ROOT / "docs" / "reports.md").read_text()
-    assert "Of more than 20 lines the first and the last 10 are told, and how many are" in page_of_docs
+    assert "For more than 20 lines, the first and the last 10 are shown." in page_of_docs
 
 
 def test_large_runs_go_without(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,12 +98,12 @@ def test_a_platform_that_an_option_determines_is_no_axis(tmp_path: Path) -> None
     """Each alpha is tried on a platform of its own; pairs are those of the same week on the same platform."""
     found = points_of(Store(scanned(tmp_path, n_weeks=2)))
     (chart,) = charts_of(found, FIGURE, "conservative")
-    assert (chart.x_title, chart.categories) == ("theta", ("conservative", "0.5", "2", "10"))
+    assert (chart.x_title, chart.categories) == ("theta", ("conservative (baseline)", "0.5", "2", "10"))
     assert (chart.column_title, chart.columns, chart.rows) == ("alpha", ("0.05", "0.1"), ("curie", "ricc"))
     assert len(chart.boxes) == 2 * 2 * 4
-    assert values(chart)["curie", "0.1", "conservative"] == [180.0, 360.0]
-    assert chart.reference == "conservative"
-    assert chart.words_of(chart.boxes[0]) == "conservative"
+    assert values(chart)["curie", "0.1", "conservative (baseline)"] == [180.0, 360.0]
+    assert chart.reference == "conservative (baseline)"
+    assert chart.words_of(chart.boxes[0]) == "conservative (baseline)"
     assert chart.words_of(chart.panel("curie", "0.1")[1]) == "theta 0.5, alpha 0.1"
     (plain,) = charts_of(found, FIGURE, "conservative", only="conservative")  # which the others show beside them
     assert (plain.subject, plain.categories, plain.columns) == ("", ("conservative",), ("own-10", "own-05"))
@@ -158,7 +158,7 @@ def test_the_baseline_is_the_first_setting_or_the_one_named(tmp_path: Path) -> N
         baseline_of(found, "sjf")
     grid, plain = charts_of(found, FIGURE, "easy (order=fcfs)")
     assert (grid.categories, [box.is_baseline for box in grid.boxes]) == (("fcfs", "sjf"), [True, False])
-    assert plain.categories == ("easy (order=fcfs)", "fcfs")
+    assert plain.categories == ("easy (order=fcfs) (baseline)", "fcfs")
     ratios, _ = charts_of(found, FIGURE, "easy (order=fcfs)", ratios=True)  # where the page says that it is grey, too
     assert (ratios.categories, [box.is_baseline for box in ratios.boxes]) == (("fcfs", "sjf"), [True, False])
 
@@ -166,9 +166,9 @@ def test_the_baseline_is_the_first_setting_or_the_one_named(tmp_path: Path) -> N
 def test_a_baseline_that_is_named_as_a_value_has_a_place_of_its_own(tmp_path: Path) -> None:
     rows = [row("w", "fcfs", 5.0)] + [row("w", "easy", 1.0, options={"order": order}) for order in ("fcfs", "sjf")]
     (grid,) = charts_of(points(tmp_path, rows), FIGURE, "fcfs")
-    assert grid.categories == ("fcfs ", "fcfs", "sjf")
-    assert values(grid)["w", "", "fcfs "] == [5.0]
-    assert [grid.words_of(box) for box in grid.panel("w", "")] == ["fcfs", "order fcfs", "order sjf"]
+    assert grid.categories == ("fcfs (baseline)", "fcfs", "sjf")
+    assert values(grid)["w", "", "fcfs (baseline)"] == [5.0]
+    assert [grid.words_of(box) for box in grid.panel("w", "")] == ["fcfs (baseline)", "order fcfs", "order sjf"]
 
 
 def test_charts_of_one_policy_and_of_nothing(tmp_path: Path) -> None:

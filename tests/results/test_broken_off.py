@@ -195,10 +195,10 @@ def test_what_is_replaced_is_told(tmp_path: Path) -> None:
         text = json.dumps(content | {"profiles": {"d": {"type": "delay", "delay": delay}}})
         (tmp_path / name).write_text(text)
 
-    def told(*args: str, procs: str = "4", file: str = "a.json", policy: str = "easy") -> str:
+    def told(*args: str, procs: str = "4", file: str = "a.json", policy: str = "easy", code: int = 0) -> str:
         words = ("--procs", procs, "-w", file, "--policy", policy, "-e", "out/x", *args)
         done = run_cli("simulate", *words, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         return "".join(line for line in done.stderr.splitlines(keepends=True) if "replaced" in line)
 
     def replaced(before: str, after: str, what: str) -> str:
@@ -213,6 +213,10 @@ def test_what_is_replaced_is_told(tmp_path: Path) -> None:
     assert told("-o", "order=sjf", file="b.json") == replaced(easy, "policy easy on b.json", "workloads")
     assert told(policy="fcfs") == replaced("policy easy on b.json", fcfs, "policy, options, workloads")
     assert told("--walltimes", "exact", procs="8", policy="fcfs") == replaced(fcfs, fcfs, "walltimes, processors")
+    assert told("-q") == ""
+    assert told("--until-time", "0.5", code=5) == replaced(easy, easy, "cut_at")
+    assert told("--until-time", "0.5", code=5) == ""
+    assert told("--until-time", "0.25", code=5) == told() == replaced(easy, easy, "cut_at")
     for damaged in ("{", "[]", '{"format": "pybatsched-summary", "inputs": 3, "policy": [4]}'):
         (tmp_path / "out" / "x_summary.json").write_text(damaged)
         assert ("replaced the results of an external scheduler with " in told()) == ("inputs" in damaged)

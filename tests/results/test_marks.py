@@ -10,7 +10,7 @@ import pytest
 
 from pybatsched.errors import InputError
 from pybatsched.results import run_state
-from pybatsched.results.run_state import Found, Mark, Standing, State, find, read, steadily
+from pybatsched.results.run_state import Found, Mark, RunState, State, find, read, steadily
 from pybatsched.results.writing import Results
 
 
@@ -39,7 +39,7 @@ def test_words(state: State, n_over: int | None, is_alive: bool, told: str) -> N
 def test_there_is_nothing_to_be_said_of_whole_runs() -> None:
     finished, broken = Mark(State.FINISHED, 3, 3, "", {}), Mark(State.FAILED, 3, 1, "a reason", {})
     for one in (Found("a", None, is_whole=True), Found("a", finished, is_whole=True)):
-        assert one.standing("a", 3) == Standing("a")
+        assert one.standing("a", 3) == RunState("a")
         assert (one.standing("a", 3).notice, one.standing("a", 3).reason, one.standing("a", 3).remark) == ("", "", "")
     newer = Found("a", broken, is_whole=True).standing("a", 3)
     assert (newer.notice, newer.reason) == ("", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from support.gridded import Fate, Grid, fates
 from support.located import DYNAMIC
 
-from pybatsched.policies.availability import Profile
+from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from pybatsched_schedulers.reallocation.grid import amdahl
@@ -21,7 +22,7 @@ TWO = Grid({"c1": (4, None), "c2": (4, None)})
 class FromProfile:
     """The sizes of a job that can be shared perfectly, on a profile of free processors."""
 
-    def __init__(self, profile: Profile, n_most: int, alone_s: float) -> None:
+    def __init__(self, profile: AvailabilityProfile, n_most: int, alone_s: float) -> None:
         self.profile, self.n_most, self.alone_s = profile, n_most, alone_s
         self.asked: list[int] = []
 
@@ -33,10 +34,13 @@ class FromProfile:
         end_at = self.profile.earliest(n, self.alone_s / n, 0.0) + self.alone_s / n
         return math.inf if end_at > not_after else end_at
 
+    def prefer(self, n: int, end_at: float, other: int) -> None:
+        """Ignore how the clock would change the path of the search."""
+
 
 def published_example() -> FromProfile:
     """Five processors, of which one is busy until 2, 3, 5 and 6 minutes in turn; a job of 7 minutes."""
-    profile = Profile(0.0, 5)
+    profile = AvailabilityProfile(0.0, 5)
     for start, end in ((120, 180), (120, 300), (120, 360), (0, 360)):
         profile.take(1, start, end)
     assert profile.steps() == [(0, 4), (120, 1), (180, 2), (300, 3), (360, 5)]
@@ -70,6 +74,9 @@ class Listed:
     def end_at(self, n: int, not_after: float) -> float:
         return self.ends[n - 1] if self.ends[n - 1] <= not_after else math.inf
 
+    def prefer(self, n: int, end_at: float, other: int) -> None:
+        """Ignore how the clock would change the path of the search."""
+
 
 def test_of_equal_ends_the_lower_half_goes_on() -> None:
     assert binary(Listed(10, 8, 12, 6, 10)) == (8, 2)
@@ -78,7 +85,7 @@ def test_of_equal_ends_the_lower_half_goes_on() -> None:
 
 @pytest.mark.parametrize("n_taken", [0, 1, 649])
 def test_a_search_for_650_processors_asks_eleven_or_twelve_times(n_taken: int) -> None:
-    profile = Profile(0.0, 650)
+    profile = AvailabilityProfile(0.0, 650)
     profile.take(n_taken, 0.0, 1000.0)
     sizes = FromProfile(profile, 650, 650.0)
     binary(sizes)
@@ -147,26 +154,84 @@ def test_an_external_job_keeps_its_place() -> None:
 
 
 QUIET_S = 5000 * 3600
+MOLDABLE = {"moldable": {"fraction": 0.99, "limit": 4}}
 
 
 def quiet(**fields: Any) -> Workload:
-    """A job that waits for 5,000 periods, while nothing else happens."""
+    """A job that waits for 5,000 periods while nothing happens. A smaller size could start now, but would end later."""
     jobs = Workload()
     jobs.job("1", n=4, s=QUIET_S, walltime=QUIET_S, external=True, cluster="c1")
-    jobs.job("2", n=3, s=QUIET_S, walltime=QUIET_S + 1, external=True, cluster="c2")
-    jobs.job("3", n=4, s=600, walltime=QUIET_S, at=10, **fields)
+    jobs.job("2", n=3, s=10 * QUIET_S, walltime=10 * QUIET_S, external=True, cluster="c2")
+    jobs.job("3", n=4, s=QUIET_S, walltime=QUIET_S, at=10, **fields)
     return jobs
 
 
 @pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
 @pytest.mark.parametrize("heuristic", ["mct", "minmin"])
-@pytest.mark.parametrize("fields", [{}, {"moldable": {"fraction": 0.5, "limit": 4}}], ids=["rigid", "moldable"])
-def test_quiet_time_costs_no_message(algorithm: str, heuristic: str, fields: dict[str, Any]) -> None:
-    session = Session(plan_for("reallocation", algorithm=algorithm, heuristic=heuristic), checked=True)
+@pytest.mark.parametrize("sizing", ["binary", "exhaustive"])
+@pytest.mark.parametrize("fields", [{}, MOLDABLE], ids=["rigid", "moldable"])
+def test_quiet_time_costs_no_message(algorithm: str, heuristic: str, sizing: str, fields: dict[str, Any]) -> None:
+    plan = plan_for("reallocation", algorithm=algorithm, heuristic=heuristic, sizing=sizing)
+    session = Session(plan, checked=True)
     run = FakeBatsim(quiet(**fields), 8, config=DYNAMIC, hosts=TWO.hosts).run(session.handle)
-    assert fates(run, TWO)["3"].started_at == (QUIET_S if not fields else 10)
+    assert fates(run, TWO)["3"][:4] == (QUIET_S, 2 * QUIET_S, "c1", 4)
     assert session.n_messages < 20
-    assert session.engine.policy.figures()["n_events"] <= 1
+    assert session.engine.policy.figures()["n_events"] == 2  # after an hour, and when the first job ends
+
+
+@pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
+@pytest.mark.parametrize("heuristic", ["mct", "minmin"])
+def test_the_clock_alone_makes_the_search_by_halves_find_a_better_size(algorithm: str, heuristic: str) -> None:
+    """Size 4 of c2 ends at 95 h. The search looks at it only once size 1, which could start now, ends after size 5.
+
+    The job waits for c1, to end there at 100 h. On c2 size 1 ends 100 h from now, and size 5 at 140 h.
+    """
+    grid, hour = Grid({"c1": (6, None), "c2": (6, None)}), 3600
+    jobs = Workload()
+    for name, cluster, n, hours in (("1", "c1", 6, 80), ("2", "c2", 3, 70), ("3", "c2", 2, 96), ("4", "c2", 5, 24)):
+        jobs.job(name, n=n, s=hours * hour, walltime=hours * hour, external=True, cluster=cluster)
+    jobs.job("5", n=5, s=20 * hour, walltime=20 * hour, at=10, moldable={"fraction": 1, "limit": 5})
+    session = Session(plan_for("reallocation", algorithm=algorithm, heuristic=heuristic), checked=True)
+    run = FakeBatsim(jobs, 12, config=DYNAMIC, hosts=grid.hosts).run(session.handle)
+    assert fates(run, grid)["5"][:5] == (70 * hour, 95 * hour, "c2", 4, 1)
+    # At 40 h both sizes end at the same time; at 41 h size 5 is the better one, and the job moves.
+    assert session.engine.policy.figures()["n_events"] == 5  # at 1, 40, 41, 42 and 70 h
+
+
+@pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])
+@pytest.mark.parametrize("heuristic", ["mct", "minmin"])
+def test_news_at_a_multiple_of_the_period_is_looked_at_in_an_event(algorithm: str, heuristic: str) -> None:
+    """No call was requested for 3 h, as nothing was expected. The second job ends early just then."""
+    hour = 3600
+    jobs = Workload()
+    jobs.job("1", n=4, s=20 * hour, walltime=20 * hour, external=True, cluster="c1")
+    jobs.job("2", n=4, s=3 * hour, walltime=30 * hour, external=True, cluster="c2")
+    jobs.job("3", n=4, s=600, walltime=600, at=10)
+    run = TWO.run(jobs, algorithm=algorithm, heuristic=heuristic)
+    assert fates(run, TWO)["3"][:3] == (3 * hour, 3 * hour + 600, "c2")
+
+
+def test_no_call_is_requested_twice() -> None:
+    """News makes the next period worth an event, and in between the estimate of the first job is what to wait for."""
+    far, hour = 90 * 3600, 3600
+    jobs = Workload()
+    for name, cluster, n in (("1", "c1", 4), ("2", "c2", 3)):
+        jobs.job(name, n=n, s=far + 5 * hour, walltime=2 * far, estimate=far, external=True, cluster=cluster)
+    jobs.job("3", n=4, s=600, walltime=far, at=10)
+    for nth in range(40):
+        jobs.job(f"x{nth}", n=1, s=600, walltime=600, at=nth * hour + 1800, external=True, cluster="c2")
+    session = Session(plan_for("reallocation"), checked=True)
+    called_at: list[float] = []
+
+    def handle(message: bytes) -> bytes:
+        reply = session.handle(message)
+        events = json.loads(reply)["events"]
+        called_at.extend(event["data"]["timestamp"] for event in events if event["type"] == "CALL_ME_LATER")
+        return reply
+
+    FakeBatsim(jobs, 8, config=DYNAMIC, hosts=TWO.hosts).run(handle)
+    assert far in called_at
+    assert len(called_at) == len(set(called_at))
 
 
 @pytest.mark.parametrize("algorithm", ["regular", "all_cancellation"])

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.estimated import N_PROCS, workloads
 from support.examples import examples
 from support.outages import outages
@@ -20,7 +19,7 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import Need
+from pybatsched.core.policy import BatsimFeature
 from pybatsched.policies.local import LocalPolicy, LocalScheduler
 from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
@@ -45,7 +44,7 @@ class Curious(LocalPolicy):
     """Asks at every turn; unruly, it lets jobs leave the queue, come back in front, be killed or start otherwise."""
 
     Options: ClassVar[type[Any]] = CuriousOptions
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     has_whims: ClassVar[bool] = False  # and does not start what it was told to
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -87,7 +86,7 @@ class Curious(LocalPolicy):
             self.ask(now)
             yield from self.varied(decision, now)
             self.ask(now)
-        running = [job for _, _, job in local.partition.running if job.state is JobState.RUNNING]
+        running = [job for job in local.partition.running_jobs if job.state is JobState.RUNNING]
         if unruly and running and not local.partition.n_kills_pending and dice.random() < 0.05:
             yield d.Requeue(dice.choice(running).id, work="all")
         if self.loose:
@@ -137,7 +136,7 @@ class CuriousFcfs(Curious):
         local = self.local
         for n in range(1, N_PROCS + 1):
             for span_s in (0.5, 30.0, math.inf):
-                start = LocalScheduler._estimated(local, n, span_s, now, math.inf)
+                start = LocalScheduler.estimated_start(local, n, span_s, now, math.inf)
                 assert local.estimate(n, span_s, now) == (None if start == math.inf else start)
         for job in [*local.waiting(), *self.loose]:
             assert local.planned_start(job, now) == LocalScheduler.planned_start(local, job, now)
@@ -177,7 +176,7 @@ def test_questions_change_no_schedule(jobs: Workload, order: str, away: list[Any
 class Impatient(LocalPolicy):
     """Requeues the running job that ends last whenever a job comes; if curious, it asks while kills are under way."""
 
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     is_curious: ClassVar[bool] = False
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -193,14 +192,16 @@ class Impatient(LocalPolicy):
         self.local.submit(job, now)
 
     def decide(self, now: float) -> Iterable[d.Decision]:
-        running = [job for _, _, job in self.local.partition.running if job.n_restarts < 2]
+        running = [job for job in self.local.partition.running_jobs if job.n_restarts < 2]
         if running and self.has_news and not self.local.partition.n_kills_pending:
             yield d.Requeue(running[-1].id, work="all")
         self.has_news = False
         if self.local.partition.n_kills_pending and self.is_curious:
             version = self.local.plan_version(now)
-            for n in range(1, N_PROCS + 1):
-                self.local.estimate(n, 4.0, now)
+            for n in range(1, self.local.partition.n_procs + 1):
+                # The plan is not brought up to date before the kill has taken effect, so it must not be used.
+                start = LocalScheduler.estimated_start(self.local, n, 4.0, now, math.inf)
+                assert self.local.estimate(n, 4.0, now) == (None if start == math.inf else start)
             starts = [self.local.planned_start(job, now) for job in self.local.waiting()]
             assert all(start is None or start >= now for start in starts)
             assert self.local.plan_version(now) == version
@@ -230,7 +231,7 @@ def test_a_question_while_a_kill_is_under_way_changes_nothing(policy: type[Impat
 
 @pytest.mark.parametrize("policy", [ImpatientConservative, ImpatientDbf])
 @examples(60)
-@given(jobs=workloads(), away=outages(N_PROCS, 3), compression=st.booleans())
+@given(jobs=workloads(deadlines=True), away=outages(N_PROCS, 3), compression=st.booleans())
 def test_questions_while_kills_are_under_way_change_no_schedule(
     policy: type[Impatient], jobs: Workload, away: list[Any], compression: bool
 ) -> None:

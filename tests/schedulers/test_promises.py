@@ -8,14 +8,12 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.estimated import N_PROCS, workloads
 from support.examples import examples
 from support.stage import Stage
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster, Partition
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
@@ -148,7 +146,7 @@ def test_a_version_stays_while_nothing_happens(name: str) -> None:
     assert not differs()
     local.submit(first, 0.0)
     assert differs()
-    stage.do(*local.plan(0.0))
+    stage.do(*local.decide(0.0))
     assert differs()
     local.submit(second, 0.0)
     assert differs()
@@ -188,9 +186,9 @@ class Counting(ConservativeScheduler):
 
     n_searches = 0
 
-    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:
         self.n_searches += 1
-        return super()._estimated(n, duration_s, now, latest)
+        return super().estimated_start(n, duration_s, now, latest)
 
 
 def test_what_cannot_end_in_time_is_seen_without_a_search() -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.agents import by_numbers
 from support.episodes import N_PROCS, Played, as_workload, crowds, played
 from support.examples import examples

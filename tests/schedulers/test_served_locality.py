@@ -13,8 +13,7 @@ from support.located import DYNAMIC, Machine, Node, crowd, fates
 from support.process import Peer, Server, run_cli
 from support.simulated import beside_batsim, rows, same_jobs
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 

@@ -14,8 +14,7 @@ import pytest
 from support.patience import PATIENCE_S
 from support.process import Peer, Server, run_cli
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import InputError
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.session.session import Session
@@ -199,7 +198,7 @@ def test_a_group_too_small_for_anybody_is_remarked(size: int, remarked: bool, tm
     jobs = Workload().job("a", n=2, s=9, walltime=10).job("b", n=3, s=5, at=1, walltime=6)
     done = simulate(jobs, tmp_path, "redirection", f"group_size={size}")
     assert done.returncode == 0
-    remark = "nobody could be redirected: the group has 1 processors, and no job asked for fewer than 2"
+    remark = "nobody could be redirected: the group has 1 processor, and no job asked for fewer than 2"
     assert (remark in done.stderr) is remarked
     with Server("--policy", "redirection", "-o", f"group_size={size}") as server, Peer(server.wait_ready()) as peer:
         FakeBatsim(jobs, N_PROCS, config=DYNAMIC).run(peer.ask)
@@ -313,6 +312,6 @@ def test_a_job_that_batsim_cannot_restart_is_left_and_remarked(reuse: bool) -> N
         assert not remarks
         assert any("kind=requeue" in job.metadata for job in run.jobs.values())
     else:
-        assert "1 jobs stayed where they were, as w0!second" in remarks[0]
+        assert "1 job stayed where it was, as w0!second" in remarks[0]
         assert "--enable-profile-reuse" in remarks[0]
         assert {job.final_state for job in run.jobs.values()} == {e.COMPLETED_SUCCESSFULLY}

@@ -14,8 +14,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.testing import Workload, plan_for, run_policy
-from pybatsched_schedulers.ujfb import options as swap_measurements
-from pybatsched_schedulers.ujfb import preemption
+from pybatsched_schedulers.ujfb import options as swap_measurements, preemption
 from pybatsched_schedulers.ujfb.options import MEASUREMENTS, SwapOptions, bandwidth_gbps
 from pybatsched_schedulers.ujfb.policy import Ujfb
 from pybatsched_schedulers.ujfb.swaps import HostMemory, Swaps, SwapTimes

@@ -269,8 +269,8 @@ def test_the_plan_after_each_arrival(
     seen = []
 
     class Watched(DbfScheduler):
-        def _plan(self, now: float) -> Iterator[Decision]:
-            yield from super()._plan(now)
+        def plan(self, now: float) -> Iterator[Decision]:
+            yield from super().plan(now)
             if now == at:
                 seen.append([{int(job_id[3:]): place for job_id, place in places.items()} for places in self.plans()])
 

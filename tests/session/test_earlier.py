@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.examples import examples
 from support.patience import PATIENCE_S
 from support.process import run_cli
 from support.pushy import Gentle
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.protocol import Message, v4
@@ -116,10 +114,11 @@ def test_nothing_is_offered_where_nothing_is_alike(ask: object, journal: Path) -
 
 
 @pytest.mark.parametrize("ask", [explain, waits_of])
-@pytest.mark.parametrize("job", ["w0!e", "e", "b", "w7!b", "dyn!w0.b.1", "w0!\udcff"])
+@pytest.mark.parametrize("job", ["w0!e", "e", "b", "w7!b", "dyn!w0.b.1", "w0!\udcff", "3", "0"])
 def test_no_policy_is_run_for_a_job_that_no_message_names(
     ask: Callable[[JournalReader, str], object], job: str, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Job c runs on processor 3 alone, and d on 0: their allocations are these texts."""
     n_asked = Counter[str]()
     handle = Session.handle
 

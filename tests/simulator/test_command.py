@@ -125,7 +125,7 @@ def test_a_policy_that_only_requests_calls_is_stopped(inputs: Path) -> None:
     write_workload(inputs, jobs((2, 9000.0), walltime=9999))
     done = simulate(inputs, "--policy", f"{PUSHY}:Ticking")
     assert done.returncode == 6
-    assert "Ticking broke the rule 'endless calls': requested 1,001 calls in a row within a" in done.stderr
+    assert "Ticking broke the rule 'endless calls': requested 1,001 calls in a row within 15" in done.stderr
 
 
 def test_a_call_each_second_of_a_long_job_is_fine(inputs: Path) -> None:
@@ -265,6 +265,7 @@ def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_no_scheduler_at_all(inputs: Path) -> None:
+    # patience: the event that ends the wait never comes, so any time will do
     done = simulate(inputs, "--external", "-s", "tcp://127.0.0.1:9", "--timeout", "0.5")
     assert done.returncode == 4
     assert "no scheduler at tcp://127.0.0.1:9" in done.stderr

@@ -15,8 +15,7 @@ from support.replying import DROP_IN, Scheduler
 
 from pybatsched.cli import build_parser
 from pybatsched.cli.simulate import read_scenario
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import NotSimulatedError
 from pybatsched.protocol import v4
 from pybatsched.simulator.outputs.files import Outputs

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pybatsched.simulator.loop import Loop, Process
 from pybatsched.simulator.work.tasks import Capacity, Tasks, fair_rates

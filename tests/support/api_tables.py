@@ -56,7 +56,8 @@ def _classes(module: str) -> list[ast.ClassDef]:
 
 
 def _fields(cls: ast.ClassDef) -> str:
-    return ", ".join(ast.unparse(node) for node in cls.body if isinstance(node, ast.AnnAssign))
+    shown = ", ".join(ast.unparse(node) for node in cls.body if isinstance(node, ast.AnnAssign))
+    return re.sub(r"\b(JobId|PState)\b", "str", shown)
 
 
 def _signature(method: ast.FunctionDef) -> str:

@@ -81,6 +81,7 @@ def _serve(socket: zmq.Socket[bytes], decider: _FirstFit, over: threading.Event)
     greeting = {"now": 0.0, "events": [{"timestamp": 0.0, "event_type": "EDCHelloEvent", "event": hello}]}
     is_first = True
     while not over.is_set():
+        # patience: the pause between two polls
         if socket.poll(20):
             text = socket.recv()
             socket.send(_JSON + json.dumps(greeting).encode() if is_first else decider.answer(text))

@@ -14,8 +14,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pybatsched.core import engine
-from pybatsched.core import events as e
+from pybatsched.core import engine, events as e
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 from support.located import BIG, DYNAMIC, SLOW, SMALL, Machine, crowd

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pybatsched.core.cluster import Cluster, Partition
 from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Reshape, SetJobMetadata
 from pybatsched.core.jobs import Job
-from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.core.policy import BatsimFeature, Options, Policy
 
 TICK = 1e-6
 
@@ -64,7 +64,9 @@ class TwinSite:
         """Give all that is taken, as (start, end, processors)."""
         # By strict order a job that is due is only counted as over when it is; conservative plans trust that it is.
         soonest = round(now + TICK, 6) if self.is_fcfs else now
-        running = [(now, max(end_at, soonest), len(job.procs or ())) for end_at, _, job in self.partition.running]
+        running = [
+            (now, max(job.expected_end_at, soonest), len(job.procs or ())) for job in self.partition.running_jobs
+        ]
         waiting = [(place, round(place + one.span_s, 6), one.n) for one, place in self.places.items() if one is not but]
         return running + waiting
 
@@ -149,7 +151,7 @@ class GridTwin(Policy):
     """Reallocation by the book."""
 
     Options = GridTwinOptions
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     handles_oversized = True
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -192,7 +194,7 @@ class GridTwin(Policy):
             return 1.0
         if one.limit is None:
             return 1.0 / site.speed
-        return speedup(one.fraction, one.job.n_submitted) / speedup(one.fraction, n) / site.speed
+        return speedup(one.fraction, one.job.n_procs_requested) / speedup(one.fraction, n) / site.speed
 
     def span_s(self, one: TwinJob, site: TwinSite, n: int) -> float:
         estimate = one.job.fields.get("estimate", one.job.fields.get("walltime"))  # as submitted
@@ -212,7 +214,7 @@ class GridTwin(Policy):
             search = by_halves if self.options.sizing == "binary" else by_all
             end_at, n = search(end_of, min(one.limit, site.partition.n_procs))
             return Offer(end_at, nth, n)
-        n = one.job.n_submitted
+        n = one.job.n_procs_requested
         if n > site.partition.n_procs or (site.speed != 1 and not one.can_scale):
             return None
         return Offer(end_of(n), nth, n)

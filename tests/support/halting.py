@@ -40,5 +40,6 @@ class Halting(LocalPolicy):
                 raise ValueError("that is enough")
             Path(self.options.halted).touch()
             while not Path(self.options.go).exists():
+                # patience: the pause between two polls
                 time.sleep(0.01)
         return super().decide(now)

@@ -16,8 +16,8 @@ NAME: Final = f"{__file__}:Holding"
 class HoldingScheduler(FcfsScheduler):
     """First come, first served, after a rest."""
 
-    def _plan(self, now: float) -> Iterator[Decision]:
-        for decision in super()._plan(now):
+    def plan(self, now: float) -> Iterator[Decision]:
+        for decision in super().plan(now):
             assert isinstance(decision, ExecuteJob)
             yield StartAt(decision.job_id, decision.procs, now + REST_S, reason=decision.reason)
 

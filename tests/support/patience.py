@@ -36,7 +36,9 @@ def wait_until(happened: Callable[[], object], *, by: Process | None = None) -> 
     while not happened():
         # Whoever has ended may have done it just before.
         assert by is None or by.poll() is None or happened(), f"its process ended with {by.returncode} before"
+        # patience: this module defines the limits
         assert time.monotonic() < give_up_at, problem
+        # patience: the pause between two polls
         time.sleep(_LOOK_S)
 
 
@@ -48,10 +50,12 @@ def no_longer_than(limit_s: float) -> Iterator[None]:
         raise TimeoutError(f"it has not ended within {limit_s:g} s (see PYBATSCHED_PATIENCE)")
 
     before = signal.signal(signal.SIGALRM, too_long)
+    # patience: this module defines the limits
     signal.setitimer(signal.ITIMER_REAL, limit_s)
     try:
         yield
     finally:
+        # patience: this module defines the limits
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
@@ -76,9 +80,11 @@ class WorkLimit:
 
     def again(self) -> None:
         """Begin anew. O(1)."""
+        # patience: this module defines the limits
         signal.setitimer(signal.ITIMER_VIRTUAL, self._limit_s)
 
     def __exit__(self, *_: object) -> None:
+        # patience: this module defines the limits
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, self._before)
 

@@ -12,7 +12,7 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.core.policy import BatsimFeature, Options, Policy
 from pybatsched.policies.local import LocalPolicy, LocalScheduler, QueuePolicy
 from pybatsched.policies.options import QueueOptions
 from pybatsched.policies.registry import local_scheduler
@@ -25,7 +25,7 @@ class Ruthless(LocalPolicy):
 
     Options = QueueOptions
     scheduler: ClassVar[type[LocalScheduler]] = EasyScheduler
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     work: Any = "all"
     extra_s = 0.5
 
@@ -42,7 +42,7 @@ class Ruthless(LocalPolicy):
         self.local.submit(job, now)
 
     def decide(self, now: float) -> Iterable[d.Decision]:
-        running = [job for _, _, job in self.local.partition.running if job.n_restarts < 3]
+        running = [job for job in self.local.partition.running_jobs if job.n_restarts < 3]
         if self.pushed and running and not self.local.partition.n_kills_pending:
             victim = max(running, key=lambda job: (job.n_procs, job.id))
             yield d.Requeue(victim.id, work=self.work, extra_s=self.extra_s)
@@ -67,7 +67,7 @@ class Stretcher(LocalPolicy):
 
     Options = QueueOptions
     scheduler = EasyScheduler
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def decide(self, now: float) -> Iterable[d.Decision]:
         for decision in super().decide(now):
@@ -110,7 +110,7 @@ class Narrower(LocalPolicy):
     """FCFS of jobs that are narrowed to one processor, for as many times longer."""
 
     scheduler = FcfsScheduler
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         super().on_begin(cluster)
@@ -122,7 +122,7 @@ class Narrower(LocalPolicy):
     def decide(self, now: float) -> Iterable[d.Decision]:
         while self.loose:
             job = self.loose.pop(0)
-            yield d.Reshape(job.id, 1, job.n_submitted, reason="one is enough")
+            yield d.Reshape(job.id, 1, job.n_procs_requested, reason="one is enough")
             self.submit_to(self.local, job, now)
         yield from super().decide(now)
 
@@ -143,7 +143,7 @@ class Molder(QueuePolicy):
     """
 
     Options = MolderOptions
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         half = cluster.procs.first(cluster.n_procs // 2)
@@ -182,7 +182,7 @@ class Molder(QueuePolicy):
         self.loose.clear()
         for decision in super().decide(now):
             yield from self.varied(decision, now)
-        victims = [job for local in self.locals for _, _, job in local.partition.running if job.started_at is not None]
+        victims = [job for local in self.locals for job in local.partition.running_jobs if job.started_at is not None]
         victims = [job for job in victims if job.n_restarts < 3 and job.state is JobState.RUNNING]
         busy = any(local.partition.n_kills_pending for local in self.locals)
         if options.requeued and victims and not busy and dice.random() < 0.3:
@@ -250,6 +250,7 @@ class Sleepy(LocalPolicy):
     scheduler = EasyScheduler
 
     def decide(self, now: float) -> Iterable[d.Decision]:
+        # patience: a fast machine takes as long; a slow one may take longer
         time.sleep(0.001)
         return super().decide(now)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pybatsched.core import decisions as d
-from pybatsched.core import policy
+from pybatsched.core import decisions as d, policy
 from pybatsched.protocol import v4
 
 

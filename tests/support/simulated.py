@@ -14,8 +14,7 @@ from typing import Any
 
 from pybatsched.cli import build_parser, main
 from pybatsched.cli.simulate import read_scenario
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.errors import PybatschedError, RemoteProtocolError
 from pybatsched.protocol import Message, v4
 from pybatsched.simulator.options import Scenario

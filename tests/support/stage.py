@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.engine import Engine, Reply
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
-from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.core.policy import BatsimFeature, Options, Policy
 from pybatsched.errors import PolicyError
 from pybatsched.metrics.outcomes import Outcome
 from pybatsched.testing import FakeBatsim
@@ -85,7 +84,7 @@ class Puppet(Policy):
 
 
 class DynamicPuppet(Puppet):
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
 
 class Stage:

@@ -90,6 +90,7 @@ def main(args: list[str]) -> int:
     elif how == "slow-end":
         from pybatsched.live.connection import GRACE_S
 
+        # patience: as long as that, or longer
         time.sleep(2 * GRACE_S)
     return code
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pybatsched.core.cluster import Cluster
 from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, RejectJob, Requeue
 from pybatsched.core.jobs import Job
-from pybatsched.core.policy import Need, Options, Policy
+from pybatsched.core.policy import BatsimFeature, Options, Policy
 
 
 class Twin(Policy):
@@ -59,7 +59,7 @@ class SlowEasy(Twin):
         if not self.queue:
             return
         head = self.queue[0]
-        ends = sorted((max(end_at, now), len(job.procs or ())) for end_at, _, job in self.partition.running)
+        ends = sorted((max(job.expected_end_at, now), len(job.procs or ())) for job in self.partition.running_jobs)
         shadow, n_free = math.inf, self.partition.n_free
         for at, n in ends:
             n_free += n
@@ -125,7 +125,7 @@ class SlowConservative(Twin):
         raise AssertionError("every job fits on the empty machine")
 
     def booked(self, but: Job, now: float) -> list[tuple[float, float, int]]:
-        running = [(now, end_at, job.n_procs) for end_at, _, job in self.partition.running]
+        running = [(now, job.expected_end_at, job.n_procs) for job in self.partition.running_jobs]
         waiting = [
             (self.places[job.id], round(self.places[job.id] + (job.estimate or 0.0), 6), job.n_procs)
             for job in self.queue
@@ -299,7 +299,7 @@ class SlowRedirection(Policy):
     """EASY with redirection by the book. `redirections` are (instant, job, count), in order."""
 
     Options = SlowRedirectionOptions
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         procs = cluster.procs.first(cluster.n_procs - self.options.group_size)
@@ -350,7 +350,7 @@ class SlowRedirection(Policy):
             yield from local.starts(now)
 
     def running(self) -> list[Job]:
-        return [job for _, _, job in self.principal.partition.running if job.id not in self.killed]
+        return [job for job in self.principal.partition.running_jobs if job.id not in self.killed]
 
     def counts_against(self, job: Job, running: Job) -> bool:
         mine, his = job.estimate or math.inf, running.estimate or math.inf

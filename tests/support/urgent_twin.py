@@ -18,7 +18,7 @@ from pybatsched.core.decisions import CallMeLater, Decision, ExecuteJob, RejectJ
 from pybatsched.core.events import Notify
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.core.jobs import Job, JobState
-from pybatsched.core.policy import Need, Policy
+from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched_schedulers.ujfb.options import UjfbOptions
 
 TICK = 1e-6
@@ -96,7 +96,7 @@ class SlowUjfb(Policy):
     """Urgent jobs first, by the book."""
 
     Options = UjfbOptions
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -204,7 +204,7 @@ class SlowUjfb(Policy):
 
     def running(self) -> list[Job]:
         """Running and held jobs."""
-        return [job for _, _, job in self.partition.running]
+        return list(self.partition.running_jobs)
 
     def booking_of(self, job: Job, now: float) -> Booking:
         assert job.procs is not None

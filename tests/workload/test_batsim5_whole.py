@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.batsim5_files import DELAY, job, workload
 from support.process import run_cli
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.places import GOLDEN, ROOT
 
 from pybatsched.errors import InputError
@@ -187,6 +186,7 @@ def test_other_types_are_the_simulators_matter(tmp_path: Path, kind: str) -> Non
         ({"type": "send", "msg": {}, "sleeptime": "long"}, "sleeptime"),
         ({"type": "recv", "regex": "("}, "regex"),
         ({"type": "recv", "regex": 3}, "regex"),
+        # patience: simulated seconds
         ({"type": "recv", "timeout": 3}, "timeout"),
         ({"type": "recv", "success": None}, "success"),
         ({"type": "recv", "polltime": 0}, "polltime"),

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.logs import line, log, real
+from support.logs import ONE_OF_EACH, line, log, rackham_file, real
 from support.patience import PATIENCE_S
+from support.process import run_cli
 
 from pybatsched.cli.workload import command
 from pybatsched.errors import InputError
@@ -377,9 +378,8 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path, name: str, content:
 
 def test_the_package_is_light_to_import() -> None:
     """`simulate` loads it at each start: nothing that draws, and no arrays of others."""
-    code = "import sys, pybatsched.cli.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
-    alone = code.replace("pybatsched.cli.workload.command", "pybatsched.workload")
-    done = subprocess.run([sys.executable, "-c", alone], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+    code = "import sys, pybatsched.workload; print([m for m in ('matplotlib', 'numpy', 'zmq') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stdout == "[]\n"
 
 
@@ -421,3 +421,37 @@ def test_the_memory_of_real_logs_fits_their_machines(
     made = batsim4.read(out)
     assert made.about["conversion"]["memory_unit"] == unit
     assert max(job.get("memory_gb", 0) for job in made.jobs) == most_gb
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_lines_may_end_in_a_carriage_return(end: str, tmp_path: Path) -> None:
+    plain = log(tmp_path, line(1, 0), line(2, 5))
+    odd = tmp_path / "odd.swf"
+    odd.write_bytes(plain.read_bytes().replace(b"\n", end.encode()))
+    rackham = rackham_file(tmp_path, *ONE_OF_EACH)
+    odd_rackham = tmp_path / "odd.txt"
+    odd_rackham.write_bytes(rackham.read_bytes().replace(b"\n", end.encode()))
+    for file, other in ((plain, odd), (rackham, odd_rackham)):
+        for path in (file, other):
+            done = run_cli("workload", "convert", path.name, f"{path.name}.json", cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+        made, expected = (json.loads((tmp_path / f"{path.name}.json").read_text()) for path in (other, file))
+        assert made["jobs"] == expected["jobs"]
+        assert made["nb_res"] == expected["nb_res"]
+        told = [run_cli("workload", "lint", path.name, cwd=tmp_path).stdout for path in (other, file)]
+        assert told[0].replace(other.name, file.name) == told[1]
+
+
+def test_a_log_without_a_job_is_an_error_and_a_finding(tmp_path: Path) -> None:
+    file = log(tmp_path)
+    done = run_cli("workload", "convert", file.name, "w.json", cwd=tmp_path)
+    assert done.stderr == "pybatsched: log.swf: no job is left (no jobs in it); expected at least one\n"
+    assert (done.returncode, (tmp_path / "w.json").exists()) == (2, False)
+    done = run_cli("workload", "lint", file.name, "--strict", cwd=tmp_path)
+    assert "1  no line is a job" in done.stdout
+    assert (done.returncode, "nothing odd" in done.stdout) == (7, False)
+
+
+def test_an_empty_workload_of_batsim_is_converted(tmp_path: Path) -> None:
+    (tmp_path / "w.json").write_text('{"nb_res": 4, "jobs": [], "profiles": {}}')
+    assert run_cli("workload", "convert", "w.json", "v.json", cwd=tmp_path).returncode == 0

@@ -10,8 +10,7 @@ import statistics
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats import batsim4

@@ -88,7 +88,7 @@ class Fields(QueueFields):
     project: str = Field(description="the name of a project")
 
 class First(LocalScheduler):
-    def _plan(self, now):
+    def plan(self, now):
         for entry in list(self.queue):
             yield self.start(entry, "fits")
 

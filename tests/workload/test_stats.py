@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.logs import line, log
 
 from pybatsched.errors import InputError
-from pybatsched.workload import plot, stats
-from pybatsched.workload import stats as describe
+from pybatsched.workload import plot, stats, stats as describe
 from pybatsched.workload.stats import DAY_S, Sample
 
 HOUR_S = 3600

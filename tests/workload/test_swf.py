@@ -6,15 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.logs import counts, line, log, trace
 
 from pybatsched.errors import InputError
 from pybatsched.workload import load
 from pybatsched.workload.formats import batsim4
-from pybatsched.workload.formats.conversion import LOOSE, MOVED, NO_RUN_TIME, NO_SUBMISSION, RAISED, RENUMBERED
-from pybatsched.workload.formats.conversion import TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE
+from pybatsched.workload.formats.conversion import (
+    LOOSE,
+    MOVED,
+    NO_RUN_TIME,
+    NO_SUBMISSION,
+    RAISED,
+    RENUMBERED,
+    TOO_LARGE as TOO_LARGE_FOR_THE_MACHINE,
+)
 from pybatsched.workload.formats.swf import (
     CUT,
     NO_REQUEST,

@@ -11,7 +11,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,9 +19,13 @@ from pybatsched import __version__
 from pybatsched.errors import InputError
 from pybatsched.metrics import DEFAULT_TAU_S
 from pybatsched.policies import registry
+from pybatsched.policies.loading import names_file, split
 from pybatsched.results import run_state
 from pybatsched.workload.formats.swf import MEMORY_UNITS
 from pybatsched.workload.selection import seconds_of
+
+if TYPE_CHECKING:
+    from pybatsched.metrics.runs import Run
 
 
 class Group(Protocol):
@@ -186,6 +190,25 @@ def refuse_to_overwrite(output: str, inputs: Iterable[str]) -> None:
     """Raise InputError if a file to write is one of those to read."""
     if Path(output).resolve() in {Path(path).resolve() for path in inputs}:
         raise InputError(f"{output} is to be read; expected another file to write")
+
+
+def refuse_to_overwrite_runs(output: str, runs: Iterable[Run], inputs: Iterable[str] = ()) -> None:
+    """Raise InputError if a file to write is one of `inputs` or belongs to one of the runs.
+
+    The files of a run are its results, its journal and the workloads that its summary names.
+    """
+    read = list(inputs)
+    for run in runs:
+        journals = (run.journal, f"{run.prefix}.pbj")
+        read += _files_of_run(run.prefix.removesuffix(run_state.PART), ())
+        read += [path for path in (*journals, *run.workload_files) if path and Path(path).is_file()]
+    refuse_to_overwrite(output, read)
+
+
+def files_of_policy(plan: registry.PolicyPlan | None, config: str | None) -> list[str]:
+    """Give the files that a policy and its options are read from: Python files and the configuration file."""
+    named = [] if plan is None else [plan.source.name, *plan.trusted_files(None).names]
+    return [*(str(split(name)[0]) for name in named if names_file(name)), *([config] if config else [])]
 
 
 def _files_of_run(prefix: str, more_suffixes: Iterable[str]) -> list[str]:

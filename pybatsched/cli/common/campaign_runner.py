@@ -17,6 +17,7 @@ from pybatsched.campaign.store import Store
 from pybatsched.campaign.workers import LocalWorkers
 from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import CLEARED, span
+from pybatsched.errors import InputError, quantity
 
 
 def add_arguments(parser: arguments.Group) -> None:
@@ -62,6 +63,21 @@ def run(
         )
     finally:
         line.end()
+
+
+def refuse_another(store: Store, spec: Spec) -> None:
+    """Raise InputError if the directory holds the results of a campaign with another name."""
+    if store.has_manifest and store.manifest().get("name") != spec.name:
+        raise InputError(
+            f"{store.folder}: expected results of {spec.name}, found those of the campaign "
+            f"{store.manifest().get('name')!r:.60}; take another --output"
+        )
+
+
+def say_missing(folder: str, n_missing: int) -> None:
+    """Say how many points of a campaign are not shown, because they failed or were not run."""
+    if n_missing:
+        arguments.say(f"not in it: {quantity(n_missing, 'point')}; pybatsched campaign status {folder} tells why")
 
 
 def told(progress: Progress, folder: str) -> str:

@@ -253,7 +253,7 @@ def _resized(path: str, args: argparse.Namespace, workload: Workload, sizing: Si
     if sizing is None or not (sizing.asked or files.format_of(path) != "Batsim JSON"):
         return workload
     if not args.quiet:
-        rounded = f"{n_rounded(workload, sizing.n_cores):,} of {len(workload.jobs):,} jobs rounded up"
+        rounded = f"{n_rounded(workload, sizing.n_cores):,} of {quantity(len(workload.jobs), 'job')} rounded up"
         how = "" if sizing.asked else f", since a host of {args.platform} is one; --units core takes them as they are"
         arguments.say(f"{path}: sizes in cores become sizes in {sizing.unit}s of {sizing.n_cores:,} ({rounded}){how}")
     return sizing.applied(workload)[0]
@@ -271,17 +271,19 @@ def too_small(platform: Platform, loaded: Iterable[Workload]) -> list[str]:
         known = "-p NAME-node or NAME-pset of `pybatsched platform list`, or the property cores"
         advice = f"take a platform whose hosts tell their cores ({known}) and {advice}"
     for workload in loaded:
+        all_jobs = quantity(len(workload.jobs), "job")
         n_large = sum(job["res"] > n_procs for job in workload.jobs)
         if 2 * n_large > len(workload.jobs):
             said.append(
-                f"{workload.source}: {n_large:,} of {len(workload.jobs):,} jobs are larger than the platform's "
-                f"{n_procs:,} processors and will be rejected; if their sizes are cores and its hosts are not, {advice}"
+                f"{workload.source}: {n_large:,} of {all_jobs} {'is' if n_large == 1 else 'are'} larger than the "
+                f"platform's {quantity(n_procs, 'processor')} and will be rejected; if their sizes are cores and its "
+                f"hosts are not, {advice}"
             )
         elif workload.n_procs > n_procs:
             see = " See --units" if has_cores else ""
             said.append(
-                f"{workload.source}: made for {workload.n_procs:,} processors, the platform has {n_procs:,}; larger "
-                f"jobs are rejected (is a processor here what it is there: a core, a node?{see})"
+                f"{workload.source}: made for {quantity(workload.n_procs, 'processor')}, the platform has {n_procs:,}; "
+                f"larger jobs are rejected (is a processor here what it is there: a core, a node?{see})"
             )
     return said
 
@@ -307,9 +309,11 @@ def endless(reserving: Reserving | None, loaded: Iterable[Workload]) -> list[str
     for workload in loaded:
         n = sum(job.get("walltime", -1) == -1 and job.get("estimate") is None for job in workload.jobs)
         if n:
+            have, them, their = ("has", "it", "its") if n == 1 else ("have", "them", "their")
             said.append(
-                f"{workload.source}: {n:,} of {len(workload.jobs):,} jobs have neither walltime nor estimate, and "
-                f"{reserving.policy} rejects them: plan them {by_option}with their run times by --walltimes requested "
+                f"{workload.source}: {n:,} of {quantity(len(workload.jobs), 'job')} {have} neither walltime nor "
+                f"estimate, and {reserving.policy} rejects {them}: plan {them} {by_option}with {their} run "
+                f"time{'' if n == 1 else 's'} by --walltimes requested "
                 "(or another rule than requested-strict and none)"
             )
     return said

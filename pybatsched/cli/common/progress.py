@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
-from pybatsched.core import decisions as d
-from pybatsched.core import events as e
+from pybatsched.core import decisions as d, events as e
 from pybatsched.core.engine import Reply
 from pybatsched.core.instants import seconds_text
 from pybatsched.core.intervals import IntervalSet

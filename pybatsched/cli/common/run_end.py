@@ -14,7 +14,7 @@ from pybatsched.core.instants import seconds_text
 from pybatsched.errors import BrokenPromiseError, UnfinishedError, quantity
 from pybatsched.metrics import comparison, summary
 from pybatsched.results import run_state
-from pybatsched.results.run_state import Standing
+from pybatsched.results.run_state import RunState
 from pybatsched.results.writing import Results
 
 
@@ -24,7 +24,7 @@ def add_partial(parser: arguments.Group) -> None:
     parser.add_argument("--partial", action="store_true", help=text)
 
 
-def introduce(standings: Iterable[Standing], file: TextIO | None = None) -> None:
+def introduce(standings: Iterable[RunState], file: TextIO | None = None) -> None:
     """Say on top of what is shown which of these runs are not whole, and on standard error which are not the last."""
     for standing in {one.prefix: one for one in standings}.values():
         if standing.notice:
@@ -35,7 +35,7 @@ def introduce(standings: Iterable[Standing], file: TextIO | None = None) -> None
             arguments.say(f"{standing.prefix}: {standing.remark}")
 
 
-def check(standings: Iterable[Standing], *, partial: bool) -> None:
+def check(standings: Iterable[RunState], *, partial: bool) -> None:
     """Raise BrokenPromiseError if one of these runs is not whole and nobody has asked for such."""
     each = {one.prefix: one for one in standings}.values()
     broken = [f"{one.prefix}: {one.notice}" for one in each if one.mark is not None]
@@ -102,7 +102,8 @@ def _different(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]
     (name, options), (other_name, other_options) = _policy(before), _policy(after)
     different = ["policy"] * (name != other_name) + ["options"] * (options != other_options)
     different += comparison.different_inputs(comparison.inputs_of(before), comparison.inputs_of(after))
-    return different + ["processors"] * (before.get("n_procs") != after.get("n_procs"))
+    different += ["processors"] * (before.get("n_procs") != after.get("n_procs"))
+    return different + ["cut_at"] * (before.get("cut_at") != after.get("cut_at"))
 
 
 def _policy(about: Mapping[str, Any]) -> tuple[str, str]:

@@ -14,8 +14,7 @@ from pybatsched.core.fields import FieldModel
 from pybatsched.errors import InputError, quantity
 from pybatsched.metrics.fields import MetricFields
 from pybatsched.policies import registry
-from pybatsched.workload import plot, stats
-from pybatsched.workload import stats as describe
+from pybatsched.workload import plot, stats, stats as describe
 from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import MODELS, Recipe, generate
 from pybatsched.workload.lint import METRICS, Linted, lint
@@ -190,6 +189,8 @@ def _stats_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _stats(args: argparse.Namespace) -> int:
+    if args.plot is not None:
+        arguments.refuse_to_overwrite(args.plot, [args.file])
     with loading(f"reading {args.file}"):
         sample = stats.sample(args.file, args.procs, args.partition)
     figures = stats.summary(sample)

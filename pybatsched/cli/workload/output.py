@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pybatsched.errors import InputError, quantity
+from pybatsched.workload.formats import files
 from pybatsched.workload.model import Workload
 from pybatsched.workload.report import Report
 
@@ -14,8 +15,8 @@ def check_name(path: str) -> None:
 
 
 def refuse_empty(workload: Workload, report: Report) -> None:
-    """Raise InputError if all jobs that were read have been dropped."""
-    if report.n_dropped and not workload.jobs:
+    """Raise InputError if all jobs that were read have been dropped, or if a log has none."""
+    if not workload.jobs and (report.n_dropped or files.format_of(workload.source) != "Batsim JSON"):
         raise InputError(f"{workload.source}: no job is left ({workload.why_empty}); expected at least one")
 
 

@@ -133,7 +133,9 @@ def _chart(about: _About, subject: str, points: Sequence[Point], axes: Sequence[
     if ratios and x.kind == "policy":  # the baseline over itself tells nothing; within a grid it keeps its place
         points = [point for point in points if point.setting != about.baseline]
     samples: dict[tuple[str, str, str], dict[tuple[str, str, str], Dot]] = {}
-    reference = "" if ratios or any(p.setting == about.baseline for p in points) else about.baseline
+    reference = ""
+    if about.baseline and not ratios and all(point.setting != about.baseline for point in points):
+        reference = f"{about.baseline} (baseline)"  # a value of an option may have the name of a policy
     while reference in x.values:
         reference += " "
     undefined = set()

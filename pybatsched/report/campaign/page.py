@@ -16,11 +16,8 @@ from pybatsched.campaign.store import Store
 from pybatsched.errors import InputError
 from pybatsched.metrics.confidence import LEVEL_TOLD
 from pybatsched.metrics.figure_names import figure_title, resolved
-from pybatsched.report import html as tables
-from pybatsched.report import provenance
-from pybatsched.report.campaign import charts as spreads
-from pybatsched.report.campaign import means_table
-from pybatsched.report.campaign import points as samples
+from pybatsched.report import html as tables, provenance
+from pybatsched.report.campaign import charts as spreads, means_table, points as samples
 from pybatsched.report.campaign.boxes import Chart
 from pybatsched.report.campaign.layout import charts_of, named_charts
 from pybatsched.report.campaign.means import means_of

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     job_row = plain_job_row
 else:
     try:
-        from pybatsched.core._six import row as job_row
+        from pybatsched.core._fixed6 import row as job_row
     except ImportError:  # not built
         job_row = plain_job_row
 
@@ -284,8 +284,8 @@ def schedule_figures(
     names = ("waiting_time", "turnaround_time", "slowdown")
     figures = {
         "batsim_version": BATSIM_VERSION,
-        "consumed_joules": _six(joules),
-        "makespan": _six(totals.makespan),
+        "consumed_joules": _fixed6(joules),
+        "makespan": _fixed6(totals.makespan),
         "nb_computing_machines": str(n_hosts),
         "nb_grouped_switches": str(n_switches[0]),
         "nb_machine_switches": str(n_switches[1]),
@@ -295,14 +295,14 @@ def schedule_figures(
         "nb_jobs_rejected": str(totals.n_rejected),
         "nb_jobs_success": str(totals.n_success),
         "success_rate": _mean(totals.n_success, totals.n_jobs),
-        "scheduling_time": _six(0.0),
-        "simulation_time": _six(0.0),
+        "scheduling_time": _fixed6(0.0),
+        "simulation_time": _fixed6(0.0),
     }
     for i, name in enumerate(names):
         figures[f"mean_{name}"] = _mean(totals.sums[i], totals.n_jobs)
-        figures[f"max_{name}"] = _six(totals.maxima[i])
+        figures[f"max_{name}"] = _fixed6(totals.maxima[i])
     for state in HostState:
-        figures[f"time_{state.value}"] = _six(times_s[state])
+        figures[f"time_{state.value}"] = _fixed6(times_s[state])
     return figures
 
 
@@ -312,10 +312,10 @@ def _stretch(wait: float, turnaround: float, runtime: float) -> float:
 
 
 def _mean(total: float, n: int) -> str:
-    return _six(total / n) if n else "-nan"  # what Batsim writes for a run without jobs
+    return _fixed6(total / n) if n else "-nan"  # what Batsim writes for a run without jobs
 
 
-def _six(value: float) -> str:
+def _fixed6(value: float) -> str:
     return f"{value:.6f}" if math.isfinite(value) else "nan"
 
 

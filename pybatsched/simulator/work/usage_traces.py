@@ -7,8 +7,7 @@ on each of the cores that the usage (from 0 to 1) stands for, one at least. Rank
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 

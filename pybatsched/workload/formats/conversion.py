@@ -1,6 +1,6 @@
 """What logs of every format have in common on their way to a workload: options, who is kept, numbers, profiles, counts.
 
-A format (`formats.swf`, `formats.rackham`) reads its lines and makes a job of each; a `Making`
+A format (`formats.swf`, `formats.rackham`) reads its lines and makes a job of each; a `LogConverter`
 keeps what was made. What is dropped, changed or remarkable stands in the report, by rule, with the first lines.
 """
 
@@ -110,7 +110,7 @@ class Lines(NamedTuple):
     others: Tally | None = None
 
 
-class Making:
+class LogConverter:
     """One conversion under way."""
 
     #: What errors call the field that numbers jobs.

@@ -120,6 +120,13 @@ def _open(path: Path) -> io.BufferedReader:
     return io.BufferedReader(_Told(path)) if progress.is_heard() else path.open("rb")
 
 
+def lines_of(content: BinaryIO) -> Iterator[bytes]:
+    """Give the lines of a text. They end in LF or CR LF, or all of them in CR alone."""
+    first = content.readline()
+    yield from [first] if b"\n" in first else first.splitlines(keepends=True)
+    yield from content
+
+
 def is_gzip(path: str | Path) -> bool:
     """Tell whether a file is compressed, by its first bytes."""
     with Path(path).open("rb") as raw:

@@ -11,7 +11,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pybatsched.errors import InputError
-from pybatsched.workload.formats.conversion import NO_RUN_TIME, NO_SUBMISSION, Candidate, Lines, LogOptions, Making
+from pybatsched.workload.formats.conversion import (
+    NO_RUN_TIME,
+    NO_SUBMISSION,
+    Candidate,
+    Lines,
+    LogConverter,
+    LogOptions,
+)
 from pybatsched.workload.formats.rackham_file import Kind, RackhamJob, RackhamTrace, read_rackham
 from pybatsched.workload.inject.input_files import alone_s
 from pybatsched.workload.model import Workload
@@ -60,13 +67,13 @@ def to_workload(
     InputError as `time_zero` does, for an id given twice where that is not to be repaired, and for a selection that
     leaves nothing.
     """
-    making = _Making(trace, options or LogOptions(), selection or Selection())
+    making = _Converter(trace, options or LogOptions(), selection or Selection())
     for place in making.chosen(map(making.candidate, trace.jobs)):
         making.make(trace.jobs[place])
     return making.workload(), making.report
 
 
-class _Making(Making):
+class _Converter(LogConverter):
     """One conversion under way."""
 
     number_field = "id"

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import shown
-from pybatsched.workload.formats.files import opened
+from pybatsched.workload.formats.files import lines_of, opened
 from pybatsched.workload.report import Tally
 
 
@@ -107,7 +107,7 @@ def read_rackham(path: str | Path, *, lenient: bool = False) -> RackhamTrace:
     """
     trace = RackhamTrace(str(path))
     with opened(path) as content:
-        for line, raw in enumerate(content, 1):
+        for line, raw in enumerate(lines_of(content), 1):
             text = raw.decode("utf-8-sig" if line == 1 else "utf-8", "backslashreplace").strip()
             if "\0" in text:
                 raise InputError(f"{path}: line {line}: expected text, found a binary file")

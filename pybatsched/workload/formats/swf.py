@@ -18,8 +18,8 @@ from pybatsched.workload.formats.conversion import (
     NO_RUN_TIME,
     NO_SUBMISSION,
     Lines,
+    LogConverter,
     LogOptions,
-    Making,
     uncollected,
 )
 from pybatsched.workload.formats.swf_file import FIELDS, SwfJob, SwfTrace, read_swf
@@ -124,13 +124,13 @@ def to_workload(
     number. Raises InputError for a number given twice where that is not to be repaired, and for a selection that leaves
     nothing.
     """
-    making = _Making(trace, options or Options(), selection or Selection())
+    making = _Converter(trace, options or Options(), selection or Selection())
     with uncollected():
         making.make(making.chosen(making.candidates()))
         return making.workload(), making.report
 
 
-class _Making(Making):
+class _Converter(LogConverter):
     """One conversion under way."""
 
     number_field = f"1 ({FIELDS[0]})"

@@ -191,6 +191,8 @@ def read_swf(path: str | Path, *, lenient: bool = False) -> SwfTrace:
     with opened(path) as content, uncollected():
         # 4 MB at a time, and the line that is begun: the log is never in memory as text.
         while chunk := content.read(_CHUNK) + content.readline():
+            if not n_lines and b"\n" not in chunk:  # all lines of the file end in CR alone
+                chunk = chunk.replace(b"\r", b"\n")
             n_lines += reader.take(chunk if n_lines else chunk.removeprefix(_BYTE_ORDER_MARK), n_lines)
     if not n_lines or not (len(trace) or trace.n_bad or reader.n_comments):
         raise InputError(f"{path}: expected a log in the Standard Workload Format, found an empty file")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from pybatsched.core.derive import delay_of
-from pybatsched.core.fields import class_of
+from pybatsched.core.fields import memory_class
 from pybatsched.errors import InputError
 from pybatsched.workload.formats.checks import shown
 from pybatsched.workload.model import Workload
@@ -109,7 +109,7 @@ class _Files:
         memory_gb = next(self._drawn)
         if memory_gb is not None:
             # Nobody's class is too small for his own file; what no class holds needs as much as it has.
-            held_by = class_of(size_gb, self._memories)
+            held_by = memory_class(size_gb, self._memories)
             memory_gb = max(memory_gb, size_gb if held_by is None else held_by)
             if memory_gb in self._n_drawn:
                 self._n_drawn[memory_gb] += 1

@@ -11,12 +11,10 @@ from bisect import insort
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pybatsched.core.instants import HALF_TICK, instant
-from pybatsched.core.ordered import take_out
-from pybatsched.policies.availability import Profile
+from pybatsched import HALF_TICK, AvailabilityProfile, instant, take_out
 
 if TYPE_CHECKING:
-    from pybatsched.core.jobs import Job
+    from pybatsched import Job
     from pybatsched_schedulers.plan_options import Promote
 
 Entry: TypeAlias = "tuple[float, int, Job]"
@@ -40,8 +38,8 @@ class Draft(NamedTuple):
     these, the provisional places were not looked for. Jobs that are lost anyway are not counted as late.
     """
 
-    final: Profile
-    full: Profile
+    final: AvailabilityProfile
+    full: AvailabilityProfile
     promoted: dict[str, float]
     newcomer_at: float
     provisional: dict[str, float]
@@ -111,7 +109,7 @@ class Accepted:
             self._sorted = sorted(self._entries.values())
         return self._sorted
 
-    def take_all(self, profile: Profile) -> None:
+    def take_all(self, profile: AvailabilityProfile) -> None:
         """Take what all jobs have reserved. O(accepted * profile)."""
         for place, _, job in self.by_place:
             profile.take(job.n_procs, place, instant(place, self._span_s(job)))
@@ -120,7 +118,7 @@ class Accepted:
         """Give the jobs that will miss their deadlines by the present plan. O(accepted)."""
         return self._late_at(self.places)
 
-    def lost_in(self, final: Profile, now: float) -> set[str]:
+    def lost_in(self, final: AvailabilityProfile, now: float) -> set[str]:
         """Give the jobs that would miss their deadlines even if they were the next to be placed."""
         first = {job.id: final.earliest(job.n_procs, self._span_s(job), now) for _, _, job in self._entries.values()}
         return self._late_at(first)
@@ -139,7 +137,7 @@ class Accepted:
 
     # --- drafts ---
 
-    def saved(self, final: Profile, newcomer: Newcomer, now: float, lost: Container[str]) -> Draft | None:
+    def saved(self, final: AvailabilityProfile, newcomer: Newcomer, now: float, lost: Container[str]) -> Draft | None:
         """Promote until nobody is late but those who are lost. None if no set of promotions does that.
 
         A round costs O(accepted * profile), and every round promotes more.
@@ -156,7 +154,7 @@ class Accepted:
                 return None
             promoted = grown
 
-    def in_one_pass(self, final: Profile, newcomer: Newcomer, now: float) -> Draft:
+    def in_one_pass(self, final: AvailabilityProfile, newcomer: Newcomer, now: float) -> Draft:
         """Promote as it is published: those at risk, and once those before them; what is missed then is missed.
 
         With ``promote="each"`` those before are found one late job at a time.
@@ -185,7 +183,7 @@ class Accepted:
 
     def draft(
         self,
-        final: Profile,
+        final: AvailabilityProfile,
         promoted: frozenset[str],
         newcomer: Newcomer,
         now: float,
@@ -227,11 +225,13 @@ class Accepted:
             return []
         return [entry for entry in entries if entry[2].id in late and entry[2].id not in lost]
 
-    def placed(self, full: Profile, now: float) -> dict[str, float]:
+    def placed(self, full: AvailabilityProfile, now: float) -> dict[str, float]:
         """Place all jobs in queue order into a profile, wherever there is room. O(accepted * profile)."""
         return self._placed(self._in_order(), full, now, -math.inf)
 
-    def _placed(self, entries: list[Entry], full: Profile, now: float, freed_from: float) -> dict[str, float]:
+    def _placed(
+        self, entries: list[Entry], full: AvailabilityProfile, now: float, freed_from: float
+    ) -> dict[str, float]:
         """Place jobs in order into a profile, each as early as it can be. O(accepted * profile)."""
         ids = [job.id for _, _, job in entries]
         sizes, spans_s = [job.n_procs for _, _, job in entries], [self._limits[job_id][0] for job_id in ids]

@@ -16,20 +16,23 @@ import math
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, Reason, RejectJob
-from pybatsched.core.instants import instant
-from pybatsched.core.jobs import JobState
-from pybatsched.policies.local import LocalPolicy, LocalScheduler
-from pybatsched.policies.options import QueueOptions
+from pybatsched import (
+    Decision,
+    JobState,
+    LocalPolicy,
+    LocalScheduler,
+    QueueOptions,
+    Reason,
+    RejectJob,
+    instant,
+    mypyc_attr,
+)
 from pybatsched_schedulers.conservative import TOLERANCE, ConservativeScheduler, upcoming
 from pybatsched_schedulers.dbf.accepted_jobs import NOBODY, Accepted, Draft, Entry, Newcomer, meets
 from pybatsched_schedulers.plan_options import DbfFields, DbfOptions
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Partition
-    from pybatsched.core.jobs import Job
-    from pybatsched.policies.availability import Profile
+    from pybatsched import AvailabilityProfile, Job, Partition
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -54,7 +57,9 @@ class DbfScheduler(ConservativeScheduler):
         self._broken: list[str] = []
         self._refused: list[Job] = []
         self._accepted = Accepted(self.span_s, rules.promote)
-        self._full: Profile | None = None  # with provisional places; None: make it anew when it is asked for
+        self._full: AvailabilityProfile | None = (
+            None  # with provisional places; None: make it anew when it is asked for
+        )
 
     # --- what happened ---
 
@@ -112,8 +117,9 @@ class DbfScheduler(ConservativeScheduler):
 
     # --- the plan ---
 
-    def _plan(self, now: float) -> Iterator[Decision]:
-        yield from super()._plan(now)
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Plan accepted jobs, then all others."""
+        yield from super().plan(now)
         while self._refused:
             job = self._refused[0]
             reason = ("cannot meet its deadline {}", self._wanted[job.id])
@@ -171,7 +177,7 @@ class DbfScheduler(ConservativeScheduler):
             del self._wanted[job.id]
             self._insert(job, now)
 
-    def _with_provisional(self) -> Profile:
+    def _with_provisional(self) -> AvailabilityProfile:
         """Give the profile of all there is. O(1), or O(accepted * profile) after a change below."""
         if not self._accepted:
             self._full = None
@@ -258,9 +264,9 @@ class DbfScheduler(ConservativeScheduler):
 
     # --- questions ---
 
-    def _estimated(self, n: int, duration_s: float, now: float, latest: float) -> float:
+    def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:
         """Find the place that a regular job of this size would get if it came now. As costly as its arrival."""
-        start = super()._estimated(n, duration_s, now, latest)
+        start = super().estimated_start(n, duration_s, now, latest)
         if start == math.inf or not self._accepted or self.partition.n_kills_pending:
             return start
         draft = self._drafted(Newcomer(n, duration_s), now, self._accepted.lost())

@@ -12,13 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import InputError
+from pybatsched import InputError, IntervalSet
 from pybatsched_schedulers.locality.input_files import FilesOnNode, Stay
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, Job, Partition
     from pybatsched_schedulers.locality.options import LocalityOptions
 
 

@@ -8,8 +8,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from pybatsched.core.fields import FieldError, JobFields
-from pybatsched.core.policy import Options
+from pybatsched import FieldError, JobFields, Options
 from pybatsched_schedulers.locality.scores import EFT, FCFS, LEA, LEO, Weights
 
 Score = Literal["fcfs", "eft", "lea", "leo", "lem"]

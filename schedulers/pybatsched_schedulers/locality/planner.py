@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pybatsched.core.instants import HALF_TICK
-from pybatsched.errors import InputError
+from pybatsched import HALF_TICK, InputError
 from pybatsched_schedulers.locality.node_index import Board
 from pybatsched_schedulers.locality.scores import FCFS, Draft, Offer, Waiter, Weights
 
 if TYPE_CHECKING:
-    from pybatsched.core.decisions import Reason
+    from pybatsched import Reason
     from pybatsched_schedulers.locality.nodes import Node, Nodes
     from pybatsched_schedulers.locality.options import LocalityOptions
 

@@ -12,12 +12,23 @@ from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pybatsched.core import events as e
-from pybatsched.core.decisions import CallMeLater, Decision, Reason, RejectJob, Replace, SetJobMetadata, fact_text
-from pybatsched.core.fields import class_of, need_of
-from pybatsched.core.instants import HALF_TICK, TICK
-from pybatsched.core.policy import Need, Policy
-from pybatsched.errors import InputError
+from pybatsched import (
+    HALF_TICK,
+    TICK,
+    BatsimFeature,
+    CallMeLater,
+    Decision,
+    InputError,
+    Policy,
+    Reason,
+    RejectJob,
+    Replace,
+    SetJobMetadata,
+    events as e,
+    fact_text,
+    memory_class,
+    memory_need_gb,
+)
 from pybatsched_schedulers.locality.input_files import Arrival
 from pybatsched_schedulers.locality.nodes import Node, Nodes
 from pybatsched_schedulers.locality.options import MOST, LocalityFields, LocalityOptions
@@ -26,9 +37,7 @@ from pybatsched_schedulers.locality.published import PublishedProgram
 from pybatsched_schedulers.locality.scores import Waiter
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster
-    from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, IntervalSet, Job
 
 
 class Locality(Policy):
@@ -37,7 +46,7 @@ class Locality(Policy):
     Options: ClassVar[type[Any]] = LocalityOptions
     JobFields: ClassVar[type[Any]] = LocalityFields
     reserves = True
-    needs: ClassVar[frozenset[Need]] = frozenset({Need.DYNAMIC_JOBS})
+    needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         """Read the nodes; a partition for each class of memory."""
@@ -100,12 +109,12 @@ class Locality(Policy):
     def _read(self, job: Job) -> Waiter:
         """Read what the planner must know of a job."""
         fields, options = job.fields, self.options
-        need_gb = need_of(fields)
+        need_gb = memory_need_gb(fields)
         file, size_gb = _input_of(fields)
         history = _history_of(fields)
         span_s = job.walltime if job.walltime is not None else options.assume_walltime
         span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
-        memory = class_of(need_gb, self._nodes.classes)
+        memory = memory_class(need_gb, self._nodes.classes)
         one = Waiter(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
         if size_gb and (node := self._nodes.without_bandwidth) is not None:
             text = f"job {job.id} has an input file, but node {node.name} has no property fs_bw_gbps"
@@ -138,7 +147,7 @@ class Locality(Policy):
         if one.size_gb > largest:
             return ("its file of {:g} GB is larger than the memory of any node ({:g} GB)", one.size_gb, largest)
         if math.isnan(one.memory_class):
-            return ("needs {:g} GB on its node; none has more than {:g} GB", need_of(one.job.fields), largest)
+            return ("needs {:g} GB on its node; none has more than {:g} GB", memory_need_gb(one.job.fields), largest)
         if not self._classes_of(one):
             text = "its file of {:g} GB is larger than the memory of any node that it may use ({:g} GB)"
             return (text, one.size_gb, one.memory_class)

@@ -12,13 +12,13 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from pybatsched.core.instants import HALF_TICK
+from pybatsched import HALF_TICK
 from pybatsched_schedulers.locality.input_files import Stay
 from pybatsched_schedulers.locality.node_index import Board
 from pybatsched_schedulers.locality.scores import EFT, FCFS, Draft, Offer, Waiter, Weights
 
 if TYPE_CHECKING:
-    from pybatsched.core.decisions import Reason
+    from pybatsched import Reason
     from pybatsched_schedulers.locality.node_index import Unneeded
     from pybatsched_schedulers.locality.nodes import Nodes
     from pybatsched_schedulers.locality.options import Rule

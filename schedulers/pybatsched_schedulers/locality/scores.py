@@ -22,7 +22,7 @@ from pybatsched_schedulers.locality.input_files import Stay, fit_together
 from pybatsched_schedulers.locality.node_index import EVER, Row, nth_time
 
 if TYPE_CHECKING:
-    from pybatsched.core.jobs import Job
+    from pybatsched import Job
     from pybatsched_schedulers.locality.node_index import Board, Unneeded
     from pybatsched_schedulers.locality.nodes import Node
 

@@ -11,14 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pybatsched.core.instants import instant
-from pybatsched.core.jobs import Job
-from pybatsched.errors import InputError
-from pybatsched.policies.local import LocalScheduler
+from pybatsched import InputError, Job, LocalScheduler, instant
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.intervals import IntervalSet
+    from pybatsched import Cluster, IntervalSet, Partition
 
 #: The name of the only site of a platform that does not tell its clusters.
 ONLY_SITE: Final = "all"
@@ -75,7 +71,7 @@ class GridJob:
         n_possible = site.partition.n_possible
         if self.moldable is not None:
             return range(1, min(self.moldable.limit, n_possible) + 1)
-        n = self.job.n_submitted
+        n = self.job.n_procs_requested
         return range(n, n + (n <= n_possible and (self.can_scale or site.speed == 1.0)))
 
     def scale(self, site: Site, n: int) -> float:
@@ -83,7 +79,7 @@ class GridJob:
         if self.moldable is None:
             return 1.0 / site.speed
         fraction = self.moldable.fraction
-        return amdahl(fraction, self.job.n_submitted) / amdahl(fraction, n) / site.speed
+        return amdahl(fraction, self.job.n_procs_requested) / amdahl(fraction, n) / site.speed
 
     def span_s(self, site: Site, n: int) -> float:
         """Give the time to plan for on n processors of a site; infinity if none is known."""

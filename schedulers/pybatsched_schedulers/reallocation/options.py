@@ -6,9 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from pybatsched.core.fields import FieldError, FieldModel
-from pybatsched.core.policy import Options
-from pybatsched.policies.options import QueueFields
+from pybatsched import FieldError, FieldModel, Options, QueueFields
 from pybatsched_schedulers.reallocation.grid import ONLY_SITE
 
 Sizing: TypeAlias = Literal["binary", "exhaustive"]

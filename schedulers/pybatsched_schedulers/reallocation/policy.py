@@ -11,33 +11,33 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import (
+from pybatsched import (
+    HALF_TICK,
+    TICK,
+    BatsimFeature,
     CallMeLater,
     Decision,
     ExecuteJob,
+    InputError,
+    LocalScheduler,
+    QueuePolicy,
     Reason,
     RejectJob,
     Replace,
     Reshape,
     SetJobMetadata,
     StartAt,
+    UntrustedFileError,
     fact_text,
+    local_scheduler,
+    mypyc_attr,
 )
-from pybatsched.core.instants import HALF_TICK, TICK
-from pybatsched.core.policy import Need
-from pybatsched.errors import InputError, UntrustedFileError
-from pybatsched.policies import registry
-from pybatsched.policies.local import LocalScheduler, QueuePolicy
 from pybatsched_schedulers.reallocation.grid import GridJob, Site, read_home, read_moldable, read_sites
 from pybatsched_schedulers.reallocation.options import GridFields, ReallocationOptions
 from pybatsched_schedulers.reallocation.sizing import MinMin, Place, Search
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.events import Notify
-    from pybatsched.core.intervals import IntervalSet
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, IntervalSet, Job, Partition, events
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -47,7 +47,7 @@ class Reallocation(QueuePolicy):
     Options: ClassVar[type[Any]] = ReallocationOptions
     JobFields: ClassVar[type[Any]] = GridFields
     borrows = ("local",)
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     handles_oversized = True  # a moldable job may be smaller
 
     def on_begin(self, cluster: Cluster) -> None:
@@ -64,14 +64,18 @@ class Reallocation(QueuePolicy):
         algorithm = self.options.algorithm
         self._has_events = algorithm == "all_cancellation" or (algorithm == "regular" and len(self.sites) > 1)
         self._event_at = math.inf  # the next event, if one was asked for
+        self._skipped_at = math.inf  # the next event, if none was asked for because it would change nothing
+        self._was_waiting = False  # a grid job waited when the last message was answered
+        self._called_at: set[float] = set()  # the instants for which a call was requested, those to come
         self._quiet_version: int | None = None  # of the plans that the last event left as they were
+        self._quiet_until = math.inf  # when a search may have another result, though these plans are the same
         self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
         self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "max_moves", "max_resubmitted"), 0)
 
     def _made(self, partition: Partition) -> LocalScheduler:
         options: ReallocationOptions = self.options
         try:
-            local = registry.local_scheduler(options.local, options.local_options, partition, files=self.trusted_files)
+            local = local_scheduler(options.local, options.local_options, partition, files=self.trusted_files)
         except UntrustedFileError:
             raise  # it names the option itself, and who gave it
         except InputError as error:
@@ -111,7 +115,7 @@ class Reallocation(QueuePolicy):
     def _refuse(self, job: Job, reason: Reason) -> None:
         self._urgent.append(RejectJob(job.id, reason=reason))
 
-    def on_notify(self, event: Notify, now: float) -> None:
+    def on_notify(self, event: events.Notify, now: float) -> None:
         """When no machine can come back any more, look for other places for jobs that waited for it in vain."""
         homeless = []
         for one in self._waiting.values():
@@ -149,10 +153,8 @@ class Reallocation(QueuePolicy):
                 job, site = newcomer
                 if self.submit_to(site.local, job, now):
                     self._external[job.id] = site
-        if now >= self._event_at - HALF_TICK:
-            self._event_at = math.inf
-            if self._waiting:
-                yield from self._reallocate(now)
+        if self._is_event(now) and self._waiting:
+            yield from self._reallocate(now)
         for decision in super().decide(now):
             if isinstance(decision, ExecuteJob | StartAt | Replace):  # whatever takes a job out of its queue
                 facts = self._leave(decision.job_id, is_held=isinstance(decision, StartAt))
@@ -188,13 +190,17 @@ class Reallocation(QueuePolicy):
     def _why_nowhere(self, one: GridJob) -> Reason:
         job = one.job
         largest = max(site.partition.n_possible for site in self.sites)
-        if job.n_submitted <= largest:
+        if job.n_procs_requested <= largest:
             text = (
                 "no cluster can hold it: where there are {} processors they are faster than the slowest, and its times "
                 "cannot be scaled, as its profile {!r} is not known to be made of delays"
             )
-            return (text, job.n_submitted, job.profile_name)
-        return ("no cluster can hold it: it asks for {} processors, and the largest has {}", job.n_submitted, largest)
+            return (text, job.n_procs_requested, job.profile_name)
+        return (
+            "no cluster can hold it: it asks for {} processors, and the largest has {}",
+            job.n_procs_requested,
+            largest,
+        )
 
     def _submit(self, one: GridJob, place: Place, now: float, reason: Reason) -> Iterator[Decision]:
         """Put a job in no queue into that of the place it was given, in its shape."""
@@ -218,37 +224,63 @@ class Reallocation(QueuePolicy):
         self._figures["n_moved_jobs"] += one.n_moves == 1
         self._figures["max_moves"] = max(self._figures["max_moves"], one.n_moves)
 
-    def _search(self, now: float) -> Search:
-        return Search(self.sites, now, self.options.sizing)
+    def _search(self, now: float, watch_from: float = math.inf) -> Search:
+        return Search(self.sites, now, self.options.sizing, watch_from)
 
     # --- events -----------------------------------------------------------------------------------------------
+
+    def _is_event(self, now: float) -> bool:
+        """Tell whether it is time for an event: one that was asked for, or a skipped one if news comes just then."""
+        soon = now + HALF_TICK
+        if self._event_at <= soon:
+            self._event_at = self._skipped_at = math.inf
+            return True
+        if self._skipped_at > soon:
+            return False
+        skipped_at = _next_multiple(self.options.period, now - TICK) if self._was_waiting else self._skipped_at
+        self._skipped_at = math.inf
+        return now - HALF_TICK <= skipped_at <= soon
 
     def _ask_for_event(self, now: float) -> Iterator[Decision]:
         """Ask for a call at the next event that may move a job, if a grid job waits until then. O(waiting) if so.
 
         After an event that changed no plan the next one changes none either, unless something has happened: all
-        searches have the same results. Without news only the clock can change a plan, by passing the estimate of a
-        running job.
+        searches have the same results. Without news only the clock can change a result: by passing the estimate of a
+        running job, or by making a search look at other sizes.
         """
-        if not self._has_events or not self._waiting:
+        self._was_waiting = bool(self._waiting)
+        if not self._has_events:
             return
-        event_at = _next_multiple(self.options.period, now)
-        if event_at >= self._event_at:
+        next_at = event_at = _next_multiple(self.options.period, now)
+        if not self._waiting:
+            if self._event_at > next_at:
+                self._event_at = math.inf  # it was for jobs that have started
+            return
+        if next_at >= self._event_at:
             return  # it was asked for already
-        if self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values()):
-            return  # all of them will have started by then, however long the others take
+        if self._start_before(next_at, now):
+            return
         if self._quiet_version is not None and self._quiet_version == self._version(now):
-            if self._are_bounds:
+            self._skipped_at = next_at
+            quiet_until = self._quiet_until
+            if not self._are_bounds:
+                ends = (
+                    site.partition.running_jobs[0].expected_end_at for site in self.sites if site.partition.running_jobs
+                )
+                quiet_until = min(quiet_until, min(ends, default=math.inf))
+            if quiet_until == math.inf:
                 return
-            ends = (site.partition.running[0][0] for site in self.sites if site.partition.running)
-            first_end_at = min(ends, default=math.inf)
-            if first_end_at == math.inf:
-                return
-            event_at = max(event_at, _next_multiple(self.options.period, first_end_at - TICK))
-            if event_at >= self._event_at:
+            event_at = max(next_at, _next_multiple(self.options.period, quiet_until - TICK))
+            if event_at >= self._event_at or self._start_before(event_at, now):
                 return
         self._event_at = event_at
-        yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
+        if event_at not in self._called_at:
+            self._called_at = {at for at in self._called_at if at > now} | {event_at}
+            yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
+
+    def _start_before(self, event_at: float, now: float) -> bool:
+        """Tell whether all grid jobs that wait will have started by an event, however long the others take."""
+        return self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values())
 
     def _version(self, now: float) -> int:
         """Return a counter that changes whenever a plan changes."""
@@ -265,14 +297,14 @@ class Reallocation(QueuePolicy):
     def _reallocate(self, now: float) -> Iterator[Decision]:
         """Move waiting grid jobs, and note whether that has changed anything."""
         self._figures["n_events"] += 1
-        plans, search = self._plans(now), self._search(now)
+        plans, search = self._plans(now), self._search(now, _next_multiple(self.options.period, now))
         jobs = sorted(self._waiting.values(), key=lambda one: one.job.seq)  # some may have lost their cluster
         if self.options.algorithm == "regular":
             yield from self._regular(jobs, search)
         else:
             yield from self._all_cancellation(jobs, search)
-        is_quiet = plans == self._plans(now) and not search.depends_on_clock
-        self._quiet_version = self._version(now) if is_quiet else None
+        self._quiet_version = self._version(now) if plans == self._plans(now) else None
+        self._quiet_until = search.changes_at
 
     def _regular(self, jobs: list[GridJob], search: Search) -> Iterator[Decision]:
         """Move jobs one by one, if that gains enough."""

@@ -8,10 +8,11 @@ off: a size that ends later than one that is known already has lost, and nobody 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from pybatsched.core.instants import instant
+from pybatsched import TICK, instant
 
 if TYPE_CHECKING:
     from pybatsched_schedulers.reallocation.grid import GridJob, Site
@@ -37,6 +38,9 @@ class Sizes(Protocol):
     def end_at(self, n: int, not_after: float) -> float:
         """Give the expected end of a size; infinity if it never starts, and if it ends after an instant."""
 
+    def prefer(self, n: int, end_at: float, other: int) -> None:
+        """Note that a search continues beside size n, which ends at `end_at`, because size `other` ends no earlier."""
+
 
 def binary(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
     """Search by halves, as the study does; gives the least end of the sizes looked at, and of equals the fewest.
@@ -56,11 +60,13 @@ def binary(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
     while high - low > 1:
         middle = (low + high) // 2
         if at_low <= at_high:
+            sizes.prefer(low, at_low, high)
             if beat < math.inf and sizes.soonest(middle) >= beat:
                 break  # nor can any smaller one
             high, at_high = middle, sizes.end_at(middle, at_low)
             best = min(best, (at_high, high))
         else:
+            sizes.prefer(high, at_high, low)
             low, at_low = middle, sizes.end_at(middle, at_high)
             best = min(best, (at_low, low))
     return best
@@ -81,26 +87,54 @@ SEARCHES: Final = {"binary": binary, "exhaustive": exhaustive}
 
 
 class Search:
-    """Finds the best places of jobs at one instant.
+    """Find the best places of jobs at one instant.
 
-    `depends_on_clock` tells whether the same search may have another result later, though no plan has changed. Ends of
-    jobs that would start now become later with the clock. That is of no help to a job that has a better place already,
-    but a search by halves may then look at other sizes.
+    `changes_at` is the first instant at which the same search may find an earlier end although no plan has changed.
+    Ends of jobs that would start now become later with the clock, and a job with a better place ignores them. But a
+    search by halves may then look at other sizes. It is infinite if that cannot happen. It is only exact if it is later
+    than `watch_from`: before that instant the caller does not search again.
     """
 
-    def __init__(self, sites: Sequence[Site], now: float, sizing: Sizing) -> None:
+    def __init__(self, sites: Sequence[Site], now: float, sizing: Sizing, watch_from: float = math.inf) -> None:
         self.sites, self.now, self.sizing = sites, now, sizing
-        self.depends_on_clock = False
+        self.watch_from, self.changes_at = watch_from, math.inf
+        self._starts: dict[int, tuple[int, list[float]]] = {}  # planned ones by site, and of which version of the plan
 
     def end_on(self, one: GridJob, site: Site, n: int, not_after: float = math.inf) -> float:
         """Return the expected end of n processors on a site; infinity if it has none, or one after `not_after`."""
         span_s = one.span_s(site, n)
         start_at = site.local.estimate(n, span_s, self.now, not_after=not_after)
-        if start_at is None:
-            return math.inf
-        if start_at <= self.now and one.moldable is not None and self.sizing == "binary":
-            self.depends_on_clock = True
-        return instant(start_at, span_s)
+        return math.inf if start_at is None else instant(start_at, span_s)
+
+    def watch(self, one: GridJob, site: Site, n: int, end_at: float, other: int) -> None:
+        """Note until when n processors, which end at `end_at`, are no worse than another size that was compared.
+
+        Only an end of a job that starts now moves with the clock. It reaches that of the other size, or the time that
+        it needs reaches into the planned start of another job. O(queue) once for each version of a plan, and a walk.
+        """
+        if self.changes_at <= self.watch_from:
+            return
+        span_s = one.span_s(site, n)
+        if end_at == math.inf or end_at > instant(self.now, span_s):
+            return  # the end is fixed by the plan
+        starts = self._planned_starts(site)
+        nth = bisect_left(starts, end_at - TICK)
+        limit_at = starts[nth] if nth < len(starts) else math.inf
+        if limit_at - span_s < self.changes_at:
+            self.changes_at = limit_at - span_s
+        other_s = one.span_s(site, other)
+        other_start_at = site.local.estimate(other, other_s, self.now)
+        if other_start_at is not None and other_start_at > self.now:  # else both move, or the other one never starts
+            self.changes_at = min(self.changes_at, instant(other_start_at, other_s) - span_s)
+
+    def _planned_starts(self, site: Site) -> list[float]:
+        """Return the planned starts of the jobs that wait on a site, in order. O(queue) if the plan has changed."""
+        version = site.local.plan_version(self.now)
+        known = self._starts.get(site.index)
+        if known is None or known[0] != version:
+            found = (site.local.planned_start(job, self.now) for job in site.local.waiting())
+            known = self._starts[site.index] = (version, sorted(start_at for start_at in found if start_at is not None))
+        return known[1]
 
     def place_on(self, one: GridJob, site: Site, beat: float = math.inf) -> Place | None:
         """Find the best size of a job on a site; None if it can never have one there.
@@ -140,6 +174,9 @@ class _SizesOnSite:
 
     def end_at(self, n: int, not_after: float) -> float:
         return self._search.end_on(self._one, self._site, n, not_after)
+
+    def prefer(self, n: int, end_at: float, other: int) -> None:
+        self._search.watch(self._one, self._site, n, end_at, other)
 
 
 class MinMin:

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, field_serializer, model_validator
 
-from pybatsched.core.policy import Options
+from pybatsched import Options
 
 Filter: TypeAlias = Literal["q", "w", "none", "w_paper"]
 Conflict: TypeAlias = Literal["greatest_walltime", "greatest_count", "latest_start", "widest"]

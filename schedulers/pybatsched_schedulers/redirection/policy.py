@@ -12,18 +12,24 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, Reason, Requeue
-from pybatsched.core.jobs import JobState
-from pybatsched.core.policy import Need
-from pybatsched.errors import InputError, UntrustedFileError
-from pybatsched.policies import registry
-from pybatsched.policies.local import LocalScheduler, QueuePolicy
+from pybatsched import (
+    BatsimFeature,
+    Decision,
+    InputError,
+    JobState,
+    LocalScheduler,
+    QueuePolicy,
+    Reason,
+    Requeue,
+    UntrustedFileError,
+    local_scheduler,
+    mypyc_attr,
+    quantity,
+)
 from pybatsched_schedulers.redirection.options import Conflict, Filter, RedirectionOptions
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, Job, Partition
 
 
 def _span_s(job: Job) -> float:
@@ -68,7 +74,7 @@ class Redirection(QueuePolicy):
 
     Options: ClassVar[type[Any]] = RedirectionOptions
     borrows = ("principal", "redirected")
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
         """Cut the machine in two: the lowest processors are the principal group."""
@@ -99,7 +105,7 @@ class Redirection(QueuePolicy):
     def _made(self, which: str, partition: Partition) -> LocalScheduler:
         name, given = getattr(self.options, which), getattr(self.options, f"{which}_options")
         try:
-            return registry.local_scheduler(name, given, partition, files=self.trusted_files)
+            return local_scheduler(name, given, partition, files=self.trusted_files)
         except UntrustedFileError:
             raise  # it names the option itself, and who gave it
         except InputError as error:
@@ -151,7 +157,7 @@ class Redirection(QueuePolicy):
             if not self.submit_to(local, job, now):
                 continue
             if starts or not options.count_backfilled:
-                yield from local.plan(now)
+                yield from local.decide(now)
             if starts or not local.holds(job):
                 continue
             somebody_waits = True
@@ -164,7 +170,7 @@ class Redirection(QueuePolicy):
     def _count(self, arrival: Job) -> None:
         """Count an arrival that waits against the jobs that run. O(running)."""
         counts = self._counts
-        running = [job for _, _, job in self.principal.partition.running]
+        running = list(self.principal.partition.running_jobs)
         if self._leaving:
             running = [job for job in running if job not in self._leaving]
         for job in self._counted(arrival, running):
@@ -202,14 +208,15 @@ class Redirection(QueuePolicy):
     def remarks(self) -> Iterable[str]:
         """Warn of a redirection group that was too small for anybody, and of jobs that could not be restarted."""
         if self._n_fixed:
+            where = "it was" if self._n_fixed == 1 else "they were"
             yield (
-                f"redirection: {self._n_fixed} jobs stayed where they were, as {self._first_fixed}: Batsim forgets a "
-                "profile with the first job that ends on it; start it with --enable-profile-reuse"
+                f"redirection: {quantity(self._n_fixed, 'job')} stayed where {where}, as {self._first_fixed}: Batsim "
+                "forgets a profile with the first job that ends on it; start it with --enable-profile-reuse"
             )
         n = self.redirection.partition.n_procs if self.redirection is not None else 0
         if self._narrowest != math.inf and n < self._narrowest and self.options.theta != math.inf:
             yield (
-                f"redirection: nobody could be redirected: the group has {n} processors, "
+                f"redirection: nobody could be redirected: the group has {quantity(n, 'processor')}, "
                 f"and no job asked for fewer than {self._narrowest}"
             )
 

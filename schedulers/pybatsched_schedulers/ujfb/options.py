@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
 
-from pybatsched.policies.options import QueueFields
+from pybatsched import QueueFields
 from pybatsched_schedulers.plan_options import ConservativeOptions
 
 SwapClass: TypeAlias = Literal["A", "B", "C", "D"]

@@ -16,22 +16,34 @@ from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, ExecuteJob, Reason, RejectJob, Release, Requeue, StartAt
-from pybatsched.core.instants import HALF_TICK, TICK, instant
-from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.core.jobs import JobState
-from pybatsched.core.policy import Need
-from pybatsched.policies.availability import Profile
-from pybatsched.policies.local import Entry, QueuePolicy
+from pybatsched import (
+    EMPTY,
+    HALF_TICK,
+    TICK,
+    AvailabilityProfile,
+    BatsimFeature,
+    Decision,
+    Entry,
+    ExecuteJob,
+    IntervalSet,
+    JobState,
+    QueuePolicy,
+    Reason,
+    RejectJob,
+    Release,
+    Requeue,
+    StartAt,
+    instant,
+    mypyc_attr,
+    quantity,
+)
 from pybatsched_schedulers.ujfb.options import SwapFields, UjfbOptions
 from pybatsched_schedulers.ujfb.preemption import VICTIM_ORDERS, Booking, Preemption, Suspended, Victim, delay_s
 from pybatsched_schedulers.ujfb.suspension import SuspendingScheduler
 from pybatsched_schedulers.ujfb.swaps import SwapTimes
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, Job, Partition
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -118,14 +130,15 @@ class UjfbScheduler(SuspendingScheduler):
 
     # --- the plan ---
 
-    def plan(self, now: float) -> Iterable[Decision]:
+    def decide(self, now: float) -> Iterable[Decision]:
         """Start what may start now; nothing while a kill is under way."""
         if self.partition.n_kills_pending:
             return ()
         somebody_waits = self.queue or self._urgents or self._suspended or self._preemption is not None
-        return self._plan(now) if somebody_waits else ()
+        return self.plan(now) if somebody_waits else ()
 
-    def _plan(self, now: float) -> Iterator[Decision]:
+    def plan(self, now: float) -> Iterator[Decision]:
+        """Start urgent jobs, resume suspended ones, then plan the regular queue."""
         self._profile.advance(now)
         if self._swapping:
             self._swapping = [(until, procs) for until, procs in self._swapping if until > now + HALF_TICK]
@@ -137,7 +150,7 @@ class UjfbScheduler(SuspendingScheduler):
         if self._suspended or self._ahead or self._swapping or self._reserved:
             self._book_ahead(now)
             yield from self._resume(now)
-        yield from super()._plan(now)
+        yield from super().plan(now)
 
     # --- urgent jobs ---
 
@@ -166,23 +179,23 @@ class UjfbScheduler(SuspendingScheduler):
                 self._reserved[job.id] = Booking(n, place, end_at)
             free.take(n, place, end_at)
 
-    def _free_for_urgents(self, now: float) -> Profile:
+    def _free_for_urgents(self, now: float) -> AvailabilityProfile:
         """Give the processors over time that urgent jobs can have: all that no other such job has. O(running).
 
         Regular jobs can be preempted, unless Batsim cannot stop them and let them go on, or they would have no place.
         """
         n_now, later = self.partition.n_free, []
-        for end_at, _, job in self.partition.running:
+        for job in self.partition.running_jobs:
             n = self.partition.n_returned_by(job)
             if job.id not in self._served and self._can_stop(job) and self._could_go_on(job):
                 n_now += n
             else:
-                later.append((n, max(end_at, round(now + TICK, 6))))
+                later.append((n, max(job.expected_end_at, round(now + TICK, 6))))
                 if job.id not in self._served and job.id not in self._fixed and not self._can_stop(job):
                     self._fixed.add(job.id)
                     self._n_fixed += 1
                     self._first_fixed = self._first_fixed or job.id
-        profile = Profile(now, n_now)
+        profile = AvailabilityProfile(now, n_now)
         for n, end_at in later:
             profile.give(n, end_at, math.inf)
         for until, procs in self._swapping:
@@ -234,7 +247,7 @@ class UjfbScheduler(SuspendingScheduler):
         """Choose the shortest prefix of the running regular jobs that frees n processors. None if all do not."""
         order = VICTIM_ORDERS[self._rules.victim_order]
         running = sorted(
-            (job for _, _, job in self.partition.running if job.id in self._nth_start),
+            (job for job in self.partition.running_jobs if job.id in self._nth_start),
             key=lambda job: order(job, self._nth_start[job.id]),
         )
         chosen: list[tuple[Job, IntervalSet]] = []
@@ -326,8 +339,8 @@ class UjfbScheduler(SuspendingScheduler):
         """Tell of jobs that could not be stopped, and of swaps that took no time."""
         if self._n_fixed:
             yield (
-                f"ujfb: {self._n_fixed} regular jobs ran while urgent ones wanted processors and could not be "
-                f"preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
+                f"ujfb: {quantity(self._n_fixed, 'regular job')} ran while urgent ones wanted processors and could not "
+                f"be preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
             )
         if self._swaps.knows_no_memory:
             yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"
@@ -340,7 +353,7 @@ class Ujfb(QueuePolicy):
     Options: ClassVar[type[Any]] = UjfbOptions
     JobFields: ClassVar[type[Any]] = SwapFields
     reserves = True
-    needs = frozenset({Need.DYNAMIC_JOBS})
+    needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
     local: UjfbScheduler
 
     def on_begin(self, cluster: Cluster) -> None:

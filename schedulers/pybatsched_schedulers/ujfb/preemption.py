@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pybatsched.core.intervals import IntervalSet
-from pybatsched.core.jobs import Job
+from pybatsched import IntervalSet, Job
 from pybatsched_schedulers.ujfb.swaps import SwapTimes
 
 if TYPE_CHECKING:

@@ -12,18 +12,24 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pybatsched.compiling import mypyc_attr
-from pybatsched.core.decisions import Decision, ExecuteJob, StartAt
-from pybatsched.core.instants import HALF_TICK, TICK, instant
-from pybatsched.core.intervals import EMPTY, IntervalSet
-from pybatsched.policies.availability import Profile
+from pybatsched import (
+    EMPTY,
+    HALF_TICK,
+    TICK,
+    AvailabilityProfile,
+    Decision,
+    ExecuteJob,
+    IntervalSet,
+    StartAt,
+    instant,
+    mypyc_attr,
+)
 from pybatsched_schedulers.conservative import ConservativeScheduler
 from pybatsched_schedulers.ujfb.preemption import Booking, Suspended
 from pybatsched_schedulers.ujfb.swaps import HostMemory, Swaps
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster, Partition
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, Job, Partition
     from pybatsched_schedulers.ujfb.options import UjfbOptions
 
 
@@ -116,7 +122,7 @@ class SuspendingScheduler(ConservativeScheduler):
                 self._take_ahead(booking)
 
     def _booking_of(
-        self, one: Suspended, free: Profile, claims: list[tuple[Booking, IntervalSet]], now: float
+        self, one: Suspended, free: AvailabilityProfile, claims: list[tuple[Booking, IntervalSet]], now: float
     ) -> Booking:
         """Return the first booking of a suspended job that disturbs no claim before it.
 
@@ -137,7 +143,7 @@ class SuspendingScheduler(ConservativeScheduler):
 
     def _own_procs_at(self, one: Suspended, now: float) -> float:
         """Say when a suspended job's processors are free of running jobs; absent ones may be back soon. O(running)."""
-        running = ((max(end, now + TICK), job.procs or EMPTY) for end, _, job in self.partition.running)
+        running = ((max(job.expected_end_at, now + TICK), job.procs or EMPTY) for job in self.partition.running_jobs)
         ends = [end for part in (running, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)]
         return round(max(ends, default=now), 6)
 
@@ -176,7 +182,7 @@ class SuspendingScheduler(ConservativeScheduler):
             key=lambda booked: booked[0],
         )
 
-    def expected_profile(self, now: float) -> Profile:
+    def expected_profile(self, now: float) -> AvailabilityProfile:
         """Give what is free for regular jobs: what runs and what is booked ahead is taken."""
         profile = super().expected_profile(now)
         profile.take_all(self._ahead.values())

@@ -10,13 +10,11 @@ import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pybatsched.core.intervals import IntervalSet
-from pybatsched.errors import InputError
+from pybatsched import InputError, IntervalSet
 from pybatsched_schedulers.ujfb.options import bandwidth_gbps
 
 if TYPE_CHECKING:
-    from pybatsched.core.cluster import Cluster
-    from pybatsched.core.jobs import Job
+    from pybatsched import Cluster, Job
     from pybatsched_schedulers.ujfb.options import Seconds, SwapOptions
 
 #: The bandwidth of hosts that say nothing of it.

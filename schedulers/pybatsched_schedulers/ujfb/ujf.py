@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from pybatsched.policies.options import Order, QueueOptions
+from pybatsched import Order, QueueOptions
 from pybatsched_schedulers.fcfs import Fcfs
 
 

@@ -1,6 +1,6 @@
 /* instants.on_tick and simulator/rows.py in C, the same to the last bit and letter. */
 #define PY_SSIZE_T_CLEAN
-#include "_six.h"
+#include "_fixed6.h"
 
 static PyObject *on_tick(PyObject *module, PyObject *value) {
     (void)module;
@@ -101,9 +101,9 @@ static PyMethodDef functions[] = {
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "pybatsched.core._six",
+    .m_name = "pybatsched.core._fixed6",
     .m_size = -1,
     .m_methods = functions,
 };
 
-PyMODINIT_FUNC PyInit__six(void) { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__fixed6(void) { return PyModule_Create(&definition); }
