@@ -26,11 +26,11 @@ Wire: TypeAlias = tuple[str, Mapping[str, Any]]
 #: Members of a job that are not the user's own.
 _JOB: Final = ("id", "subtime", "res", "profile", "walltime")
 #: What an event file says of machines, and how Batsim 4 notifies of it.
-_MACHINE_NEWS: Final = {
+_MACHINE_NOTICES: Final = {
     "machine_unavailable": e.MACHINES_UNAVAILABLE,
     "machine_available": e.MACHINES_AVAILABLE,
 }
-_MACHINE_TYPES: Final = {kind: name for name, kind in _MACHINE_NEWS.items()}
+_MACHINE_TYPES: Final = {kind: name for name, kind in _MACHINE_NOTICES.items()}
 #: The type of all events in files of Batsim 5.
 _GENERIC: Final = "generic"
 _NOTICES: Final = {
@@ -268,14 +268,14 @@ def _read_external(given: Members, at: float) -> e.Notify:
     if type(kind) is not str:
         kind, fields = _GENERIC, {} if text is None else {"data": text}
     procs = None
-    if kind in _MACHINE_NEWS:
+    if kind in _MACHINE_NOTICES:
         procs = Members(fields, f"{given.path}.external_event.data").procs("resources")
         del fields["resources"]
     fields.pop("timestamp", None)  # when it was to be, which is now
     identifier = given.maybe_text("id")
     if identifier is not None:
         fields["id"] = identifier
-    return e.Notify(_MACHINE_NEWS.get(kind, kind), procs, timestamp=at, extra=fields or e.NOTHING)
+    return e.Notify(_MACHINE_NOTICES.get(kind, kind), procs, timestamp=at, extra=fields or e.NOTHING)
 
 
 def _write_notify(event: e.Notify) -> dict[str, Any]:

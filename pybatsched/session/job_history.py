@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.derive import parent_in_note
 from pybatsched.core.engine import Engine
-from pybatsched.core.jobs import Job, JobState, Shape
+from pybatsched.core.jobs import Job, JobShape, JobState
 from pybatsched.errors import quantity
 
 
@@ -39,7 +39,7 @@ class Story:
     lines: list[tuple[float, str]] = field(default_factory=list)
     passed_over: _PassedOver | None = None
     held_from: float | None = None
-    shape: Shape | None = None
+    shape: JobShape | None = None
     #: What Batsim knows it by: its own id, and those of its segments.
     wire_ids: set[str] = field(init=False)
 

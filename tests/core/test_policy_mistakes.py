@@ -114,7 +114,7 @@ def test_the_story_is_told() -> None:
 def test_two_starts_on_the_same_processor_in_one_reply() -> None:
     stage = Stage()
     a, b = stage.submit("a"), stage.submit("b")
-    assert "0 are not free: held by w0!a" in str(refused(stage, start(a, "0"), start(b, "0")))
+    assert "0 are not free: used by w0!a" in str(refused(stage, start(a, "0"), start(b, "0")))
 
 
 def test_partitions_are_kept_apart() -> None:
@@ -187,7 +187,7 @@ def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
 @pytest.mark.parametrize("given", ["one line", b"one line", None, 5])
 def test_lines_of_text_are_more_than_one_text(hook: str, given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {hook: lambda _self: given}))
-    expected = rf"'well-formed': {hook} must return an iterable of texts, .*; it returned {type(given).__name__}: "
+    expected = rf"'well-formed': {hook} must return an iterable of texts such as a list, .*; it returned {type(given).__name__}: "
     with pytest.raises(PolicyError, match=expected):
         getattr(stage.engine, hook)
 
