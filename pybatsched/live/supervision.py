@@ -15,7 +15,7 @@ from pybatsched.live.batsim import Child, Launcher
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.metrics import Tally, jobs_csv
 from pybatsched.metrics.summary import Result, Stuck
-from pybatsched.session.diagnosis import diagnose, word_of
+from pybatsched.session.diagnosis import diagnose, why_waiting_text
 
 if TYPE_CHECKING:
     from pybatsched.core.engine import Engine
@@ -143,6 +143,6 @@ def _stuck(engine: Engine) -> list[Stuck]:
         elif job.state is JobState.HELD:
             why = f"it is held on {job.procs} and would start at {job.start_at}"
         else:
-            why = f"the scheduler has not started it: {word_of(engine, job, engine.now)}"
+            why = f"the scheduler has not started it: {why_waiting_text(engine, job, engine.now)}"
         found.append(Stuck(job.id, job.n_procs, job.submitted_at, why))
     return found

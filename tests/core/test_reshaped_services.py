@@ -112,7 +112,7 @@ def test_without_walltime_and_estimate_there_are_none(stage: Stage) -> None:
 
 def test_an_unknown_profile_has_no_times(stage: Stage) -> None:
     job = stage.submit("a", profile="zzz")
-    with pytest.raises(PolicyError, match="its profile 'zzz' is not known"):
+    with pytest.raises(PolicyError, match="its profile 'zzz' is unknown"):
         stage.do(d.Reshape(job.id, 2, 0.5))
 
 

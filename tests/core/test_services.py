@@ -153,7 +153,7 @@ def test_requeued_again_and_again(stage: Stage) -> None:
     assert job.profile == {"type": "delay", "delay": 1.0}
     assert list(stage.engine.cluster.profiles) == ["w0"], "each derived profile is for one job alone"
     for k in (1, 2, 3):
-        with pytest.raises(PolicyError, match=f"there has been a profile dyn!w0.a.{k} already"):
+        with pytest.raises(PolicyError, match=f"the profile name dyn!w0.a.{k} was used before"):
             stage.do(d.RegisterProfile("dyn", f"w0.a.{k}", {"type": "delay", "delay": 1}))
     assert "continued as dyn!w0.a.3" in job.story()
 
@@ -456,7 +456,7 @@ def test_of_the_policys_own_profiles_only_names_are_kept(stage: Stage, workload:
     stage.do(profile, made, start(f"{workload}!1", "2"))
     stage.step(stage.completed(stage.engine.cluster.jobs[f"{workload}!1"]))
     assert "nap" not in stage.engine.cluster.profiles[workload]
-    with pytest.raises(PolicyError, match=f"there has been a profile {workload}!nap already"):
+    with pytest.raises(PolicyError, match=f"the profile name {workload}!nap was used before"):
         stage.do(profile)
     with pytest.raises(PolicyError, match="--enable-profile-reuse"):
         stage.do(d.RegisterJob(f"{workload}!2", {"subtime": 0.0, "res": 1, "profile": "nap"}))

@@ -136,13 +136,14 @@ def test_clusters_are_in_the_order_of_their_first_hosts_and_need_not_be_in_a_row
         ),
         (
             {"local": "redirection"},
-            f"{LOCAL}policy 'redirection' is no policy with one queue; expected one such as fcfs or easy",
+            f"{LOCAL}policy 'redirection' cannot be used as a local scheduler: it has no single queue; expected one "
+            "such as fcfs or easy",
         ),
         (
             {"local_options": {"foo": 1}},
             (
-                f"{LOCAL}policy conservative has no option 'foo' (from its options); "
-                "it knows: order, assume_walltime, compression"
+                f"{LOCAL}policy conservative: unknown option 'foo' (from its options); "
+                "expected one of: order, assume_walltime, compression"
             ),
         ),
     ],

@@ -97,9 +97,13 @@ def test_the_same_over_a_real_socket(policy: str, options: dict[str, Any], seed:
         ("redirection", ["alpha=0.9"], "alpha = 0.9 leaves no principal group; the platform has 8 processors"),
         ("redirection", ["filter=p"], "option filter (from -o): Input should be 'q', 'w', 'none' or 'w_paper'"),
         ("redirection", ["conflict=x"], "'greatest_walltime', 'greatest_count', 'latest_start' or 'widest'"),
-        ("redirection", ["principal=fifo"], "option principal: there is no policy 'fifo'; installed: conservative,"),
-        ("redirection", ["principal=redirection"], "'redirection' is no policy with one queue"),
-        ("redirection", ['redirected_options={"x": 1}'], "option redirected: policy easy has no option 'x'"),
+        ("redirection", ["principal=fifo"], "option principal: unknown policy 'fifo'; installed: conservative,"),
+        (
+            "redirection",
+            ["principal=redirection"],
+            "'redirection' cannot be used as a local scheduler: it has no single queue",
+        ),
+        ("redirection", ['redirected_options={"x": 1}'], "option redirected: policy easy: unknown option 'x'"),
         ("redirection", ["alpha=0.2", "group_size=2"], "expected either alpha or group_size"),
         (
             "redirection",

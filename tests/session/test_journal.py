@@ -203,7 +203,7 @@ def test_a_journal_without_a_whole_message_is_not_identical(n_records: int, jour
 
 def test_a_run_that_was_stopped_before_its_first_message_is_not_identical(tmp_path: Path) -> None:
     session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
-    with pytest.raises(Interrupted), session.to_its_end():
+    with pytest.raises(Interrupted), session.closing_journal():
         raise Interrupted(2)
     with pytest.raises(InputError, match=r"holds no whole message: .* \(the run was interrupted\)"):
         replay(JournalReader(tmp_path / "run.pbj"))
@@ -281,7 +281,7 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
     journal.close()
     assert told(tmp_path / "run.pbj", "w0!a") == [
         (
-            "0 (why it waited is not known: there is no policy 'Gentle'; "
+            "0 (why it waited is not known: unknown policy 'Gentle'; "
             f"installed: {', '.join(registry.available())} (or give path/to/file.py:Class))"
         ),
         "0 submitted: 2 processors, walltime 20",
@@ -377,7 +377,7 @@ def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=6, s=100, walltime=101, estimate=100)
     jobs.job("u", n=7, s=60, at=10, walltime=61, estimate=60, urgent=True)
     session = Session(plan_for("ujfb", swap="fixed"), journal=journal)
-    with session.to_its_end():
+    with session.closing_journal():
         FakeBatsim(jobs, 8, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
     assert told(tmp_path / "run.pbj", "w0!a") == [

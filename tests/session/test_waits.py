@@ -21,10 +21,10 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.protocol import Message, v4
-from pybatsched.session.earlier import Holder, Wait, waits_of, why_not_earlier
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.session import Session
+from pybatsched.session.waits import Holder, Wait, waits_of, why_not_earlier
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 
 # On four processors: a has three until 10. b needs all four. c starts beside a and ends in time; d would end too late.
@@ -42,7 +42,7 @@ HEAD = "head of the queue: needs 4 processors"
 
 def record(path: Path, workload: Workload, n_procs: int, policy: str | type = "easy", **more: object) -> FakeBatsim:
     session = Session(plan_for(policy), journal=JournalWriter(path))
-    with session.to_its_end():
+    with session.closing_journal():
         return FakeBatsim(workload, n_procs, **more).run(session.handle)  # type: ignore[arg-type]
 
 
@@ -146,7 +146,7 @@ def test_a_job_is_found_however_its_id_is_written(
     def rewritten(raw: bytes) -> bytes:
         return session.handle(raw.replace(plain, b'"w0!' + written + b'"'))
 
-    with session.to_its_end():
+    with session.closing_journal():
         FakeBatsim(Workload().job(name, n=1, s=1), 4).run(rewritten)
     assert ask(JournalReader(tmp_path / "run.pbj"), f"w0!{name}")
 
@@ -311,7 +311,7 @@ def test_a_policy_that_answers_otherwise_is_not_believed(journal: Path) -> None:
 
 def recorded(path: Path, workload: Workload, n_procs: int, policy: str, **options: object) -> Path:
     session = Session(plan_for(policy, **options), journal=JournalWriter(path))
-    with session.to_its_end():
+    with session.closing_journal():
         FakeBatsim(workload, n_procs, config={"dynamic-jobs-enabled": True}).run(session.handle)
     return path
 
