@@ -136,8 +136,10 @@ def test_clusters_are_in_the_order_of_their_first_hosts_and_need_not_be_in_a_row
         ),
         (
             {"local": "redirection"},
-            f"{LOCAL}policy 'redirection' cannot be used as a local scheduler: it has no single queue; expected one "
-            "such as fcfs or easy",
+            (
+                f"{LOCAL}policy 'redirection' cannot be used as a local scheduler: it has no single queue; expected one "
+                "such as fcfs or easy"
+            ),
         ),
         (
             {"local_options": {"foo": 1}},

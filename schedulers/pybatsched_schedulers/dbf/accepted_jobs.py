@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Entry: TypeAlias = "tuple[float, int, Job]"
 
 
-class Newcomer(NamedTuple):
+class NewJob(NamedTuple):
     """A regular job by what it asks for; one of 0 processors is none."""
 
     n: int
     span_s: float
 
 
-NOBODY = Newcomer(0, 0.0)
+NO_JOB = NewJob(0, 0.0)
 
 
 class Draft(NamedTuple):
@@ -52,7 +52,7 @@ class Draft(NamedTuple):
         return not self.late and not self.late_promoted
 
 
-class Accepted:
+class AcceptedJobs:
     """Jobs whose deadlines were accepted and whose places may still change.
 
     `by_place` holds (place, arrival, job), sorted. `is_stale` says that places may be others than placing the jobs in
@@ -137,7 +137,7 @@ class Accepted:
 
     # --- drafts ---
 
-    def saved(self, final: AvailabilityProfile, newcomer: Newcomer, now: float, lost: Container[str]) -> Draft | None:
+    def saved(self, final: AvailabilityProfile, newcomer: NewJob, now: float, lost: Container[str]) -> Draft | None:
         """Promote until nobody is late but those who are lost. None if no set of promotions does that.
 
         A round costs O(accepted * profile), and every round promotes more.
@@ -154,7 +154,7 @@ class Accepted:
                 return None
             promoted = grown
 
-    def in_one_pass(self, final: AvailabilityProfile, newcomer: Newcomer, now: float) -> Draft:
+    def in_one_pass(self, final: AvailabilityProfile, newcomer: NewJob, now: float) -> Draft:
         """Promote as it is published: those at risk, and once those before them; what is missed then is missed.
 
         With ``promote="each"`` those before are found one late job at a time.
@@ -185,7 +185,7 @@ class Accepted:
         self,
         final: AvailabilityProfile,
         promoted: frozenset[str],
-        newcomer: Newcomer,
+        newcomer: NewJob,
         now: float,
         lost: Container[str] = (),
         *,

@@ -28,7 +28,7 @@ from pybatsched import (
     mypyc_attr,
 )
 from pybatsched_schedulers.conservative import TOLERANCE, ConservativeScheduler, upcoming
-from pybatsched_schedulers.dbf.accepted_jobs import NOBODY, Accepted, Draft, Entry, Newcomer, meets
+from pybatsched_schedulers.dbf.accepted_jobs import NO_JOB, AcceptedJobs, Draft, Entry, NewJob, meets
 from pybatsched_schedulers.plan_options import DbfFields, DbfOptions
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class DbfScheduler(ConservativeScheduler):
         self._promises: dict[str, float] = {}  # accepted deadlines of jobs that are not over
         self._broken: list[str] = []
         self._refused: list[Job] = []
-        self._accepted = Accepted(self.span_s, rules.promote)
+        self._accepted = AcceptedJobs(self.span_s, rules.promote)
         self._full: AvailabilityProfile | None = (
             None  # with provisional places; None: make it anew when it is asked for
         )
@@ -110,8 +110,8 @@ class DbfScheduler(ConservativeScheduler):
         """Tell the accepted deadlines that were missed."""
         return self._broken
 
-    def _gain(self, n: int, start_at: float, end_at: float) -> None:
-        super()._gain(n, start_at, end_at)
+    def _release(self, n: int, start_at: float, end_at: float) -> None:
+        super()._release(n, start_at, end_at)
         self._full = None
         self._accepted.is_stale |= not self.compression  # nobody will move anybody forward but the next arrival
 
@@ -146,18 +146,18 @@ class DbfScheduler(ConservativeScheduler):
         self._profile.take(job.n_procs, place, end_at)  # what starts is final
         return place, end_at
 
-    def _settle(self, now: float) -> None:
+    def _update_plan(self, now: float) -> None:
         if self._full is not None:
             self._full.advance(now)
         provisional = self._accepted.by_place
         if provisional and provisional[0][0] < now - TOLERANCE:
             self._must_repair = True
-        super()._settle(now)
+        super()._update_plan(now)
 
     def _goes_first(self, job: Job) -> bool:
         return super()._goes_first(job) and job.id not in self._wanted
 
-    def _welcome(self, job: Job, now: float) -> None:
+    def _place_newcomer(self, job: Job, now: float) -> None:
         """Accept a job with a deadline that can be met; place any other before all accepted ones."""
         deadline_at = self._wanted.get(job.id)
         if deadline_at is None:
@@ -189,9 +189,9 @@ class DbfScheduler(ConservativeScheduler):
 
     def _insert(self, job: Job, now: float) -> None:
         """Give a regular job its final place, before all accepted jobs that can still wait."""
-        newcomer = Newcomer(job.n_procs, self.span_s(job))
+        newcomer = NewJob(job.n_procs, self.span_s(job))
         if not self._accepted:
-            super()._welcome(job, now)
+            super()._place_newcomer(job, now)
             return
         place = self._profile.earliest(*newcomer, now)
         end_at = instant(place, newcomer.span_s)
@@ -202,7 +202,7 @@ class DbfScheduler(ConservativeScheduler):
             full.take(newcomer.n, place, end_at)
             self._take(job, place)
 
-    def _drafted(self, newcomer: Newcomer, now: float, lost: Container[str]) -> Draft | None:
+    def _drafted(self, newcomer: NewJob, now: float, lost: Container[str]) -> Draft | None:
         """Find a plan for a newcomer. None if no set of promotions saves all deadlines but the lost ones."""
         if self._repeats:
             return self._accepted.saved(self._profile, newcomer, now, lost)
@@ -223,28 +223,28 @@ class DbfScheduler(ConservativeScheduler):
         self._full = draft.full if self._accepted else None
         self._accepted.is_stale = False
         for job_id, place in draft.promoted.items():
-            self._note(self._entries[job_id][2], place)
+            self._record(self._entries[job_id][2], place)
         if newcomer is not None:
-            self._note(newcomer, draft.newcomer_at)
+            self._record(newcomer, draft.newcomer_at)
 
     def _compress(self, now: float) -> None:
         """Move final places forward, then place the accepted jobs again; keep all as it was if that makes one late."""
         if not self._accepted:
             super()._compress(now)
             return
-        if not (self._accepted.is_stale or self._gains.any_since(self._n_seen_by_all)):
+        if not (self._accepted.is_stale or self._freed.any_since(self._n_seen_by_all)):
             return
         before = (
             self._profile.copy(),
-            self._rows.copy(),
-            self._gains.copy(),
+            self._reservations.copy(),
+            self._freed.copy(),
             self._n_seen_by_all,
         )
         super()._compress(now)
         full = self._profile.copy()
         places = self._accepted.placed(full, now)
         if self._accepted.is_late_in(places):
-            self._profile, self._rows, self._gains, self._n_seen_by_all = before
+            self._profile, self._reservations, self._freed, self._n_seen_by_all = before
             self._n_stale = 1
             self._accepted.is_stale = self._wakes = True  # the places kept may begin when nothing ends
             return
@@ -259,8 +259,8 @@ class DbfScheduler(ConservativeScheduler):
         if self._accepted:
             self._accepted.is_stale = True
             lost = self._accepted.lost_in(self._profile, now)
-            draft = self._drafted(NOBODY, now, lost)
-            self._adopt(draft or self._accepted.draft(self._profile, frozenset(), NOBODY, now), now, None)
+            draft = self._drafted(NO_JOB, now, lost)
+            self._adopt(draft or self._accepted.draft(self._profile, frozenset(), NO_JOB, now), now, None)
 
     # --- questions ---
 
@@ -269,7 +269,7 @@ class DbfScheduler(ConservativeScheduler):
         start = super().estimated_start(n, duration_s, now, latest)
         if start == math.inf or not self._accepted or self.partition.n_kills_pending:
             return start
-        draft = self._drafted(Newcomer(n, duration_s), now, self._accepted.lost())
+        draft = self._drafted(NewJob(n, duration_s), now, self._accepted.lost())
         return self._with_provisional().earliest(n, duration_s, now) if draft is None else draft.newcomer_at
 
     def planned_start(self, job: Job, now: float) -> float | None:

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pybatsched_schedulers.locality.nodes import Node
 
 #: Since when idle cores are available.
-EVER = -math.inf
+ALWAYS = -math.inf
 
 
 #: After how many changes the heap of a row is made anew before it is copied: each may have left a number in it that
 #: every copy would have to throw away.
-_WORN_OUT = 32
+_MAX_CHANGES = 32
 
 
 class Row:
@@ -42,7 +42,7 @@ class Row:
 
     def copy(self) -> Row:
         """Give another row that goes on from these numbers. Far cheaper than a new one while few have changed."""
-        if self._n_changes > _WORN_OUT:
+        if self._n_changes > _MAX_CHANGES:
             self._heap, self._n_changes = self._ordered(), 0
         return Row(self.values.copy(), self._heap.copy())
 
@@ -64,7 +64,7 @@ class Row:
             heapreplace(heap, (values[index], index))  # it has grown since
 
 
-class Unneeded:
+class UnusedFiles:
     """How many GB of files on a node nobody needs any more, by instant: those whose last planned use is over by then.
 
     Made in O(files log files), asked in O(log files), but for the first question about the same files.
@@ -86,7 +86,7 @@ class Unneeded:
         return total
 
 
-class Board:
+class NodeIndex:
     """Available times of cores and stays of files on some nodes, kept from pass to pass.
 
     For each number of cores n that is asked for there is a row with the n-th available times of all nodes, and one in
@@ -105,9 +105,9 @@ class Board:
         self.sizes: dict[str, float] = {}  # of files, in GB
         self.holders: dict[str, set[int]] = {}
         self._times: dict[int, Row] = {}
-        self._worn: dict[int, Row] = {}
+        self._evicting: dict[int, Row] = {}
         self._evict_weight = 0.0
-        self._now = EVER
+        self._now = ALWAYS
         self._again: set[int] = set(range(len(nodes)))  # to be read at the next look, whatever happens
 
     def refresh(self, now: float) -> None:
@@ -132,10 +132,10 @@ class Board:
                     self._again.add(index)  # nobody uses it: it may be gone by then
         for n, row in self._times.items():
             row.put(index, nth_time(self.cores[index], n))
-        if self._worn:
-            unneeded = self.unneeded(self.stays[index])
-            for n, row in self._worn.items():
-                row.put(index, self.worn_at(index, n, self._times[n].values[index], unneeded, self._evict_weight))
+        if self._evicting:
+            unused = self.unused(self.stays[index])
+            for n, row in self._evicting.items():
+                row.put(index, self.evicting_at(index, n, self._times[n].values[index], unused, self._evict_weight))
 
     def times(self, n: int) -> Row:
         """Give the n-th available times of all nodes."""
@@ -144,31 +144,31 @@ class Board:
             row = self._times[n] = Row([nth_time(cores, n) for cores in self.cores])
         return row
 
-    def worn(self, n: int, weight: float) -> Row:
+    def evicting(self, n: int, weight: float) -> Row:
         """Give these times plus the weighted times to load evicted files again, by a job whose file is on no node."""
         if weight != self._evict_weight:
             self._evict_weight = weight
-            self._worn.clear()
-        row = self._worn.get(n)
+            self._evicting.clear()
+        row = self._evicting.get(n)
         if row is None:
-            row = self._worn[n] = Row(
+            row = self._evicting[n] = Row(
                 [
-                    self.worn_at(index, n, at, self.unneeded(self.stays[index]), weight)
+                    self.evicting_at(index, n, at, self.unused(self.stays[index]), weight)
                     for index, at in enumerate(self.times(n).values)
                 ]
             )
         return row
 
-    def unneeded(self, stays: Mapping[str, Sequence[Stay]]) -> Unneeded:
+    def unused(self, stays: Mapping[str, Sequence[Stay]]) -> UnusedFiles:
         """Tell when the files of a node are needed no longer, by their stays. O(files log files)."""
-        return Unneeded(stays, self.sizes)
+        return UnusedFiles(stays, self.sizes)
 
-    def worn_at(self, index: int, n: int, at: float, unneeded: Unneeded, weight: float) -> float:
+    def evicting_at(self, index: int, n: int, at: float, unused: UnusedFiles, weight: float) -> float:
         """Give an available time plus the weighted time to load again what a job of n cores would push out."""
         if at == math.inf:
             return at
         begin = max(self._now, at)
-        evicted_gb = unneeded.gb(begin)
+        evicted_gb = unused.gb(begin)
         return begin + weight * self._reload_s(index, n, evicted_gb) if evicted_gb else at
 
     def evict_s(self, index: int, n: int, at: float, stays: Mapping[str, Sequence[Stay]], but: str = "") -> float:

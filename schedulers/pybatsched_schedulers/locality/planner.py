@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pybatsched import HALF_TICK, InputError
-from pybatsched_schedulers.locality.node_index import Board
-from pybatsched_schedulers.locality.scores import FCFS, Draft, Offer, Waiter, Weights
+from pybatsched_schedulers.locality.node_index import NodeIndex
+from pybatsched_schedulers.locality.scores import FCFS, Draft, Offer, WaitingJob, Weights
 
 if TYPE_CHECKING:
     from pybatsched import Reason
@@ -38,21 +38,21 @@ class Areas:
         """Forget what the last pass has planned."""
         self._drafted = dict.fromkeys(self._planned, 0.0)
 
-    def admits(self, one: Waiter, memory: float) -> bool:
+    def admits(self, one: WaitingJob, memory: float) -> bool:
         """Tell whether a job of the class below may use this one."""
         return self._planned[memory] + self._drafted[memory] + self._share(one, memory) <= self._limit
 
-    def draft(self, one: Waiter, memory: float) -> None:
+    def draft(self, one: WaitingJob, memory: float) -> None:
         """Note that a job has a place in another class than its own, for this pass."""
         if memory != one.memory_class:
             self._drafted[memory] += self._share(one, memory)
 
-    def start(self, one: Waiter, memory: float) -> None:
+    def start(self, one: WaitingJob, memory: float) -> None:
         """Note that a job starts in another class than its own."""
         if memory != one.memory_class:
             self._planned[memory] += self._share(one, memory)
 
-    def _share(self, one: Waiter, memory: float) -> float:
+    def _share(self, one: WaitingJob, memory: float) -> float:
         return one.n_cores * one.span_s / self._n_nodes[memory]
 
 
@@ -69,13 +69,13 @@ class Planner:
         self._options = options
         self._rule = options.rule()
         self._areas = Areas(options.areas, nodes) if options.areas is not None else None
-        self._boards: dict[float, Board] = {}
+        self._indexes: dict[float, NodeIndex] = {}
         self._place_in_class = {node.index: i for group in nodes.by_class.values() for i, node in enumerate(group)}
-        self._waiting: dict[str, Waiter] = {}
-        self._history: list[Waiter] = []  # newcomers that ran already when the simulation began
+        self._waiting: dict[str, WaitingJob] = {}
+        self._history: list[WaitingJob] = []  # newcomers that ran already when the simulation began
         self._last_pass_at = -math.inf
         self._is_stale = False  # something happened since the last pass
-        self._placed: list[Waiter] = []  # those who have a place
+        self._placed: list[WaitingJob] = []  # those who have a place
         self._next_at = math.inf  # the first reserved start
         # Where nobody's file is larger than its cores' share of the memory, the cores are full before the memory is.
         self._memory_of_core = min(node.memory_gb / node.n_cores for node in nodes) * (1 + 1e-9)
@@ -85,7 +85,7 @@ class Planner:
 
     # --- what happened ----------------------------------------------------------------------------------------
 
-    def submit(self, one: Waiter, now: float) -> None:  # noqa: ARG002  as other planners
+    def submit(self, one: WaitingJob, now: float) -> None:  # noqa: ARG002  as other planners
         """Take in a job that has come."""
         self._waiting[one.job.id] = one
         self._is_stale = True
@@ -100,11 +100,11 @@ class Planner:
     def no_more_jobs(self) -> None:
         """Hear that no job will come any more."""
 
-    def waiting(self) -> list[Waiter]:
+    def waiting(self) -> list[WaitingJob]:
         """Give all jobs that wait."""
         return list(self._waiting.values())
 
-    def withdraw(self, one: Waiter) -> None:
+    def withdraw(self, one: WaitingJob) -> None:
         """Let a waiting job go."""
         del self._waiting[one.job.id]
         if one in self._history:
@@ -114,7 +114,7 @@ class Planner:
 
     # --- what to do -------------------------------------------------------------------------------------------
 
-    def starts(self, now: float) -> Iterator[Waiter]:
+    def starts(self, now: float) -> Iterator[WaitingJob]:
         """Give the jobs that start now; who asks for the next one has started the last."""
         yield from self._start_reserved(now)
         if self._waiting and now - self._last_pass_at >= self._options.interval_s - HALF_TICK:
@@ -127,7 +127,7 @@ class Planner:
             return min(self._next_at, self._next_pass_at)
         return self._next_at
 
-    def why_waiting(self, one: Waiter) -> Reason:
+    def why_waiting(self, one: WaitingJob) -> Reason:
         """Say why a job without a place has none."""
         if one.job.submitted_at > self._last_pass_at + HALF_TICK:
             return ("waits for the next pass, at {} or with the first event after it", self._next_pass_at)
@@ -137,7 +137,7 @@ class Planner:
     def _next_pass_at(self) -> float:
         return round(self._last_pass_at + self._options.interval_s, 6)
 
-    def _start_reserved(self, now: float) -> Iterator[Waiter]:
+    def _start_reserved(self, now: float) -> Iterator[WaitingJob]:
         if self._next_at > now + HALF_TICK:
             return
         due = [one for one in self._placed if one.at <= now + HALF_TICK]
@@ -209,7 +209,7 @@ class Planner:
                 yield node.index
         self._history.clear()
 
-    def _put(self, draft: Draft, one: Waiter, offer: Offer) -> None:
+    def _put(self, draft: Draft, one: WaitingJob, offer: Offer) -> None:
         draft.place(one, offer)
         self.n_placements += 1
         if self._areas is not None:
@@ -221,21 +221,21 @@ class Planner:
         """Begin a plan for each class of memory."""
         knows_files = self._is_crowded or not self._rule.is_fcfs
         for memory, group in self._nodes.by_class.items():
-            if memory not in self._boards or self._boards[memory].knows_files != knows_files:
-                self._boards[memory] = Board(group, knows_files=knows_files)
-            self._boards[memory].refresh(now)
+            if memory not in self._indexes or self._indexes[memory].knows_files != knows_files:
+                self._indexes[memory] = NodeIndex(group, knows_files=knows_files)
+            self._indexes[memory].refresh(now)
         options = self._options
         drafts = {
             memory: Draft(
-                board, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
+                node_index, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
             )
-            for memory, board in self._boards.items()
+            for memory, node_index in self._indexes.items()
         }
         for draft in drafts.values():
             draft.peers = list(drafts.values())
         return drafts
 
-    def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
+    def _choose(self, one: WaitingJob, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
         """Find a node for a job among those it may use."""
         weights = self._rule.weights(some_idle=some_idle)
         own = self._best(drafts[one.memory_class], one, weights)
@@ -256,7 +256,7 @@ class Planner:
         return own
 
     def _best(
-        self, draft: Draft, one: Waiter, weights: Weights, *, only_now: bool = False
+        self, draft: Draft, one: WaitingJob, weights: Weights, *, only_now: bool = False
     ) -> tuple[Node, Offer] | None:
         """Find the best node of one class. Who comes when no core is idle can only start now, or not at all."""
         if draft.is_full:

@@ -34,7 +34,7 @@ from pybatsched_schedulers.locality.nodes import Node, Nodes
 from pybatsched_schedulers.locality.options import MOST, LocalityFields, LocalityOptions
 from pybatsched_schedulers.locality.planner import Planner
 from pybatsched_schedulers.locality.published import PublishedProgram
-from pybatsched_schedulers.locality.scores import Waiter
+from pybatsched_schedulers.locality.scores import WaitingJob
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Job
@@ -58,7 +58,7 @@ class Locality(Policy):
             self._planner = PublishedProgram(self._nodes, options.rule(), int(options.interval_s))
         else:
             self._planner = Planner(self._nodes, options)
-        self._waiters: dict[str, Waiter] = {}
+        self._waiting: dict[str, WaitingJob] = {}
         self._node_of: dict[str, Node] = {}  # of running jobs
         self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of running jobs; some may be over
         self._refused: list[Decision] = []
@@ -74,7 +74,7 @@ class Locality(Policy):
         if refusal is not None:
             self._refused.append(RejectJob(job.id, reason=refusal))
             return
-        self._waiters[job.id] = one
+        self._waiting[job.id] = one
         self._planner.submit(one, now)
 
     def on_job_ended(self, job: Job, now: float) -> None:
@@ -101,12 +101,12 @@ class Locality(Policy):
                 refusal = self._refusal(one)
                 if refusal is not None:
                     self._planner.withdraw(one)
-                    del self._waiters[one.job.id]
+                    del self._waiting[one.job.id]
                     self._refused.append(RejectJob(one.job.id, reason=refusal))
 
     # --- reading jobs -----------------------------------------------------------------------------------------
 
-    def _read(self, job: Job) -> Waiter:
+    def _read(self, job: Job) -> WaitingJob:
         """Read what the planner must know of a job."""
         fields, options = job.fields, self.options
         need_gb = memory_need_gb(fields)
@@ -115,7 +115,7 @@ class Locality(Policy):
         span_s = job.walltime if job.walltime is not None else options.assume_walltime
         span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
         memory = memory_class(need_gb, self._nodes.classes)
-        one = Waiter(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
+        one = WaitingJob(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
         if size_gb and (node := self._nodes.without_bandwidth) is not None:
             text = f"job {job.id} has an input file, but node {node.name} has no property fs_bw_gbps"
             raise InputError(f"{text}; expected it, or the option bandwidth")
@@ -124,7 +124,7 @@ class Locality(Policy):
             raise InputError(f"job {job.id}, field input_size_gb: {size_gb:g} GB at {speed} would be loaded for ever")
         return one
 
-    def _refusal(self, one: Waiter) -> Reason | None:
+    def _refusal(self, one: WaitingJob) -> Reason | None:
         """Say why a job can never start, or None."""
         options = self.options
         if one.span_s == math.inf:
@@ -141,7 +141,7 @@ class Locality(Policy):
             return ("asks for {} cores; a node that it may use has {} at most", one.n_cores, n_possible)
         return None
 
-    def _too_large(self, one: Waiter) -> Reason | None:
+    def _too_large(self, one: WaitingJob) -> Reason | None:
         """Say why no node's memory will do, or None."""
         largest = self._nodes.classes[-1]
         if one.size_gb > largest:
@@ -153,14 +153,14 @@ class Locality(Policy):
             return (text, one.size_gb, one.memory_class)
         return None
 
-    def _most_cores(self, one: Waiter) -> int:
+    def _most_cores(self, one: WaitingJob) -> int:
         """Give the greatest number of cores on a node that a job may ever use."""
         nodes = self._nodes
         if self.options.faithful:
             return max(map(nodes.most_cores, nodes.classes))
         return max(map(nodes.most_cores, self._classes_of(one)))
 
-    def _classes_of(self, one: Waiter) -> list[float]:
+    def _classes_of(self, one: WaitingJob) -> list[float]:
         """Give the classes on which a job gets a place in the end; by areas, a bigger one may never admit it."""
         classes = [memory for memory in self._nodes.classes if memory >= one.memory_class]
         allowed = classes if self.options.bigger_nodes == "idle" else classes[:1]
@@ -191,10 +191,10 @@ class Locality(Policy):
             heappop(self._due)
         return bool(self._due) and self._due[0][0] <= now + HALF_TICK
 
-    def _start(self, one: Waiter, now: float) -> Iterator[Decision]:
+    def _start(self, one: WaitingJob, now: float) -> Iterator[Decision]:
         job, node = one.job, one.node
         assert node is not None
-        del self._waiters[job.id]
+        del self._waiting[job.id]
         self._node_of[job.id] = node
         if job.walltime is not None:
             heappush(self._due, (round(now + job.walltime, 6), job.id))
@@ -222,7 +222,7 @@ class Locality(Policy):
 
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
         """Tell the place that the job has, if it has one."""
-        one = self._waiters.get(job.id)
+        one = self._waiting.get(job.id)
         if one is None:
             return "it is in no queue"
         if one.node is None:
@@ -242,7 +242,7 @@ def _history_of(fields: Mapping[str, Any]) -> tuple[int, float] | None:
     return None if node is None else (node, float(fields.get("history_start") or 0.0))
 
 
-def _facts(one: Waiter, node: Node, found: Arrival) -> str:
+def _facts(one: WaitingJob, node: Node, found: Arrival) -> str:
     """Write what became of a job's file: numbers for measures, and words for people."""
     names = fact_text(f"file {one.file} on node {node.name}")
     return f"load_s={found.load_s:.12g};load_wait_s={found.wait_s:.12g};reused={int(found.is_reuse)};input={names}"

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pybatsched_schedulers.locality.input_files import Stay, fit_together
-from pybatsched_schedulers.locality.node_index import EVER, Row, nth_time
+from pybatsched_schedulers.locality.node_index import ALWAYS, Row, nth_time
 
 if TYPE_CHECKING:
     from pybatsched import Job
-    from pybatsched_schedulers.locality.node_index import Board, Unneeded
+    from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
     from pybatsched_schedulers.locality.nodes import Node
 
 
@@ -43,7 +43,7 @@ LEO: Final = LEA._replace(is_eager=True)
 
 
 @dataclass(slots=True, eq=False)
-class Waiter:
+class WaitingJob:
     """A waiting job as the planner sees it, and the place it has: a node and the instant of its start."""
 
     job: Job
@@ -71,7 +71,7 @@ class Offer(NamedTuple):
 
 
 class Draft:
-    """A plan on top of a board, made at one instant; jobs are put into it one by one.
+    """A plan on top of a node_index, made at one instant; jobs are put into it one by one.
 
     Nodes that do not hold a job's file are all scored alike, so that the least number of a row tells the best of them;
     only those that hold it are looked at singly. O(log nodes + nodes that hold the file) for an offer, and
@@ -79,37 +79,43 @@ class Draft:
     """
 
     def __init__(
-        self, board: Board, now: float, *, persistent: bool = False, backfill: bool = False, crowded: bool = True
+        self,
+        node_index: NodeIndex,
+        now: float,
+        *,
+        persistent: bool = False,
+        backfill: bool = False,
+        crowded: bool = True,
     ) -> None:
         """`crowded` tells that files may not fit beside each other; without it nobody looks at the memory."""
         self.now = now
-        self.nodes = board.nodes
-        self._board = board
+        self.nodes = node_index.nodes
+        self._node_index = node_index
         self.peers: Sequence[Draft] = (self,)  # the plans for all nodes of the machine, this one among them
         self._persistent = persistent
         self._crowded = crowded
-        self._cores = board.cores.copy()
-        self._stays = board.stays.copy()  # a node's own copy is made when it is changed
+        self._cores = node_index.cores.copy()
+        self._stays = node_index.stays.copy()  # a node's own copy is made when it is changed
         self._planned: dict[str, set[int]] = {}  # nodes to which files will come
         self._changed: set[int] = set()  # nodes that are no longer as the board has them
         self._times: dict[int, Row] = {}
-        self._worn: dict[int, Row] = {}
-        self._unneeded: dict[int, Unneeded] = {}
+        self._evicting: dict[int, Row] = {}
+        self._unused: dict[int, UnusedFiles] = {}
         self._evict_weight = 0.0
         self._holes: dict[int, list[float]] | None = {} if backfill else None
         self.n_idle = sum(bisect_right(cores, now) for cores in self._cores)
 
     # --- offers -----------------------------------------------------------------------------------------------
 
-    def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:
+    def best(self, one: WaitingJob, weights: Weights, *, only_now: bool = False) -> Offer | None:
         """Find the node with the least score; with `only_now` among those where the job can start at once."""
-        if weights.copies or not self._board.has_one_bandwidth:
+        if weights.copies or not self._node_index.has_one_bandwidth:
             return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
         best = self._best_by_rows(one, weights, only_now=only_now)
         # A node that holds the file scores no worse than it would without it, nor does one with a hole: the rows, which
         # count neither, can be too high for these, never too low.
         if self._holes:
-            holes = [(EVER, index) for index in self._holes if self._has_hole(index, one)]
+            holes = [(ALWAYS, index) for index in self._holes if self._has_hole(index, one)]
             best = self._best_of(holes, one, weights, best, only_now=only_now)
         if weights.load or weights.evict:
             times = self._times_of(one.n_cores).values
@@ -117,14 +123,14 @@ class Draft:
             best = self._best_of(soonest_first, one, weights, best, only_now=only_now)
         return best
 
-    def offer(self, index: int, one: Waiter, weights: Weights) -> Offer | None:
+    def offer(self, index: int, one: WaitingJob, weights: Weights) -> Offer | None:
         """Look at one node; None if it never has cores and memory enough."""
-        return self._best_of(((EVER, index),), one, weights, None, only_now=False)
+        return self._best_of(((ALWAYS, index),), one, weights, None, only_now=False)
 
     def _best_of(
         self,
         candidates: Iterable[tuple[float, int]],
-        one: Waiter,
+        one: WaitingJob,
         weights: Weights,
         best: Offer | None,
         *,
@@ -143,14 +149,14 @@ class Draft:
         return best
 
     def _everywhere(self) -> list[tuple[float, int]]:
-        return [(EVER, index) for index in range(len(self.nodes))]
+        return [(ALWAYS, index) for index in range(len(self.nodes))]
 
-    def _best_by_rows(self, one: Waiter, weights: Weights, *, only_now: bool) -> Offer | None:
+    def _best_by_rows(self, one: WaitingJob, weights: Weights, *, only_now: bool) -> Offer | None:
         """Find the best node by the rows, which know of no job's own file."""
         now, times, load_s = self.now, self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
         if only_now and times.least()[0] > now:
             return None
-        scores = self._worn_of(one.n_cores, weights.evict) if weights.evict else times
+        scores = self._evicting_of(one.n_cores, weights.evict) if weights.evict else times
         least, index = scores.least()
         if least == math.inf:
             return None
@@ -166,7 +172,7 @@ class Draft:
 
     # --- scores -----------------------------------------------------------------------------------------------
 
-    def score(self, index: int, one: Waiter, at: float, weights: Weights) -> float:
+    def score(self, index: int, one: WaitingJob, at: float, weights: Weights) -> float:
         """Give the score of a node for a job that could start there at an instant."""
         if weights.is_eager and at <= self.now:
             weights = EFT
@@ -176,7 +182,7 @@ class Draft:
         copies = self._copies(index, one, at) if weights.copies else 0
         return total + (weights.load + weights.copies * copies) * self.load_s(index, one, at)
 
-    def load_s(self, index: int, one: Waiter, at: float) -> float:
+    def load_s(self, index: int, one: WaitingJob, at: float) -> float:
         """Give the time that a job would wait for its file if it started on a node at an instant (LOAD)."""
         least_s = self.nodes[index].load_s(one.size_gb)
         for begin, loaded, end in self._stays[index].get(one.file, ()):
@@ -186,11 +192,11 @@ class Draft:
                 least_s = min(least_s, round(loaded - at, 6))
         return least_s
 
-    def evict_s(self, index: int, one: Waiter, at: float) -> float:
+    def evict_s(self, index: int, one: WaitingJob, at: float) -> float:
         """Give the time to load again what the job would push out on a node at an instant (EVICT)."""
-        return self._board.evict_s(index, one.n_cores, at, self._stays[index], one.file)
+        return self._node_index.evict_s(index, one.n_cores, at, self._stays[index], one.file)
 
-    def _copies(self, index: int, one: Waiter, at: float) -> int:
+    def _copies(self, index: int, one: WaitingJob, at: float) -> int:
         """Count the other nodes that hold a job's file at an instant (COPIES)."""
         return sum(peer.n_holding(one.file, at, but=index if peer is self else -1) for peer in self.peers)
 
@@ -207,12 +213,12 @@ class Draft:
 
     def _holders(self, file: str) -> Collection[int]:
         """Give the nodes that hold a file, or will."""
-        present, planned = self._board.holders.get(file, ()), self._planned.get(file)
+        present, planned = self._node_index.holders.get(file, ()), self._planned.get(file)
         return planned.union(present) if planned else present
 
     # --- when there are cores and memory enough ---------------------------------------------------------------
 
-    def _earliest(self, index: int, one: Waiter) -> float:
+    def _earliest(self, index: int, one: WaitingJob) -> float:
         if self._holes and self._has_hole(index, one) and self._has_room(index, one, self.now):
             return self.now
         at = max(nth_time(self._cores[index], one.n_cores), self.now)
@@ -223,7 +229,7 @@ class Draft:
             return math.inf
         return at
 
-    def _has_hole(self, index: int, one: Waiter) -> bool:
+    def _has_hole(self, index: int, one: WaitingJob) -> bool:
         """Tell whether the job can be over before cores that are idle now are needed for others."""
         assert self._holes is not None
         until = round(self.now + one.span_s, 6)
@@ -233,7 +239,7 @@ class Draft:
         n_idle = bisect_right(cores, self.now)
         return n_idle < one.n_cores <= n_idle + len(holes) - bisect_left(holes, until)
 
-    def _has_room(self, index: int, one: Waiter, at: float) -> bool:
+    def _has_room(self, index: int, one: WaitingJob, at: float) -> bool:
         """Tell whether the node's memory holds the file, beside all that are in use while the job runs."""
         if not self._crowded or not one.size_gb:
             return True
@@ -252,7 +258,7 @@ class Draft:
 
     def _others_in_use(self, index: int, but: str, at: float) -> list[float]:
         """Give the sizes of all files but one that are in use at an instant."""
-        sizes = self._board.sizes
+        sizes = self._node_index.sizes
         return [
             sizes[name]
             for name, stays in self._stays[index].items()
@@ -261,23 +267,23 @@ class Draft:
 
     # --- placing ----------------------------------------------------------------------------------------------
 
-    def place(self, one: Waiter, offer: Offer) -> None:
+    def place(self, one: WaitingJob, offer: Offer) -> None:
         """Give a job the place it was offered: the cores that are available first, until its walltime ends."""
         _, index, at = offer
         until = round(at + one.span_s, 6)
         one.node, one.at = self.nodes[index], at
-        if one.file and self._board.knows_files:
+        if one.file and self._node_index.knows_files:
             self._expect(index, one, Stay(at, round(at + self.load_s(index, one, at), 6), until))
         self._take(index, one.n_cores, at, until)
         self._renew(index)
 
-    def _expect(self, index: int, one: Waiter, stay: Stay) -> None:
+    def _expect(self, index: int, one: WaitingJob, stay: Stay) -> None:
         """Note a stay that is planned."""
         mine = self._stays[index]
-        if mine is self._board.stays[index]:
+        if mine is self._node_index.stays[index]:
             mine = self._stays[index] = {name: stays.copy() for name, stays in mine.items()}
         self._note(mine.setdefault(one.file, []), stay)
-        self._board.sizes[one.file] = one.size_gb
+        self._node_index.sizes[one.file] = one.size_gb
         self._planned.setdefault(one.file, set()).add(index)
 
     def _note(self, stays: list[Stay], stay: Stay) -> None:
@@ -317,32 +323,32 @@ class Draft:
     def _times_of(self, n: int) -> Row:
         row = self._times.get(n)
         if row is None:
-            row = self._times[n] = self._board.times(n).copy()
+            row = self._times[n] = self._node_index.times(n).copy()
             for index in self._changed:
                 row.put(index, nth_time(self._cores[index], n))
         return row
 
-    def _worn_of(self, n: int, weight: float) -> Row:
+    def _evicting_of(self, n: int, weight: float) -> Row:
         if weight != self._evict_weight:
             self._evict_weight = weight
-            self._worn.clear()
-        row = self._worn.get(n)
+            self._evicting.clear()
+        row = self._evicting.get(n)
         if row is None:
-            row, times = self._board.worn(n, weight).copy(), self._times_of(n).values
+            row, times = self._node_index.evicting(n, weight).copy(), self._times_of(n).values
             for index in self._changed:
-                row.put(index, self._worn_at(index, n, times[index], self._unneeded_on(index)))
-            self._worn[n] = row
+                row.put(index, self._evicting_at(index, n, times[index], self._unused_on(index)))
+            self._evicting[n] = row
         return row
 
-    def _unneeded_on(self, index: int) -> Unneeded:
+    def _unused_on(self, index: int) -> UnusedFiles:
         """Tell when the files of a node are needed no longer. O(1) until somebody is placed there."""
-        found = self._unneeded.get(index)
+        found = self._unused.get(index)
         if found is None:
-            found = self._unneeded[index] = self._board.unneeded(self._stays[index])
+            found = self._unused[index] = self._node_index.unused(self._stays[index])
         return found
 
-    def _worn_at(self, index: int, n: int, at: float, unneeded: Unneeded) -> float:
-        return self._board.worn_at(index, n, at, unneeded, self._evict_weight)
+    def _evicting_at(self, index: int, n: int, at: float, unused: UnusedFiles) -> float:
+        return self._node_index.evicting_at(index, n, at, unused, self._evict_weight)
 
     def _renew(self, index: int) -> None:
         """Bring the rows up to date for a node that has changed."""
@@ -350,8 +356,8 @@ class Draft:
         cores = self._cores[index]
         for n, row in self._times.items():
             row.put(index, nth_time(cores, n))
-        self._unneeded.pop(index, None)
-        if self._worn:
-            unneeded = self._unneeded_on(index)
-            for n, row in self._worn.items():
-                row.put(index, self._worn_at(index, n, self._times[n].values[index], unneeded))
+        self._unused.pop(index, None)
+        if self._evicting:
+            unused = self._unused_on(index)
+            for n, row in self._evicting.items():
+                row.put(index, self._evicting_at(index, n, self._times[n].values[index], unused))

@@ -108,11 +108,11 @@ def read_sites(cluster: Cluster, make_local: Callable[[Partition], LocalSchedule
     """
     groups = cluster.groups("cluster")
     if groups:
-        lonely = cluster.procs
+        without = cluster.procs
         for procs in groups.values():
-            lonely = lonely - procs
-        if lonely:
-            raise InputError(f"host {cluster.host_of(lonely.lowest)} has no property cluster; others have one")
+            without = without - procs
+        if without:
+            raise InputError(f"host {cluster.host_of(without.lowest)} has no property cluster; others have one")
     else:
         groups = {ONLY_SITE: cluster.procs}
     speeds = _read_speeds(cluster, groups)
@@ -130,9 +130,9 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
             if speed == 0:
                 raise InputError(f"host {cluster.host_of(proc)}, property speed: expected a number above 0, got 0")
             if found.setdefault(name, speed) != speed:
-                text = f"host {cluster.host_of(proc)}, property speed: {_told(speed)}"
+                text = f"host {cluster.host_of(proc)}, property speed: {_speed_text(speed)}"
                 whole = f"cluster {name}" if cluster.groups("cluster") else "its cluster (all hosts: none names one)"
-                raise InputError(f"{text}, but {_told(found[name])} in the rest of {whole}; expected one speed")
+                raise InputError(f"{text}, but {_speed_text(found[name])} in the rest of {whole}; expected one speed")
     known = {name: speed for name, speed in found.items() if speed is not None}
     if known and len(known) < len(found):
         name = next(name for name in found if name not in known)
@@ -141,7 +141,7 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
     return known or dict.fromkeys(groups, 1.0)
 
 
-def _told(speed: float | None) -> str:
+def _speed_text(speed: float | None) -> str:
     return "none" if speed is None else f"{speed:.12g}"
 
 

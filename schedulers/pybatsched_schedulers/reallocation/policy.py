@@ -34,7 +34,7 @@ from pybatsched import (
 )
 from pybatsched_schedulers.reallocation.grid import GridJob, Site, read_home, read_moldable, read_sites
 from pybatsched_schedulers.reallocation.options import GridFields, ReallocationOptions
-from pybatsched_schedulers.reallocation.sizing import MinMin, Place, Search
+from pybatsched_schedulers.reallocation.sizing import MinMin, Search, SiteOffer
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Job, Partition, events
@@ -117,16 +117,16 @@ class Reallocation(QueuePolicy):
 
     def on_notify(self, event: events.Notify, now: float) -> None:
         """When no machine can come back any more, look for other places for jobs that waited for it in vain."""
-        homeless = []
+        without_cluster = []
         for one in self._waiting.values():
             site = one.site
             assert site is not None
             if site.partition.machines_settled and site.local.refusal(one.job) is not None:
-                homeless.append(one)
-        for one in homeless:
+                without_cluster.append(one)
+        for one in without_cluster:
             self._withdraw(one, now)
             del self._waiting[one.job.id]
-        self._newcomers[:0] = homeless  # they are older than those who come now
+        self._newcomers[:0] = without_cluster  # they are older than those who come now
         super().on_notify(event, now)
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
@@ -202,7 +202,7 @@ class Reallocation(QueuePolicy):
             largest,
         )
 
-    def _submit(self, one: GridJob, place: Place, now: float, reason: Reason) -> Iterator[Decision]:
+    def _submit(self, one: GridJob, place: SiteOffer, now: float, reason: Reason) -> Iterator[Decision]:
         """Put a job in no queue into that of the place it was given, in its shape."""
         site, job = self.sites[place.nth], one.job
         yield Reshape(job.id, place.n, one.scale(site, place.n), reason=reason)
@@ -319,7 +319,7 @@ class Reallocation(QueuePolicy):
             if place is not None and place.end_at < math.inf:
                 yield from self._move(one, place, now)
 
-    def _move(self, one: GridJob, place: Place, now: float) -> Iterator[Decision]:
+    def _move(self, one: GridJob, place: SiteOffer, now: float) -> Iterator[Decision]:
         planned_at = one.planned_end(now)
         self._withdraw(one, now)
         yield from self._submit_again(one, place, planned_at, now)
@@ -337,7 +337,7 @@ class Reallocation(QueuePolicy):
         for one in jobs:
             yield from self._submit_again(one, search.best_place(one), planned_at[one.job.id], now)
 
-    def _submit_again(self, one: GridJob, place: Place | None, planned_at: float, now: float) -> Iterator[Decision]:
+    def _submit_again(self, one: GridJob, place: SiteOffer | None, planned_at: float, now: float) -> Iterator[Decision]:
         """Submit a job that was withdrawn, and say what it gains by that."""
         assert place is not None  # who was in a queue fits there
         assert one.site is not None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pybatsched_schedulers.reallocation.options import Sizing
 
 
-class Place(NamedTuple):
+class SiteOffer(NamedTuple):
     """What a site offers to a job: an end, and the size to have it with. The least is the best."""
 
     end_at: float
@@ -136,7 +136,7 @@ class Search:
             known = self._starts[site.index] = (version, sorted(start_at for start_at in found if start_at is not None))
         return known[1]
 
-    def place_on(self, one: GridJob, site: Site, beat: float = math.inf) -> Place | None:
+    def place_on(self, one: GridJob, site: Site, beat: float = math.inf) -> SiteOffer | None:
         """Find the best size of a job on a site; None if it can never have one there.
 
         With `beat` None as well if no place ends before that instant. O(log sizes) walks along the plan for `binary`.
@@ -149,9 +149,9 @@ class Search:
             end_at, n = SEARCHES[self.sizing](_SizesOnSite(self, one, site, n), beat)
         else:
             end_at = self.end_on(one, site, n, beat)
-        return Place(end_at, site.index, n) if end_at < beat or beat == math.inf else None
+        return SiteOffer(end_at, site.index, n) if end_at < beat or beat == math.inf else None
 
-    def best_place(self, one: GridJob, *, but: Site | None = None, beat: float = math.inf) -> Place | None:
+    def best_place(self, one: GridJob, *, but: Site | None = None, beat: float = math.inf) -> SiteOffer | None:
         """Find the site and the size with the least expected end; the first site of equals. None as for one site."""
         best = None
         for site in self.sites:
@@ -189,28 +189,28 @@ class MinMin:
     def __init__(self, jobs: Sequence[GridJob], search: Search) -> None:
         self._jobs = list(jobs)
         self._search = search
-        self._known: dict[tuple[str, int], tuple[int, Place | None]] = {}
+        self._known: dict[tuple[str, int], tuple[int, SiteOffer | None]] = {}
 
-    def others(self) -> Iterator[tuple[GridJob, Place | None]]:
+    def others(self) -> Iterator[tuple[GridJob, SiteOffer | None]]:
         """Give the jobs by their least ends, where they wait or on another site; and their best place on another."""
         while self._jobs:
             found = [(one, self._best(one, but=one.site)) for one in self._jobs]
             yield self._take(min(found, key=lambda pair: min(pair[0].planned_end(self._search.now), _end_at(pair[1]))))
 
-    def anywhere(self) -> Iterator[tuple[GridJob, Place | None]]:
+    def anywhere(self) -> Iterator[tuple[GridJob, SiteOffer | None]]:
         """Give the jobs by their least ends on any site, and that place."""
         while self._jobs:
             yield self._take(min(((one, self._best(one)) for one in self._jobs), key=lambda pair: _end_at(pair[1])))
 
-    def _take(self, found: tuple[GridJob, Place | None]) -> tuple[GridJob, Place | None]:
+    def _take(self, found: tuple[GridJob, SiteOffer | None]) -> tuple[GridJob, SiteOffer | None]:
         self._jobs.remove(found[0])
         return found
 
-    def _best(self, one: GridJob, but: Site | None = None) -> Place | None:
+    def _best(self, one: GridJob, but: Site | None = None) -> SiteOffer | None:
         found = [self._place(one, site) for site in self._search.sites if site is not but]
         return min((place for place in found if place is not None), default=None)
 
-    def _place(self, one: GridJob, site: Site) -> Place | None:
+    def _place(self, one: GridJob, site: Site) -> SiteOffer | None:
         version = site.local.plan_version(self._search.now)
         known = self._known.get((one.job.id, site.index))
         if known is None or known[0] != version:
@@ -219,5 +219,5 @@ class MinMin:
         return known[1]
 
 
-def _end_at(place: Place | None) -> float:
+def _end_at(place: SiteOffer | None) -> float:
     return math.inf if place is None else place.end_at

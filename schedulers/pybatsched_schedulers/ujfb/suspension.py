@@ -150,7 +150,7 @@ class SuspendingScheduler(ConservativeScheduler):
     def _unbook(self, name: str, now: float) -> None:
         booking = self._ahead.pop(name, None)
         if booking is not None:
-            self._gain(booking.n, max(booking.start_at, now), booking.end_at)
+            self._release(booking.n, max(booking.start_at, now), booking.end_at)
             self._must_compress = True
 
     def _adopt(self, job: Job, now: float) -> None:
@@ -165,13 +165,13 @@ class SuspendingScheduler(ConservativeScheduler):
 
     # --- the plan ---
 
-    def _settle(self, now: float) -> None:
+    def _update_plan(self, now: float) -> None:
         collided, self._collided = self._collided, False
         if collided:
-            self._put_in_front()  # or the others would give way twice
+            self._reserve_in_front()  # or the others would give way twice
             self._replan(self.expected_profile(now), now)
             self._must_compress = self._wakes = True  # who keeps his place may begin when nothing ends
-        super()._settle(now)
+        super()._update_plan(now)
         self._is_provisional |= collided  # a suspended job may wait for who knows what: a machine that is away
 
     def _bookings(self) -> Iterator[tuple[float, float, Job | None]]:

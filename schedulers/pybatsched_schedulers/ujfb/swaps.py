@@ -28,7 +28,7 @@ class SwapTimes(NamedTuple):
     in_s: float
 
 
-class _Kind(NamedTuple):
+class _HostGroup(NamedTuple):
     """Hosts that are equal to swapping."""
 
     procs: IntervalSet
@@ -49,7 +49,7 @@ class Swaps:
         self._draws = random.Random(options.seed)  # noqa: S311  a model, not a secret
         self._bounds: tuple[tuple[float, float], tuple[float, float]] | None = None
         rate = None if options.swap_class is None else bandwidth_gbps(options.swap_class)
-        self._kinds = _kinds(cluster, rate)
+        self._host_groups = _host_groups(cluster, rate)
         if options.swap != "bandwidth":
             defaults: tuple[Seconds, Seconds] = ((0.2, 2.0), (0.1, 2.0)) if options.swap == "uniform" else (1.0, 1.0)
             out, in_ = options.swap_out, options.swap_in
@@ -66,7 +66,7 @@ class Swaps:
 
     def _copies_s(self, job: Job, procs: IntervalSet) -> Iterable[float]:
         own_gb = memory_gb_of(job)
-        for kind in self._kinds:
+        for kind in self._host_groups:
             if not procs.isdisjoint(kind.procs):
                 gb = own_gb if own_gb is not None else kind.memory_gb
                 self.knows_no_memory |= gb is None
@@ -77,14 +77,14 @@ class Swaps:
         own_gb = memory_gb_of(job)
         if own_gb is not None:
             return own_gb
-        return next((kind.memory_gb or 0.0 for kind in self._kinds if proc in kind.procs), 0.0)
+        return next((kind.memory_gb or 0.0 for kind in self._host_groups if proc in kind.procs), 0.0)
 
 
 def _pair(seconds: Seconds) -> tuple[float, float]:
     return seconds if isinstance(seconds, tuple) else (seconds, seconds)
 
 
-def _kinds(cluster: Cluster, gbps: float | None) -> list[_Kind]:
+def _host_groups(cluster: Cluster, gbps: float | None) -> list[_HostGroup]:
     found: dict[tuple[float | None, float], list[int]] = {}
     for proc in cluster.procs:
         own_gbps = cluster.number_of(proc, "swap_bw_gbps")
@@ -93,7 +93,7 @@ def _kinds(cluster: Cluster, gbps: float | None) -> list[_Kind]:
             raise InputError(f"host {host}, property swap_bw_gbps: expected a bandwidth above 0")
         key = cluster.number_of(proc, "memory_gb"), gbps or own_gbps or DEFAULT_GBPS
         found.setdefault(key, []).append(proc)
-    return [_Kind(IntervalSet(procs), memory_gb, rate) for (memory_gb, rate), procs in found.items()]
+    return [_HostGroup(IntervalSet(procs), memory_gb, rate) for (memory_gb, rate), procs in found.items()]
 
 
 class HostMemory:
@@ -106,9 +106,9 @@ class HostMemory:
         self._held_gb: dict[str, float] = {}
         if limit_gb is not None:
             self._groups = cluster.groups("vh")
-            bare = next((proc for proc in cluster.procs if cluster.property_of(proc, "vh") is None), None)
-            if bare is not None:
-                host = cluster.host_of(bare)
+            without_vh = next((proc for proc in cluster.procs if cluster.property_of(proc, "vh") is None), None)
+            if without_vh is not None:
+                host = cluster.host_of(without_vh)
                 raise InputError(f"policy ujfb: vh_memory_gb needs hosts with a property vh; host {host} has none")
 
     def fits(self, jobs: Iterable[tuple[Job, IntervalSet]]) -> bool:
