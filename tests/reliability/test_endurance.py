@@ -81,7 +81,7 @@ def test_nothing_grows_with_jobs_that_cannot_be_restarted() -> None:
     talk.go_on(1_500)
     assert n_held_by(session) - n_held < 300
     (remark,) = session.engine.remarks
-    assert remark.startswith("redirection: 950 jobs stayed where they were, as w0!51: ")
+    assert remark.startswith("redirection: 950 jobs could not be redirected (first: w0!51): ")
 
 
 def _submitted(job_id: str, now: float) -> bytes:
