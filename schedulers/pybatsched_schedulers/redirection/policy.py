@@ -63,7 +63,7 @@ def principal_size(options: RedirectionOptions, n_procs: int) -> int:
         culprit = f"group_size = {options.group_size}"
     if n < 1:
         raise InputError(
-            f"policy redirection: {culprit} leaves no processors for the principal group; the platform has {n_procs}"
+            f"policy redirection: {culprit} leaves the principal group empty; the platform has {n_procs} processors"
         )
     return n
 
