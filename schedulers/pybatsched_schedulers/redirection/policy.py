@@ -63,7 +63,7 @@ def principal_size(options: RedirectionOptions, n_procs: int) -> int:
         culprit = f"group_size = {options.group_size}"
     if n < 1:
         raise InputError(
-            f"policy redirection: {culprit} leaves the principal group empty; the platform has {n_procs} processors"
+            f"policy redirection: {culprit} leaves the principal group empty; the platform has {n_procs} procs"
         )
     return n
 
