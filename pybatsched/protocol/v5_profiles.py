@@ -87,25 +87,25 @@ def read_profile(given: Members) -> tuple[str, dict[str, Any]]:
     """Read ``{id, profile_type, profile, extra_data?}``: the id, and the profile by Batsim 4's names. O(size)."""
     identifier = given.text("id")
     workload = identifier.partition("!")[0] if "!" in identifier else ""
-    kind, given = given.text("profile_type"), given.object("profile")
+    kind, body = given.text("profile_type"), given.object("profile")
     text = given.maybe_text(EXTRA)
     extra = fields_of(text)
     for form in _FORMS:
-        if form.there == kind and all(_value(given, key) == value for key, value in form.fixed):
+        if form.there == kind and all(_value_of(body, key) == value for key, value in form.fixed):
             profile: dict[str, Any] = {**extra, "type": form.here}
             for here, there, _ in form.members:
-                value = given.maybe(there)
+                value = body.maybe(there)
                 if here == "seq":
-                    value = [short_name(name, workload) for name in given.texts(there)]
+                    value = [short_name(name, workload) for name in body.texts(there)]
                 if value is not None:
                     profile[here] = value
             return identifier, profile
     kept = {EXTRA: text} if text else {}
-    return identifier, {**given.rest(), **kept, "type": kind}
+    return identifier, {**body.rest(), **kept, "type": kind}
 
 
-def _value(given: Members, key: str) -> Any:
-    value = given.maybe(key)
+def _value_of(body: Members, key: str) -> Any:
+    value = body.maybe(key)
     return _DEFAULTS[key] if value is None else value
 
 
@@ -120,18 +120,18 @@ def write_profile(identifier: str, profile: Mapping[str, Any]) -> dict[str, Any]
     kind = str(profile.get("type"))
     form = _BY_HERE.get(kind)
     if form is None:
-        given = {key: value for key, value in profile.items() if key not in {"type", EXTRA}}
+        body = {key: value for key, value in profile.items() if key not in {"type", EXTRA}}
         kept = {EXTRA: profile[EXTRA]} if EXTRA in profile else {}
-        return {"id": identifier, "profile_type": kind, "profile": given, **kept}
-    given = {}
+        return {"id": identifier, "profile_type": kind, "profile": body, **kept}
+    body = {}
     for here, there, default in form.members:
         value = profile.get(here, default)
         if here == "seq":
             value = [full_name(name, workload) for name in value]
         if value is not None:
-            given[there] = value
-    given |= dict(form.fixed)
-    written = {"id": identifier, "profile_type": form.there, "profile": given}
+            body[there] = value
+    body |= dict(form.fixed)
+    written = {"id": identifier, "profile_type": form.there, "profile": body}
     extra = {key: value for key, value in profile.items() if key not in form.keys}
     if extra:
         written[EXTRA] = extra_data_of(extra)

@@ -154,7 +154,7 @@ def test_peer_errors() -> None:
         ("a number of processors", "events[0].data.job.res", (submitted(res=-1),)),
         ("a number of processors", "events[0].data.job.res", (submitted(res=True),)),
         ("number of seconds", "events[0].data.job.walltime", (submitted(walltime="x"),)),
-        ("without its description", "events[0].data.job", (e.JobSubmitted("w0!a", timestamp=0),)),
+        ("has no description", "events[0].data.job", (e.JobSubmitted("w0!a", timestamp=0),)),
         ("happened at 5", "events[0].timestamp", (e.RequestedCall(timestamp=5.0),)),
         ("without resources", "events[0].data.resources", (e.Notify(e.MACHINES_AVAILABLE, timestamp=0),)),
         (
@@ -182,7 +182,7 @@ def test_more_peer_errors() -> None:
         stage.step(stage.completed(job))
     stage.do(start(job, "0"))
     stage.step(stage.completed(job), at=5.0)
-    with pytest.raises(RemoteProtocolError, match="over already"):
+    with pytest.raises(RemoteProtocolError, match="has ended already"):
         stage.step(stage.completed(job))
     with pytest.raises(RemoteProtocolError, match="time goes back: 4.0 after 5.0"):
         stage.step(at=4.0)

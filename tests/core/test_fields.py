@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from pydantic import Field, ValidationInfo, model_validator
 
 from pybatsched import FieldError, FieldModel, JobFields, Policy
-from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, FieldCheck, described
+from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, FieldCheck, field_descriptions
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.testing import Workload, run_policy
 
@@ -90,9 +90,9 @@ def test_a_field_without_a_default_must_be_there() -> None:
     class Strict(JobFields):
         project: str = Field(description="a text")
 
-    assert FieldCheck(Strict).refusal("w0!1", {}) == "job w0!1, field project: expected a text, got nothing"
-    assert FieldCheck(Strict).refusal("w0!1", {"project": ""}) is None
-    assert described(Strict) == {"estimate": "more than 0 seconds", "project": "a text"}
+    assert FieldCheck(Strict).error_text("w0!1", {}) == "job w0!1, field project: expected a text, got nothing"
+    assert FieldCheck(Strict).error_text("w0!1", {"project": ""}) is None
+    assert field_descriptions(Strict) == {"estimate": "more than 0 seconds", "project": "a text"}
 
 
 @given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.lists(st.none())))

@@ -73,7 +73,7 @@ def test_a_file_may_import_its_neighbours(write: Writer) -> None:
         ("raise SystemExit(3)", ":X", "SystemExit"),
         ("raise GeneratorExit", ":X", "GeneratorExit"),
         ("class X: pass", ":X", "class X; expected a subclass of pybatsched.Policy"),
-        ("X = 3", ":X", "is a int, which is no subclass"),
+        ("X = 3", ":X", "is a int; expected a subclass"),
         ("from pybatsched import Policy\nclass X(Policy): pass", ":X", "does not define decide"),
         (GOOD + "\n    Options = dict\n", ":Good", "Options: expected a pydantic model"),
     ],
@@ -88,7 +88,8 @@ def test_broken_files_give_one_clear_message(write: Writer, text: str, suffix: s
 
 def test_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match="no policy 'esay'; installed: conservative, dbf, easy, fcfs, locality, reallocation, redir"
+        InputError,
+        match="unknown policy 'esay'; installed: conservative, dbf, easy, fcfs, locality, reallocation, redir",
     ):
         registry.find("esay")
     with pytest.raises(InputError, match=r"file .* not found"):
@@ -121,12 +122,12 @@ def test_precedence(write: Writer) -> None:
     ("given", "from_file", "said", "message"),
     [
         ({"sise": 1}, {}, "", r"unknown option 'sise' \(from -o\); expected one of: size, name"),
-        ({}, {"sise": 1}, "", r"no option 'sise' \(from my.toml\)"),
-        ({}, {}, '{"sise": 1}', r"no option 'sise' \(from Batsim's --sched-cfg\)"),
+        ({}, {"sise": 1}, "", r"unknown option 'sise' \(from my.toml\)"),
+        ({}, {}, '{"sise": 1}', r"unknown option 'sise' \(from Batsim's --sched-cfg\)"),
         ({"size": 0}, {}, "", r"option size \(from -o\): .*greater than or equal to 1, got 0"),
         ({"size": "many"}, {}, "", r"option size \(from -o\): .*integer.*, got 'many'"),
         ({}, {}, "size=3", "--sched-cfg is not a JSON object"),
-        ({}, {}, "[1]", "--sched-cfg must be a JSON object"),
+        ({}, {}, "[1]", "--sched-cfg: expected a JSON object"),
         ({}, {}, '{"policy": "easy"}', "requests policy 'easy', but --policy is"),
     ],
 )
@@ -148,7 +149,7 @@ def test_what_is_missing_may_still_come_from_batsim(write: Writer) -> None:
         plan.options_for(begins(""))
     with pytest.raises(InputError, match="option size"):
         PolicyPlan(plan.source, {"size": 0}).check_early()
-    with pytest.raises(InputError, match="no option 'sise'"):
+    with pytest.raises(InputError, match="unknown option 'sise'"):
         PolicyPlan(plan.source, {"sise": 1}).check_early()
 
 

@@ -359,8 +359,8 @@ def test_a_journal_does_not_run_the_policy_it_was_recorded_with(file: File, tmp_
     done = run_cli("replay", str(journal))
     assert done.returncode == 2
     why = (
-        f"{str(journal)!r} was recorded with the policy {file.name!r}; a Python file is not run because a journal "
-        "names it: name it yourself, with --policy, or say --trust if the journal is your own"
+        f"{str(journal)!r} was recorded with the policy {file.name!r}, a Python file, which is not run from a "
+        "journal: give it with --policy, or use --trust if the journal is your own"
     )
     assert why in done.stderr
     story = run_cli("explain", str(journal), "w0!b")

@@ -203,7 +203,7 @@ def test_a_journal_with_a_garbled_hello_is_explained_as_far_as_it_goes(tmp_path:
     broken = raw.replace(hello, b"\x01" + hello[1:])
     assert broken != raw
     (tmp_path / "broken.pbj").write_bytes(broken)
-    with pytest.raises(InputError, match="knows no job 'w0!a'"):
+    with pytest.raises(InputError, match="unknown job 'w0!a'"):
         explain(JournalReader(tmp_path / "broken.pbj"), "w0!a")
     result = replay(JournalReader(tmp_path / "broken.pbj"))
     assert result.difference is not None

@@ -14,7 +14,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job
 from pybatsched.protocol import v4
 from pybatsched.session.explain import explain, full_histories, job_histories
-from pybatsched.session.job_history import Story
+from pybatsched.session.job_history import JobHistory
 from pybatsched.session.journal import Exchange, JournalReader, JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Refused, Workload, plan_for
@@ -74,13 +74,13 @@ def test_only_jobs_that_wait_are_asked_about(tmp_path: Path, monkeypatch: pytest
     """Of the others as many may run at each message as the machine has processors."""
     path = record(tmp_path / "run.pbj", crowd(50), 50, "fcfs")
     looked = Counter[str]()
-    ask = Story.ask
+    ask = JobHistory.ask
 
-    def asks(story: Story, engine: Engine, now: float) -> Job | None:
+    def asks(story: JobHistory, engine: Engine, now: float) -> Job | None:
         looked[story.job_id] += 1
         return ask(story, engine, now)
 
-    monkeypatch.setattr(Story, "ask", asks)
+    monkeypatch.setattr(JobHistory, "ask", asks)
     full_histories(JournalReader(path))
     assert set(looked.values()) == {2}  # with its start, and with its end
 
@@ -113,7 +113,7 @@ def test_a_reply_that_was_cut_off_is_no_other_answer(tmp_path: Path) -> None:
     cut_before_reply(path, 4)
     reader = JournalReader(path)
     found = full_histories(reader)
-    note = "the journal is cut: 7 bytes after its last whole record"
+    note = "the journal is truncated: 7 bytes after its last complete record"
     assert (reader.is_whole, reader.note) == (False, note)
     assert [text.partition(":")[0] for _, text in found["w0!b"]] == ["submitted", "not started"]
     assert [text for _, text in found["w0!c"]] == ["submitted: 4 processors, walltime none"]

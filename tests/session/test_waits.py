@@ -91,7 +91,7 @@ def test_there_is_no_reservation_behind_a_job_without_an_estimate(tmp_path: Path
 def test_an_id_without_its_workload_is_offered_with_it(job: str, more: tuple[str, ...], journal: Path) -> None:
     done = run_cli("explain", str(journal), job, *more)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"pybatsched: {str(journal)!r} knows no job {job!r}; perhaps 'w0!b'? (the run ended)\n"
+    assert done.stderr == f"pybatsched: {str(journal)!r}: unknown job {job!r}; did you mean 'w0!b'? (the run ended)\n"
 
 
 def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
@@ -103,13 +103,13 @@ def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
     args = ("--procs", "4", "-w", "x.json", "-w", "y.json", "--policy", "easy", "--journal", "run.pbj")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     done = run_cli("explain", "run.pbj", "23", cwd=tmp_path)
-    assert done.stderr == "pybatsched: 'run.pbj' knows no job '23'; perhaps 'w0!23' or 'w1!23'? (the run ended)\n"
+    assert done.stderr == "pybatsched: 'run.pbj': unknown job '23'; did you mean 'w0!23' or 'w1!23'? (the run ended)\n"
 
 
 @pytest.mark.parametrize("ask", [explain, why_not_earlier])
 def test_nothing_is_offered_where_nothing_is_alike(ask: object, journal: Path) -> None:
     assert callable(ask)
-    with pytest.raises(InputError, match=r"knows no job 'w0!bb' \(the run ended\)"):
+    with pytest.raises(InputError, match=r"unknown job 'w0!bb' \(the run ended\)"):
         ask(JournalReader(journal), "w0!bb")
 
 
@@ -127,7 +127,7 @@ def test_no_policy_is_run_for_a_job_that_no_message_names(
         return handle(session, raw)
 
     monkeypatch.setattr(Session, "handle", counting)
-    with pytest.raises(InputError, match="knows no job"):
+    with pytest.raises(InputError, match="unknown job"):
         ask(JournalReader(journal), job)
     assert n_asked["messages"] == 0
     assert ask(JournalReader(journal), "w0!b")
@@ -222,7 +222,7 @@ def test_a_cut_journal_is_told_as_that(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
     wait = why_not_earlier(JournalReader(journal), "w0!b")
-    assert wait.note.startswith("the journal is cut: ")
+    assert wait.note.startswith("the journal is truncated: ")
     assert wait.how == "not yet started"
     assert [(one.job_id, one.ended_at) for one in wait.holders] == [("w0!a", math.inf), ("w0!c", math.inf)]
 
@@ -365,7 +365,7 @@ def test_every_wait_of_a_requeued_job_is_told(tmp_path: Path) -> None:
     assert lines[-2].split()[:6] == ["w0!u", "4", "23", "33", "10", "s"]
     for more in ((), ("--why-not-earlier",)):
         done = run_cli("explain", str(path), "w0.a.1", *more)
-        assert (done.returncode, "perhaps 'dyn!w0.a.1'?" in done.stderr) == (2, True)
+        assert (done.returncode, "did you mean 'dyn!w0.a.1'?" in done.stderr) == (2, True)
 
 
 def test_a_requeued_job_that_does_not_start_again_is_told_as_that(tmp_path: Path) -> None:
