@@ -155,7 +155,7 @@ def test_peer_errors() -> None:
         ("a number of processors", "events[0].data.job.res", (submitted(res=True),)),
         ("number of seconds", "events[0].data.job.walltime", (submitted(walltime="x"),)),
         ("has no description", "events[0].data.job", (e.JobSubmitted("w0!a", timestamp=0),)),
-        ("happened at 5", "events[0].timestamp", (e.RequestedCall(timestamp=5.0),)),
+        ("the event is at 5", "events[0].timestamp", (e.RequestedCall(timestamp=5.0),)),
         ("without resources", "events[0].data.resources", (e.Notify(e.MACHINES_AVAILABLE, timestamp=0),)),
         (
             "no resources 9",
@@ -184,7 +184,7 @@ def test_more_peer_errors() -> None:
     stage.step(stage.completed(job), at=5.0)
     with pytest.raises(RemoteProtocolError, match="has ended already"):
         stage.step(stage.completed(job))
-    with pytest.raises(RemoteProtocolError, match="time goes back: 4.0 after 5.0"):
+    with pytest.raises(RemoteProtocolError, match="time goes back: got 4.0, expected at least 5.0"):
         stage.step(at=4.0)
     stage.step(at=5.0 - 1e-6)
     assert stage.engine.now == 5.0

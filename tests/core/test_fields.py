@@ -141,5 +141,5 @@ def test_fields_that_are_no_model(tmp_path: Path) -> None:
         "from pybatsched import Policy\n\nclass Mine(Policy):\n    JobFields = dict\n    def decide(self, now): ...\n"
     )
     (tmp_path / "mine.py").write_text(text)
-    with pytest.raises(InputError, match="Mine.JobFields must be a subclass of pybatsched.JobFields"):
+    with pytest.raises(InputError, match="Mine.JobFields: expected a subclass of pybatsched.JobFields"):
         run_policy(f"{tmp_path}/mine.py:Mine", Workload().job("a", n=1, s=1), n_procs=1)

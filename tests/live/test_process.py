@@ -337,7 +337,7 @@ def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
     requests = [recording("plain").requests[0], b'{"now":0,"events":[' + jobs + b"]}"]
     with Server("--policy", "easy", "--timeout", "1") as server, said_at_once(server.wait_ready(), requests):
         assert server.finish() == 4
-    assert "waiting: w0!1 since 0.0, wants 4 processors" in server.errors
+    assert "waiting: w0!1 since 0.0, requests 4 processors" in server.errors
     assert "waiting: and 3 more" in server.errors
 
 

@@ -78,7 +78,7 @@ def test_on_the_embedded_simulator(week: tuple[Path, Played], tmp_path: Path) ->
     assert -summary["figures"]["mean_wait_s"] == pytest.approx(sum(week[1].rewards))
     refused = run_cli("replay", "run.pbj", cwd=tmp_path)  # a journal runs nobody's code
     assert refused.returncode == 2
-    assert f"option agent (from the journal): {BY_NUMBERS!r} names Python code" in refused.stderr
+    assert f"option agent (from the journal): {BY_NUMBERS!r} is Python code" in refused.stderr
     assert run_cli("replay", "run.pbj", "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).returncode == 0
     told = run_cli("explain", "run.pbj", next(iter(week[1].starts)), "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).stdout
     assert ": chosen" in told

@@ -57,7 +57,7 @@ def test_options_come_with_the_greeting() -> None:
     [
         ("no JSON", "the text behind Batsim's -s ENDPOINT is not a JSON object"),
         ('{"policy": "easy"}', "requests policy 'easy'"),
-        ('{"ordre": "sjf"}', r"no option 'ordre' .from the text behind Batsim's -s ENDPOINT"),
+        ('{"ordre": "sjf"}', r"unknown option 'ordre' .from the text behind Batsim's -s ENDPOINT"),
     ],
 )
 def test_wrong_options_are_told_by_their_place(text: str, word: str) -> None:
@@ -124,7 +124,7 @@ class Asks(Policy):
 def test_what_cannot_be_said_is_the_policys_mistake_by_name(tmp_path: Path) -> None:
     said: list[str] = []
     session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=said.append)
-    with pytest.raises(PolicyError, match="Batsim 5 knows no Query"), session.closing_journal():
+    with pytest.raises(PolicyError, match="Batsim 5 does not support Query"), session.closing_journal():
         FakeBatsim(CROWDED, 4, batsim=5).run(session.handle)
     assert said == ["policy Asks has on_answer, which is never called: Batsim 5 has no queries (of energy, say)"]
     *_, last = JournalReader(tmp_path / "run.pbj").exchanges()
