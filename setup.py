@@ -31,7 +31,7 @@ IN_C = [
 #: Where the time of a run is spent. What defines options (pydantic) or messages (msgspec) stays as it is: compiled
 #: already, or done once.
 HOT = {
-    "pybatsched/core": "actions cluster engine finished_jobs jobs ordered rules services",
+    "pybatsched/core": "actions cluster engine finished_jobs jobs rules services",
     "pybatsched/metrics": "tally",
     "pybatsched/gym": "play",
     "pybatsched/policies": "choices local observations reservations",

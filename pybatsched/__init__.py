@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from pybatsched.core.instants import HALF_TICK as HALF_TICK, TICK as TICK, instant as instant
     from pybatsched.core.intervals import EMPTY as EMPTY, IntervalSet as IntervalSet
     from pybatsched.core.jobs import Job as Job, JobState as JobState
-    from pybatsched.core.ordered import take_out as take_out
     from pybatsched.core.policy import (
         API_VERSION as API_VERSION,
         BatsimFeature as BatsimFeature,
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
         LocalPolicy as LocalPolicy,
         LocalScheduler as LocalScheduler,
         QueuePolicy as QueuePolicy,
+        take_out as take_out,
     )
     from pybatsched.policies.observations import Observation as Observation, observe as observe
     from pybatsched.policies.options import (
@@ -94,14 +94,13 @@ _MODULES = {
     "core.instants": "HALF_TICK TICK instant",
     "core.intervals": "EMPTY IntervalSet",
     "core.jobs": "Job JobState",
-    "core.ordered": "take_out",
     "core.policy": "API_VERSION BatsimFeature Options Policy",
     "errors": "InputError UntrustedFileError quantity",
     "policies.availability": "AvailabilityProfile",
     "policies.choices": "ChoiceScheduler Mask",
     "policies.freed_intervals": "FreedIntervals",
     "policies.loading": "agent_of",
-    "policies.local": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy",
+    "policies.local": "FRONT Entry LocalPolicy LocalScheduler QueuePolicy take_out",
     "policies.observations": "Observation observe",
     "policies.options": "ChoiceOptions Order QueueFields QueueOptions",
     "policies.registry": "local_scheduler",

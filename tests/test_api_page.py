@@ -51,9 +51,10 @@ OTHERS = {
     "LocalScheduler": "",
     "Partition": "add_running remove_running",
     "Cluster": (
-        "from_begins occupy vacate change_machines check sleep_pstates partition_of partition_at is_spent spend_profile"
+        "from_begins occupy vacate change_machines check sleep_pstates partition_of partition_at is_retired "
+        "retire_profile"
     ),
-    "Job": ("from_fields load n_derived n_held present_terms queued_in registered_as rest terms whole"),
+    "Job": "base_rest base_work from_fields full_work load n_derived n_held present_work queued_in registered_as",
     "IntervalSet": "",
     "AvailabilityProfile": "better sooner compress replan place_anew",
 }

@@ -148,7 +148,7 @@ def _supervised(args: argparse.Namespace, job: _Job, results: Results) -> tuple[
         results.begin(n_jobs)
         finished = False
         try:
-            with session.to_its_end():
+            with session.closing_journal():
                 finished = supervisor.run()
         finally:
             results.n_over = sum(session.engine.jobs.n_over.values())

@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         arguments.say(f"policy {args.policy}, waiting for Batsim at {endpoint}")
 
     try:
-        with session.to_its_end():
+        with session.closing_journal():
             allow = tuple(args.allow)
             options = ServerOptions(args.endpoint, args.timeout, args.first_timeout, allow=allow, keys=own_keys)
             serve(session, options, ready, arguments.say)

@@ -1,1 +1,1 @@
-"""The scheduler without a world around it: state, rules, services and the engine. No input or output at all."""
+"""State, rules, services and the engine of the scheduler. No input or output."""

@@ -1,6 +1,6 @@
-"""Carrying out decisions that have been checked: change the state, and write what Batsim must be told.
+"""Carry out decisions that were checked: change the state, and build the reply to Batsim.
 
-A policy names jobs by the ids their users gave them; what leaves here carries the ids that Batsim knows.
+A policy names jobs by their users' ids. The reply contains the ids that Batsim knows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Holds:
         self._called_at: set[float] = set()
 
     def hold(self, job: Job, decision: d.StartAt) -> None:
-        """Keep processors for a waiting job and ask for the call; one that is to start now starts. O(k)."""
+        """Hold processors for a waiting job and request the call; start the job if its time has come. O(k)."""
         now = self._reply.now
         at = round(decision.at, 6)
         if at <= now:
@@ -53,26 +53,26 @@ class Holds:
             )
 
     def release(self, job: Job) -> None:
-        """Let the job wait again and give its processors back. O(k)."""
+        """Return a held job to the waiting state and free its processors. O(k)."""
         del self.jobs[job.id]
         self._cluster.vacate(job)
-        wait_again(job, job.present_terms)
+        wait_again(job, job.present_work)
 
     def start_due(self, now: float) -> None:
-        """Start whose instant has come, in the order of these instants. O(held)."""
+        """Start the held jobs that are due, in the order of their start times. O(held)."""
         due = [job for job in self.jobs.values() if job.start_at is not None and job.start_at <= now + HALF_TICK]
         for job in sorted(due, key=lambda job: (job.start_at, job.seq)):
             procs, reason, held_from = job.procs, job.start_reason, job.held_from
             assert procs is not None
             assert held_from is not None
             self.release(job)
-            self._reply.take_shape(job, reason)  # first: what is noted is noted of what runs
+            self._reply.register_reshaped(job, reason)  # first: the metadata belongs to the job that runs
             note = self._notes.add_fact(job.wire_id, f"held_s={now - held_from:.12g}")
             self._reply.send(d.SetJobMetadata(job.wire_id, note, reason="how long its processors were kept for it"))
             self._reply.carry_out(d.ExecuteJob(job.id, procs, reason=reason))
 
     def lose(self, gone: IntervalSet) -> list[tuple[Job, IntervalSet]]:
-        """Release the jobs that were held on processors that have gone. Gives them, and what they were held on."""
+        """Release the jobs that were held on lost processors. Return them with the processors they were held on."""
         lost = [(job, job.procs) for job in self.jobs.values() if job.procs and not job.procs.isdisjoint(gone)]
         for job, _ in lost:
             self.release(job)
@@ -80,12 +80,12 @@ class Holds:
 
 
 class Actions:
-    """The state as decisions change it, and the reply in the making (`out`)."""
+    """Applies decisions to the state and builds the reply (`out`)."""
 
     def __init__(self, jobs: JobTable, cluster: Cluster, validator: Validator, *, may_reopen: bool = True) -> None:
         self.now = 0.0
         self.out: list[d.Decision] = []
-        self.latest_stamp = -math.inf  # of those the policy has stamped itself
+        self.latest_stamp = -math.inf  # of the decisions that the policy stamped
         self.n_calls_pending = 0
         self.registration_finished = False
         self.rejections: dict[str, tuple[int, d.Reason]] = {}
@@ -100,35 +100,35 @@ class Actions:
             cls: getattr(self, f"do_{d.method_name(cls)}", self.send) for cls in d.DECISIONS
         }
 
-    def begin_reply(self, now: float) -> None:
+    def start_reply(self, now: float) -> None:
         """Start an empty reply."""
         self.now = now
         self.out = []
         self.latest_stamp = -math.inf
 
     def carry_out(self, decision: d.Decision) -> None:
-        """Do what a checked decision says."""
+        """Apply a checked decision."""
         self._do[type(decision)](decision)
 
     def send(self, decision: d.Decision, **changes: Any) -> None:
-        """Put a decision into the reply, stamped and with the changes that Batsim needs."""
+        """Add a decision to the reply, with a time stamp and the given changes."""
         if decision.timestamp is None:
             changes["timestamp"] = self.now
         else:
             self.latest_stamp = max(self.latest_stamp, decision.timestamp)
         self.out.append(replace(decision, **changes))
 
-    def take_shape(self, job: Job, reason: d.Reason) -> None:
-        """Let a job that was reshaped be one of its shape towards Batsim; it is about to start."""
+    def register_reshaped(self, job: Job, reason: d.Reason) -> None:
+        """Register a reshaped job with its new shape in Batsim, just before it starts."""
         if job.is_reshaped:
-            self.services.take_shape(job, reason)
+            self.services.register_reshaped(job, reason)
 
     # --- what happens to jobs -----------------------------------------------------------------------------------
 
     def add_job(
         self, job_id: str, fields: Mapping[str, Any], profile: Mapping[str, Any] | None = None, *, at: float
     ) -> Job:
-        """Take a new job into the table, submitted at an instant that may lie in the past."""
+        """Add a new job to the table. Its submission time may lie in the past."""
         if profile is None:
             workload = job_id.partition("!")[0] if "!" in job_id else ""
             profile = self._cluster.profiles.get(workload, {}).get(str(fields.get("profile")))
@@ -137,24 +137,24 @@ class Actions:
         return job
 
     def stop_job(self, job: Job) -> None:
-        """Take a running job off its processors."""
+        """Free the processors of a running job."""
         if job.procs is not None:
             self._cluster.vacate(job)
         self._jobs.n_running -= 1
 
     def end_job(self, job: Job, state: JobState, final_state: str, at: float) -> None:
-        """Close the books on a job."""
+        """Record the end of a job and forget its details."""
         end_job(job, at, state, final_state)
-        self._jobs.bury(job)
+        self._jobs.remove_finished(job)
         self._notes.forget(job.wire_id)
-        self.services.job_over(job)
+        self.services.forget_job(job)
 
     # --- decisions ------------------------------------------------------------------------------------------------
 
     def do_execute_job(self, decision: d.ExecuteJob) -> None:
         """Start a job."""
         job = self._job(decision.job_id)
-        self.take_shape(job, decision.reason)
+        self.register_reshaped(job, decision.reason)
         stamp = self.now if decision.timestamp is None else decision.timestamp
         job.partition = self._cluster.partition_at(decision.procs)
         start_job(job, max(stamp, self.now), decision.procs, decision.reason)
@@ -194,7 +194,7 @@ class Actions:
     def do_set_job_metadata(self, decision: d.SetJobMetadata) -> None:
         """Set a job's metadata."""
         job = self._job(decision.job_id)
-        self.send(decision, job_id=job.wire_id, metadata=self._notes.say(job.wire_id, decision.metadata))
+        self.send(decision, job_id=job.wire_id, metadata=self._notes.set_policy_note(job.wire_id, decision.metadata))
 
     def do_change_job_state(self, decision: d.ChangeJobState) -> None:
         """Force a job's state."""
@@ -210,7 +210,7 @@ class Actions:
     # --- services -----------------------------------------------------------------------------------------------
 
     def do_requeue(self, decision: d.Requeue) -> None:
-        """Kill a job and put it back into the queue."""
+        """Kill and requeue a job."""
         self.services.requeue(decision)
 
     def do_replace(self, decision: d.Replace) -> None:
@@ -226,14 +226,14 @@ class Actions:
         self.holds.hold(self._job(decision.job_id), decision)
 
     def do_release(self, decision: d.Release) -> None:
-        """Let a held job wait again."""
+        """Return a held job to the waiting state."""
         self.holds.release(self._job(decision.job_id))
 
     # --- registration -------------------------------------------------------------------------------------------
 
     def do_register_job(self, decision: d.RegisterJob) -> None:
         """Register a job."""
-        # A job the policy makes itself: it waits from now on, and the policy knows it already.
+        # The policy created this job: it waits from now on, and no hook is called for it.
         self.open_registration()
         self.services.registered(self.add_job(decision.job_id, decision.job, at=self.now))
         self.send(decision)
@@ -250,8 +250,8 @@ class Actions:
         self.send(decision)
 
     def open_registration(self) -> None:
-        """Take back an earlier `registration_finished`: something is registered after all."""
+        """Reopen the registration if it was finished."""
         if self.registration_finished:
             if not self._may_reopen:
-                raise Violation("registration open", "the policy has said that registration is finished")
+                raise Violation("registration open", "the policy has already finished the registration")
             self.carry_out(d.Notify(d.CONTINUE_REGISTRATION, reason="a job is registered after all"))

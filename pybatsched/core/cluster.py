@@ -1,7 +1,7 @@
-"""The machine: its processors, and the partitions that policies cut it into.
+"""The cluster: its processors, and the partitions that policies divide it into.
 
-The engine keeps the free sets true: it takes processors away when a job starts or a machine goes, and gives them back
-when a job ends or a machine returns. Policies and local schedulers only read them.
+The engine updates the free sets when a job starts or ends and when a machine becomes unavailable or available.
+Policies and local schedulers only read them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Partition:
 
     `running_jobs` are the jobs that hold processors, by expected end and then by order of submission. `away` are
     processors that are unavailable or asleep; a running job may still hold some of them. `n_kills_pending` counts kills
-    without an answer; no job is started here while there are some. `n_changes` counts all changes of `free`, `away` and
-    `running_jobs`.
+    that Batsim has not answered; no job starts here while there are any. `n_changes` counts all changes of `free`,
+    `away` and `running_jobs`.
     """
 
     def __init__(self, name: str, procs: IntervalSet) -> None:
@@ -38,31 +38,31 @@ class Partition:
         self.away = EMPTY
         self.n_away = 0
         self.running_jobs: list[Job] = []
-        self._ends: list[tuple[float, int]] = []  # of the running jobs: expected end and order of submission
+        self._ends: list[tuple[float, int]] = []  # expected end and submission number of each running job
         self.n_changes = 0
         self.n_kills_pending = 0
         self.machines_settled = False
 
     @property
     def n_possible(self) -> int:
-        """How many processors a job can ever hope for: all, until it is known that no absent one comes back."""
+        """How many processors a job can get at most. Absent ones count until it is known that none comes back."""
         return self.n_procs - self.n_away if self.machines_settled else self.n_procs
 
     def n_returned_by(self, job: Job) -> int:
-        """How many processors become free when this running job ends."""
+        """Return how many processors become free when this running job ends."""
         if self.n_away and job.procs is not None:
             return len(job.procs - self.away)
         return job.n_procs if job.procs is None else job.n_held
 
     def add_running(self, job: Job) -> None:
-        """Add a job that holds processors now (for the engine). O(log running) to find its place."""
+        """Add a job that holds processors now (for the engine). O(log running) to find its position."""
         end = (job.expected_end_at, job.seq)
         i = bisect_left(self._ends, end)
         self._ends.insert(i, end)
         self.running_jobs.insert(i, job)
 
     def remove_running(self, job: Job) -> None:
-        """Remove a job that holds its processors no longer (for the engine). O(log running) to find it."""
+        """Remove a job that no longer holds processors (for the engine). O(log running) to find it."""
         i = bisect_left(self._ends, (job.expected_end_at, job.seq))
         assert self.running_jobs[i] is job, f"{job} does not run in {self}"
         del self._ends[i]
@@ -73,7 +73,7 @@ class Partition:
 
 
 class Cluster:
-    """All processors and what Batsim said about them.
+    """All processors, and what SIMULATION_BEGINS says about them.
 
     `procs` are the `n_procs` compute hosts; `storage` hosts belong to no partition. `resources[i]` describes host i.
     """
@@ -97,16 +97,16 @@ class Cluster:
         self.profiles: dict[str, dict[str, Mapping[str, Any]]] = {
             name: dict(content) for name, content in (profiles or {}).items()
         }
-        self.jobs: Mapping[str, Job] = {}  # all that wait or run, by their users' ids
-        #: Tells whether Batsim can run a job again from scratch; by the engine.
+        self.jobs: Mapping[str, Job] = {}  # all waiting and running jobs, by their users' ids
+        #: Returns whether Batsim can run a job again from scratch; set by the engine.
         self.can_restart: Callable[[Job], bool] = lambda _job: True
-        #: Tells whether a job can be killed and go on later with the rest of its work; by the engine.
+        #: Returns whether a job can be killed and continue later with its remaining work; set by the engine.
         self.can_suspend: Callable[[Job], bool] = lambda _job: True
-        #: Tells whether seconds that are no work can be put in front of a job's own (`Replace.extra_s`); by the engine.
+        #: Returns whether extra seconds can be put before a job's work (`Replace.extra_s`); set by the engine.
         self.can_load: Callable[[Job], bool] = lambda _job: True
-        #: Tells whether a job can have another size and other times (`Reshape`); by the engine.
+        #: Returns whether a job can get another size and duration (`Reshape`); set by the engine.
         self.can_reshape: Callable[[Job], bool] = lambda _job: True
-        self._spent_profiles: dict[str, IdSet] = {}  # by workload, the names of profiles for no further job
+        self._retired_profiles: dict[str, IdSet] = {}  # by workload: profiles that no new job can use
         self.partitions: dict[str, Partition] = {}
         self.unavailable = EMPTY
         self.asleep = EMPTY
@@ -114,13 +114,15 @@ class Cluster:
 
     @classmethod
     def from_begins(cls, event: SimulationBegins) -> Cluster:
-        """Read the machine as SIMULATION_BEGINS describes it; older and foreign peers say less."""
+        """Read the cluster from SIMULATION_BEGINS. Older and other peers may leave members out."""
         for name, content in (event.profiles or {}).items():
             if not isinstance(content, dict):
-                raise RemoteProtocolError(f"the profiles of {name} are no object", field="profiles")
+                raise RemoteProtocolError(f"the profiles of {name} are not an object", field="profiles")
         for resource in (*(event.compute_resources or ()), *(event.storage_resources or ())):
             if resource.id < 0:
-                raise RemoteProtocolError(f"a resource has the id {resource.id}", field="compute_resources")
+                raise RemoteProtocolError(
+                    f"a resource has the id {resource.id}; expected at least 0", field="compute_resources"
+                )
         compute = event.compute_resources
         n_compute = event.n_compute if event.n_compute is not None else event.n_resources
         if compute is not None:
@@ -128,9 +130,13 @@ class Cluster:
         elif n_compute is not None:
             procs = IntervalSet.span(0, n_compute)
         else:
-            raise RemoteProtocolError("no number of processors; expected nb_resources", field="nb_resources")
+            raise RemoteProtocolError(
+                "the number of processors is missing; expected nb_resources", field="nb_resources"
+            )
         if not procs:
-            raise RemoteProtocolError("the platform has no compute processors", field="nb_compute_resources")
+            raise RemoteProtocolError(
+                "the platform has no compute processors; expected at least 1", field="nb_compute_resources"
+            )
         if n_compute is not None and event.n_compute is not None and len(procs) != n_compute:
             raise RemoteProtocolError(
                 f"{len(procs)} resources are described; expected {n_compute}", field="compute_resources"
@@ -146,12 +152,12 @@ class Cluster:
         )
 
     def host_of(self, proc: int) -> str:
-        """Give the name of a processor's host, for people; its number where Batsim tells none. O(1)."""
+        """Return the name of a processor's host for messages; its number if Batsim sent no name. O(1)."""
         resource = self.resources.get(proc)
         return str(proc) if resource is None or not resource.name else resource.name
 
     def property_of(self, proc: int, name: str) -> str | None:
-        """Give a property of a host, its own or that of the zones around it; None if there is none. O(1)."""
+        """Return a property of a host, its own or that of its zones; None if it has none. O(1)."""
         resource = self.resources.get(proc)
         if resource is None:
             return None
@@ -159,7 +165,7 @@ class Cluster:
         return own if own is not None else (resource.zone_properties or {}).get(name)
 
     def number_of(self, proc: int, name: str) -> float | None:
-        """Give a property of a host that is a number from 0; None if there is none. Raises InputError for any other."""
+        """Return a numeric property of a host; None if it has none. Raises InputError unless it is at least 0."""
         text = self.property_of(proc, name)
         if text is None:
             return None
@@ -172,9 +178,9 @@ class Cluster:
         return value
 
     def groups(self, name: str) -> dict[str, IntervalSet]:
-        """Give the processors by a property of host or zone, in the order of their first hosts. O(processors).
+        """Return the processors by a property of host or zone, in the order of their first hosts. O(processors).
 
-        Hosts without the property are in no group.
+        Hosts without the property are left out.
         """
         found: dict[str, list[int]] = {}
         for proc in self.procs:
@@ -184,25 +190,25 @@ class Cluster:
         return {value: IntervalSet(procs) for value, procs in found.items()}
 
     def sleep_pstates(self, proc: int) -> frozenset[str]:
-        """Give the pstates in which a processor sleeps; none of one that Batsim has not described."""
+        """Return the pstates in which a processor sleeps; none if Batsim did not describe its host."""
         resource = self.resources.get(proc)
         return frozenset() if resource is None else resource.sleep_pstates
 
     @property
     def sched_config(self) -> str:
-        """The text the user gave to Batsim's ``--sched-cfg``, or nothing."""
+        """The text of Batsim's ``--sched-cfg``; empty if there is none."""
         text = self.config.get("sched-config")
         return text if isinstance(text, str) else ""
 
     def add_partition(self, name: str, procs: IntervalSet) -> Partition:
-        """Cut out a partition; it must be made of compute processors that are in no other one.
+        """Create a partition of compute processors that are in no other partition.
 
-        Call it in `on_begin`. A policy that makes none gets one partition, ``all``.
+        Call it in `on_begin`. A policy that creates none gets one partition, ``all``.
         """
         if name in self.partitions:
-            raise ValueError(f"there is a partition {name!r} already")
+            raise ValueError(f"partition {name!r} exists already")
         if not procs.issubset(self.procs):
-            raise ValueError(f"partition {name!r}: {procs - self.procs} are no compute processors")
+            raise ValueError(f"partition {name!r}: {procs - self.procs} are not compute processors of this platform")
         for other in self.partitions.values():
             if not procs.isdisjoint(other.procs):
                 raise ValueError(f"partition {name!r} shares {procs & other.procs} with {other.name!r}")
@@ -210,14 +216,14 @@ class Cluster:
         return partition
 
     def partition_of(self, procs: IntervalSet) -> Partition | None:
-        """Find the partition that holds all these processors. O(partitions)."""
+        """Return the partition that contains all these processors; None if there is none. O(partitions)."""
         for partition in self.partitions.values():
             if procs.issubset(partition.procs):
                 return partition
         return None
 
     def partition_at(self, procs: IntervalSet) -> Partition | None:
-        """Find the partition of the lowest of these processors. O(partitions * log k)."""
+        """Return the partition of the lowest of these processors. O(partitions * log k)."""
         lowest = procs.lowest
         for partition in self.partitions.values():
             if lowest in partition.procs:
@@ -226,17 +232,17 @@ class Cluster:
 
     # --- for the engine ---
 
-    def spend_profile(self, workload: str, name: str) -> None:
-        """Note that no further job can be registered on a profile, and its name is not free. O(1) on the average."""
-        self._spent_profiles.setdefault(workload, IdSet()).add(name)
+    def retire_profile(self, workload: str, name: str) -> None:
+        """Record that no new job can use a profile and that its name stays taken. O(1) on average."""
+        self._retired_profiles.setdefault(workload, IdSet()).add(name)
 
-    def is_spent(self, workload: str, name: str) -> bool:
-        """Tell whether no further job can be registered on a profile. O(log n)."""
-        names = self._spent_profiles.get(workload)
+    def is_retired(self, workload: str, name: str) -> bool:
+        """Return whether no new job can use a profile. O(log n)."""
+        names = self._retired_profiles.get(workload)
         return names is not None and names.has(name)
 
     def occupy(self, job: Job) -> None:
-        """Take a job that has just started into its partition. O(k + log running)."""
+        """Allocate the processors of a job that has just started. O(k + log running)."""
         assert job.partition is not None
         partition = self.partitions[job.partition.name]
         assert job.procs is not None
@@ -249,7 +255,7 @@ class Cluster:
         partition.n_changes += 1
 
     def vacate(self, job: Job) -> None:
-        """Give back what a job held, but for absent machines and those that other jobs share. O(k + log running)."""
+        """Free a job's processors, except absent ones and those that other jobs share. O(k + log running)."""
         assert job.partition is not None
         partition = self.partitions[job.partition.name]
         assert job.procs is not None
@@ -276,7 +282,7 @@ class Cluster:
         asleep: IntervalSet = EMPTY,
         awake: IntervalSet = EMPTY,
     ) -> None:
-        """Let machines go or return, fall asleep or wake. Jobs on them run on. O(running * k) for returning ones."""
+        """Change which machines are available and awake. Their jobs keep running. O(running * k) for returning ones."""
         self.unavailable = (self.unavailable | gone) - back
         self.asleep = (self.asleep | asleep) - awake
         away = self.unavailable | self.asleep
@@ -299,7 +305,7 @@ class Cluster:
             partition.n_free = len(partition.free)
 
     def check(self) -> None:
-        """Assert that free, running and absent processors fit together; for tests. O(running * k)."""
+        """Assert that free, allocated and absent processors are consistent (for tests). O(running * k)."""
         for partition in self.partitions.values():
             held = EMPTY
             for job in partition.running_jobs:

@@ -1,11 +1,10 @@
-"""What the scheduler tells the world, in the imperative: one class per Batsim decision, and the engine's services.
+"""Decisions of a policy: one class per Batsim decision, and the engine's services.
 
-Policies make decisions and hand them to the engine, which checks them, fills in what a policy need not know
-(time stamps, the ids of requeued jobs) and passes them on to Batsim. A job is named by `job.id`, which stays the
-same through kills and restarts.
+The engine checks each decision, adds time stamps and the ids of requeued jobs, and sends it to Batsim. A policy names
+a job by `job.id`, which stays the same through kills and restarts.
 
-Each decision carries a `reason` for the people who read the journal. A reason is a text, or a tuple of a
-template and its arguments that is formatted only when somebody looks: ``("ends before shadow time {}", 812.0)``.
+Each decision has a `reason` for the journal. A reason is a text, or a tuple of a template and its arguments, which is
+formatted only when it is shown: ``("ends before shadow time {}", 812.0)``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ CONTINUE_REGISTRATION: Final = "continue_registration"
 
 
 def reason_text(reason: Reason) -> str:
-    """Format a reason. A template that does not match its arguments is shown as it is, never an error."""
+    """Return a reason as text. A template that does not match its arguments is shown unformatted."""
     if not isinstance(reason, tuple):
         return str(reason or "")
     try:
@@ -36,7 +35,7 @@ def reason_text(reason: Reason) -> str:
 
 
 def reason_template(reason: Reason) -> str:
-    """Give what reasons of one kind share: the template without its arguments."""
+    """Return the template of a reason without its arguments, which groups reasons of one kind."""
     return str(reason[0]) if isinstance(reason, tuple) and reason else reason_text(reason)
 
 
@@ -47,12 +46,12 @@ PState: TypeAlias = Annotated[str, "pstate"]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of all decisions. Without a `timestamp` the engine stamps it with the present time.
+    """Base of all decisions. Without a `timestamp` the engine stamps it with the current time.
 
-    A subclass is the whole record of a decision. Its fields and their types are what `core.rules` checks and
-    `protocol.v4` encodes; the class attributes are its names on the wire. What it does is in methods that carry its
-    name: `check_execute_job` in `core.rules`, `do_execute_job` in `core.actions`, `order_execute_job` in
-    `simulator.orders`, and one row in `protocol.v5_decisions` if Batsim 5 has it.
+    A subclass is the whole record of a decision. `core.rules` checks its fields and their types, `protocol.v4` encodes
+    them, and the class attributes are its names in messages. Methods named after it implement it: `check_execute_job`
+    in `core.rules`, `do_execute_job` in `core.actions`, `order_execute_job` in `simulator.orders`, and one row in
+    `protocol.v5_decisions` if Batsim 5 has it.
     """
 
     #: The type in the protocol of Batsim 4; empty for the engine's services, which are never sent.
@@ -83,7 +82,7 @@ class ExecuteJob(Decision, frozen=True):
 
 
 class RejectJob(Decision, frozen=True):
-    """Refuse a waiting job for good."""
+    """Reject a waiting job."""
 
     v4_type = "REJECT_JOB"
     v5_type = "RejectJobEvent"
@@ -101,7 +100,7 @@ class KillJob(Decision, frozen=True):
 
 
 class CallMeLater(Decision, frozen=True):
-    """Ask to be called (`on_call`) at an instant strictly in the future."""
+    """Request a call (`on_call`) at a time strictly in the future."""
 
     v4_type = "CALL_ME_LATER"
     v4_keys = {"at": "timestamp"}
@@ -125,7 +124,7 @@ _PLAIN: Final = str.maketrans({";": ",", "=": "-", '"': "'", "\n": " ", "\r": " 
 
 
 def fact_text(text: str) -> str:
-    """Write words so that they can be the value of a fact in a job's metadata.
+    """Return a text that can be the value of a fact in a job's metadata.
 
     >>> fact_text("a=b; c")
     'a-b, c'
@@ -134,10 +133,10 @@ def fact_text(text: str) -> str:
 
 
 class SetJobMetadata(Decision, frozen=True):
-    """Write a note into the job's line of ``_jobs.csv``, instead of an earlier one; it must not contain double quotes.
+    """Set the metadata in the job's line of ``_jobs.csv``. It replaces earlier metadata; double quotes are not allowed.
 
-    Numbers in it (``load_s=64;reused=0``) are facts of the job, and measures of metrics, campaigns and pages. What the
-    engine itself has to say stays in front of it. A note that is given before a `Replace` is that of what runs.
+    Numbers in it (``load_s=64;reused=0``) are facts of the job, which metrics, campaigns and reports can use. Metadata
+    of the engine stays in front of it. Metadata that is set before a `Replace` is kept for the job that then runs.
     """
 
     v4_type = "SET_JOB_METADATA"
@@ -157,7 +156,7 @@ class ChangeJobState(Decision, frozen=True):
 
 
 class RegisterJob(Decision, frozen=True):
-    """Make a new job (needs `DYNAMIC_JOBS`)."""
+    """Register a new job (needs `DYNAMIC_JOBS`)."""
 
     v4_type = "REGISTER_JOB"
     v5_type = "RegisterJobEvent"
@@ -167,7 +166,7 @@ class RegisterJob(Decision, frozen=True):
 
 
 class RegisterProfile(Decision, frozen=True):
-    """Make a new profile, and its workload if that does not exist yet (needs `DYNAMIC_JOBS`)."""
+    """Register a new profile, and its workload if that does not exist yet (needs `DYNAMIC_JOBS`)."""
 
     v4_type = "REGISTER_PROFILE"
     v5_type = "RegisterProfileEvent"
@@ -188,7 +187,7 @@ class Notify(Decision, frozen=True):
 
 
 class Query(Decision, frozen=True):
-    """Ask Batsim something; it knows ``{"consumed_energy": {}}``. `on_answer` follows."""
+    """Send a query to Batsim, which answers ``{"consumed_energy": {}}`` only. `on_answer` follows."""
 
     v4_type = "QUERY"
 
@@ -196,7 +195,7 @@ class Query(Decision, frozen=True):
 
 
 class Answer(Decision, frozen=True):
-    """Answer a question of the peer."""
+    """Answer a query of the peer."""
 
     v4_type = "ANSWER"
 
@@ -213,20 +212,20 @@ class ToJobMsg(Decision, frozen=True):
 
 
 class UnknownDecision(Decision, frozen=True):
-    """A decision this version does not know. Read from a peer it is kept; a policy must not make one."""
+    """A decision of unknown type, read from a peer. A policy must not make one."""
 
     type: str
     data: Mapping[str, Any]
 
 
 class Requeue(Decision, frozen=True):
-    """Kill a running job and put it back into the queue as the same job, by the engine's service.
+    """Kill a running job and requeue it as the same job, by the engine's service.
 
-    ``work="all"`` starts it from scratch, ``"rest"`` keeps what is done; `extra_s` seconds are added to the work
-    (the price of a swap, say). When the kill has taken effect the policy hears `on_job_killed` with the job waiting
-    again; if it had ended by itself meanwhile, the policy hears `on_job_ended` and nothing is requeued. `procs` are the
-    processors the policy means to resume it on; the engine notes them in ``job.resume_on``. `by` is the job that it
-    makes room for, if there is one, for those who look at the run later.
+    ``work="all"`` restarts it from scratch, ``"rest"`` keeps the work done so far; `extra_s` seconds are added to the
+    work (the cost of a swap, for example). When the kill has taken effect, the engine calls `on_job_killed` and the
+    job waits again. If the job had ended before the kill, the engine calls `on_job_ended` and requeues nothing. `procs`
+    are the processors on which the policy intends to resume it; the engine stores them in ``job.resume_on``. `by` is
+    the job that it is preempted for, if there is one; reports show it.
     """
 
     job_id: JobId
@@ -237,11 +236,12 @@ class Requeue(Decision, frozen=True):
 
 
 class StartAt(Decision, frozen=True):
-    """Keep processors for a waiting job from now on, and start it on them at an instant, by the engine's service.
+    """Hold processors for a waiting job from now on, and start it on them at a given time, by the engine's service.
 
-    Until then the job is *held*: its partition counts it as running until that instant and its estimate after it, so
-    local schedulers plan around it as around any other. The engine asks for the call. If one of the processors goes
-    away before, the job waits again and the policy hears `on_job_released`. An instant that has come starts it now.
+    Until then the job is *held*: its partition counts it as running until that time plus its estimate, so local
+    schedulers plan around it as around a running job. The engine requests the call. If one of the processors becomes
+    unavailable before, the job waits again and the engine calls `on_job_released`. A time that has passed starts the
+    job now.
     """
 
     job_id: JobId
@@ -250,18 +250,18 @@ class StartAt(Decision, frozen=True):
 
 
 class Release(Decision, frozen=True):
-    """Let a held job wait again; its processors are free at once."""
+    """Return a held job to the waiting state; its processors are free at once."""
 
     job_id: JobId
 
 
 class Replace(Decision, frozen=True):
-    """Start a waiting job with another size or duration, or a load in front of its work, by the engine's service.
+    """Start a waiting job with another size or duration, or extra seconds before its work, by the engine's service.
 
-    What is None stays as it is. `extra_s` seconds that are no work, a load, come before the job's own (only where its
-    profile is made of delays, or with a `duration_s`): metrics count them as wait, and a `Requeue` does not keep them.
-    Walltime and estimate grow with the duration and the load, unless it is `within_walltime`: then both stay as they
-    are, and Batsim kills the job at its walltime, load included. The job keeps its id for the policy and its users.
+    A value of None changes nothing. `extra_s` seconds (a load) come before the job's work; this requires a profile of
+    delays or a `duration_s`. Metrics count them as wait, and a `Requeue` does not keep them. Walltime and estimate grow
+    with the duration and the load. With `within_walltime` both keep their values, and Batsim kills the job at its
+    walltime, load included. The job keeps its id for the policy and its users.
     """
 
     job_id: JobId
@@ -273,14 +273,13 @@ class Replace(Decision, frozen=True):
 
 
 class Reshape(Decision, frozen=True):
-    """Let a waiting job have another size and other times from now on, by the engine's service. Nothing is sent. O(1).
+    """Change the size and the times of a waiting job, by the engine's service. Nothing is sent to Batsim yet. O(1).
 
-    Its run time, walltime and estimate are those of the job as it was submitted times `scale`, on Batsim's tick: a
-    second `Reshape` takes the place of the first. Whoever plans sees the new `job.n_procs`, `job.walltime` and
-    `job.estimate` at once. When the job starts, one of this shape is registered in its place, as by a `Replace`; in the
-    shape it was submitted in, the job itself. What is requeued goes on in its shape, and may be reshaped again: then
-    the rest of its work is what it would be in the new one. The job must be in no local scheduler's queue, and its
-    profile made of delays.
+    The run time, walltime and estimate of the submitted job are multiplied by `scale` and rounded to Batsim's tick. A
+    second `Reshape` replaces the first. `job.n_procs`, `job.walltime` and `job.estimate` change at once. When the job
+    starts, the engine registers a job of the new shape in its place, as for a `Replace`; in its submitted shape the job
+    itself starts. A requeued job keeps its shape and can be reshaped again: its remaining work is then scaled to the
+    new shape. The job must be in no local scheduler's queue, and its profile must consist of delays.
     """
 
     job_id: JobId
@@ -295,7 +294,7 @@ DECISIONS: Final[tuple[type[Decision], ...]] = tuple(
 
 
 def method_name(decision: type[Decision]) -> str:
-    """Return the name that methods about a decision carry.
+    """Return the name of the methods for a decision, without their prefix.
 
     >>> method_name(SetResourceState)
     'set_resource_state'

@@ -1,8 +1,8 @@
-"""Derived jobs: what Batsim must be told so that a killed or resized job can go on as another one.
+"""Derived jobs: the profiles and jobs to register in Batsim so that a killed or resized job can continue.
 
-Facts these functions rest on (Batsim 4): a derived job needs a profile of its own, because Batsim forgets a profile
-with the first job that ends on it (unless started with --enable-profile-reuse); a *dynamic* composed profile crashes
-Batsim; smpi and usage traces can only come from files.
+Behaviour of Batsim 4 that these functions depend on: Batsim deletes a profile when the first job that uses it ends
+(unless started with --enable-profile-reuse), so each derived job needs its own profile; a composed profile that is
+registered at run time crashes Batsim; smpi and usage traces can only be read from files.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _AMOUNTS: Final = {
 }
 
 DYNAMIC_WORKLOAD: Final = "dyn"
-#: What of a note says whose segment a job is.
+#: The key in a job's metadata that names the job it is a segment of.
 _PARENT: Final = "parent="
 
 
 class CannotDeriveError(Exception):
-    """The wanted profile cannot be made; the text says why."""
+    """The requested profile cannot be created; the text gives the reason."""
 
 
 def delay_of(profile: Mapping[str, Any] | None, profiles: Profiles) -> float | None:
-    """Give the duration of a profile made of delays alone (composed ones included), else None. O(parts)."""
+    """Return the duration of a profile that consists of delays, composed ones included; else None. O(parts)."""
     return _delay_of(profile, profiles, {}, 0)
 
 
@@ -51,7 +51,7 @@ def _delay_of(
         return None
     total = 0.0
     for name in profile.get("seq", ()):
-        if name not in known:  # a part may be used many times, by parts that are used many times
+        if name not in known:  # a part may be used many times, at several levels
             known[name] = _delay_of(profiles.get(name), profiles, known, depth + 1)
         part = known[name]
         if part is None:
@@ -61,12 +61,12 @@ def _delay_of(
     return total * repeat if type(repeat) is int else None
 
 
-def one_delay(profile: Mapping[str, Any], delay_s: float) -> Mapping[str, Any]:
-    """Make a single delay of a profile made of delays, with all else that it says.
+def single_delay(profile: Mapping[str, Any], delay_s: float) -> Mapping[str, Any]:
+    """Return a profile with a single delay instead of a composition of delays. All other members are kept.
 
-    Batsim tells of delays in whole ticks, of shorter ones as 0.0, and takes none of that back: then it is one tick.
+    The delay is at least one tick: Batsim writes shorter ones as 0.0, which it does not accept.
 
-    >>> one_delay({"type": "composed", "seq": ["a"], "ret": 1}, 0.0)
+    >>> single_delay({"type": "composed", "seq": ["a"], "ret": 1}, 0.0)
     {'type': 'delay', 'ret': 1, 'delay': 1e-06}
     """
     kept = {key: value for key, value in profile.items() if key not in {"seq", "repeat"}}
@@ -74,7 +74,7 @@ def one_delay(profile: Mapping[str, Any], delay_s: float) -> Mapping[str, Any]:
 
 
 def is_any_size(profile: Mapping[str, Any] | None, profiles: Profiles) -> bool:
-    """Tell whether Batsim lets a job of this profile run on any number of processors."""
+    """Return whether Batsim lets a job of this profile run on any number of processors."""
     if profile is None:
         return False
     if profile.get("type") == "composed":
@@ -84,7 +84,7 @@ def is_any_size(profile: Mapping[str, Any] | None, profiles: Profiles) -> bool:
 
 
 def can_copy(profile: Mapping[str, Any] | None, profiles: Profiles) -> bool:
-    """Tell whether the profile's work can be registered again under another name."""
+    """Return whether the profile's work can be registered again under another name."""
     return profile is not None and (profile.get("type") in _AMOUNTS or delay_of(profile, profiles) is not None)
 
 
@@ -97,58 +97,58 @@ def requeued_profile(
     elapsed_s: float,
     progress: float | None,
 ) -> Mapping[str, Any]:
-    """Make the profile with which a killed job goes on: all of its work or the rest, and some extra seconds.
+    """Return the profile with which a killed job continues: all or the rest of its work, plus extra seconds.
 
-    The rest of a delay is counted in seconds (the progress Batsim reports is rounded); that of a parallel task
-    is (1 - progress) of each amount, and extra seconds become work at the pace the job has shown.
+    The rest of a delay is computed in seconds, because Batsim rounds the progress. The rest of a parallel task is
+    (1 - progress) of each amount, and extra seconds become work at the job's speed so far.
     """
     if profile is None:
-        raise CannotDeriveError("its profile is not known")
+        raise CannotDeriveError("its profile is unknown")
     delay_s = delay_of(profile, profiles)
     if delay_s is not None:
         left_s = delay_s - elapsed_s if work == "rest" else delay_s
-        return one_delay(profile, max(left_s, TICK) + extra_s)
+        return single_delay(profile, max(left_s, TICK) + extra_s)
     amounts = _AMOUNTS.get(str(profile.get("type")))
     if amounts is None:
         raise CannotDeriveError(
-            f"a {profile.get('type')} profile cannot go on from where it was killed; only work='all' without "
-            "extra_s is possible for it"
+            f"a {profile.get('type')} profile cannot continue from where it was killed; expected work='all' without "
+            "extra_s"
         )
     share = 1.0
     if work == "rest":
         if progress is None:
-            raise CannotDeriveError("Batsim reported no progress for it")
+            raise CannotDeriveError("Batsim reported no progress for it; expected work='all'")
         share = max(1.0 - progress, TICK)
     if extra_s:
         if not progress or elapsed_s <= 0:
-            raise CannotDeriveError("extra_s cannot be turned into work: the job has not shown a pace yet")
+            raise CannotDeriveError("extra_s cannot be converted to work: the speed of the job is not known yet")
         share += extra_s * progress / elapsed_s
     return dict(profile) | {key: _scaled(profile[key], share) for key in amounts if key in profile}
 
 
 def resized_profile(job: Job, profiles: Profiles, n: int, duration_s: float | None) -> Mapping[str, Any]:
-    """Make the profile of a job that starts with another size or duration."""
+    """Return the profile of a job that starts with another size or duration."""
     profile = job.profile
     delay_s = delay_of(profile, profiles)
     if delay_s is not None:
-        return one_delay(profile or {}, delay_s if duration_s is None else duration_s)
+        return single_delay(profile or {}, delay_s if duration_s is None else duration_s)
     if duration_s is not None:
         return {"type": "delay", "delay": duration_s}
     if profile is None:
-        raise CannotDeriveError(f"the profile {job.profile_name!r} of job {job.id} is not known")
+        raise CannotDeriveError(f"the profile {job.profile_name!r} of job {job.id} is unknown")
     if profile.get("type") not in _AMOUNTS or (profile.get("type") == "parallel" and n != job.n_procs):
-        raise CannotDeriveError(f"a {profile.get('type')} profile cannot run on {n} processors; give a duration_s")
+        raise CannotDeriveError(f"a {profile.get('type')} profile cannot run on {n} processors; expected a duration_s")
     return dict(profile)
 
 
 def loaded_profile(profile: Mapping[str, Any], extra_s: float) -> Mapping[str, Any]:
-    """Put seconds that are no work in front of a profile, which must be a delay for that."""
+    """Return a profile with extra seconds before its work. The profile must be a delay."""
     if not extra_s:
         return profile
     if profile.get("type") != "delay":
         raise CannotDeriveError(
-            f"nothing can be put in front of a {profile.get('type')} profile, only of one made of delays; "
-            f"give a duration_s, or no extra_s ({extra_s:.12g})"
+            f"extra_s ({extra_s:.12g}) cannot be added to a {profile.get('type')} profile; expected a profile of "
+            "delays, or a duration_s"
         )
     return {**profile, "delay": profile["delay"] + extra_s}
 
@@ -156,7 +156,7 @@ def loaded_profile(profile: Mapping[str, Any], extra_s: float) -> Mapping[str, A
 def derived_job(
     job: Job, wire_id: str, profile_name: str, *, n: int, walltime: float | None, estimate: float | None
 ) -> Mapping[str, Any]:
-    """Make the job object for REGISTER_JOB: the user's own fields, with the new id, size and times."""
+    """Return the job object for REGISTER_JOB: the user's fields with the new id, size and times."""
     fields = dict(job.fields)
     fields.update(id=wire_id, res=n, profile=profile_name, subtime=fields.get("subtime", job.submitted_at))
     fields.pop("walltime", None)
@@ -167,10 +167,10 @@ def derived_job(
     return fields
 
 
-class How(NamedTuple):
-    """How a job goes on: as a requeued or a replaced one; with what was left of its work; with time that is no work.
+class Derivation(NamedTuple):
+    """How a job was derived from another: by a requeue or a replacement, with the rest of its work, with extra seconds.
 
-    `by` is the job that it made room for.
+    `by` is the job that it was preempted for.
     """
 
     kind: Literal["requeue", "replace"]
@@ -180,7 +180,7 @@ class How(NamedTuple):
 
 
 def id_in_note(job_id: str) -> str:
-    """Write a job's id so that it can stand in a note, whose parts are between semicolons.
+    """Return a job's id escaped for the metadata, whose parts are separated by semicolons.
 
     >>> id_in_note("w0!12"), id_in_note("w0!a;b 50%")
     ('w0!12', 'w0!a%3Bb 50%25')
@@ -189,7 +189,7 @@ def id_in_note(job_id: str) -> str:
 
 
 def id_from_note(text: str) -> str:
-    """Read a job's id from a note.
+    """Return a job's id from its escaped form in the metadata.
 
     >>> id_from_note(id_in_note("w0!a;b%3B"))
     'w0!a;b%3B'
@@ -198,7 +198,7 @@ def id_from_note(text: str) -> str:
 
 
 def parent_in_note(note: str) -> str:
-    """Read from a note the id of the job that this one is a segment of; nothing if it is its own job. O(length).
+    """Return the id of the job that a job is a segment of, from its metadata; empty if it is none. O(length).
 
     >>> parent_in_note("parent=w0!a%3Bb;segment=1;kind=requeue"), parent_in_note("moves=2")
     ('w0!a;b', '')
@@ -209,8 +209,8 @@ def parent_in_note(note: str) -> str:
     return id_from_note(found.removeprefix(_PARENT))
 
 
-def lineage(job: Job, segment: int, how: How) -> str:
-    """Write the note by which ``_jobs.csv`` can be put together again (`pybatsched.metrics.outcomes` reads it)."""
+def lineage(job: Job, segment: int, how: Derivation) -> str:
+    """Return the metadata that links a segment to its job in ``_jobs.csv`` (read by `pybatsched.metrics.outcomes`)."""
     note = f"{_PARENT}{id_in_note(job.id)};segment={segment};kind={how.kind}"
     if how.is_rest:
         note += ";work=rest"

@@ -1,10 +1,10 @@
-"""The engine: apply events, ask the policy, check its decisions, apply them.
+"""The engine: apply events, call the policy, check its decisions, apply them.
 
-`Engine.step(now, events)` is the whole interface. It knows no socket, clock, file or random generator, so the ZeroMQ
-server, the embedded simulator and the replayer all drive the same engine, and a schedule is the same in all three.
+`Engine.step(now, events)` is the whole interface. The engine uses no socket, clock, file or random generator. The
+ZeroMQ server, the embedded simulator and the replay use the same engine, so all three produce the same schedule.
 
-Order within a step: ends and kills first, then machine events, then submissions, then calls and everything else,
-whatever order Batsim put them in; then `decide` once.
+Order within a step, whatever the order in the message: ends and kills, machine events, submissions, calls and
+everything else; then one call of `decide`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from pybatsched.core.services import Services
 
 
-class Plugin:
-    """A policy, whose code may be anybody's."""
+class PolicyCaller:
+    """Calls the methods of a policy and converts its exceptions to `PolicyError`."""
 
     def __init__(self, policy: Policy, name: str) -> None:
         self._policy = policy
         self._name = name
 
-    def tell(self, hook: str, *args: Any) -> None:
-        """Tell it what happened, by one of its hooks."""
+    def call(self, hook: str, *args: Any) -> None:
+        """Call one of its hooks."""
         try:
             getattr(self._policy, hook)(*args)
         except NOT_THE_PLUGINS:
@@ -49,12 +49,12 @@ class Plugin:
             raise self.raised(hook, error) from error
 
     def raised(self, hook: str, error: BaseException) -> PolicyError:
-        """Give the error to raise for one that its code has raised."""
+        """Return the error to raise for an exception of the policy's code."""
         rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
         return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule=rule)
 
-    def words(self, hook: str) -> tuple[str, ...]:
-        """Ask for the lines that it has to say."""
+    def lines(self, hook: str) -> tuple[str, ...]:
+        """Return the lines of text that a method of the policy returns."""
         try:
             found = getattr(self._policy, hook)()
             if not isinstance(found, str | bytes) and isinstance(found, Iterable):
@@ -63,15 +63,15 @@ class Plugin:
             raise
         except BaseException as error:
             raise self.raised(hook, error) from error
-        raise self.returned(hook, found, "an iterable of texts, one for each line, as a list")
+        raise self.returned(hook, found, "an iterable of texts such as a list, one text for each line")
 
     def returned(self, hook: str, found: object, expected: str) -> PolicyError:
-        """Give the error to raise for a method that returns something of a wrong type."""
+        """Return the error to raise for a method that returns a value of the wrong type."""
         text = f"{hook} must return {expected}; it returned {type(found).__name__}: {found!r:.80}"
         return PolicyError(text, policy=self._name, rule="well-formed")
 
     def figures(self) -> dict[str, float]:
-        """Ask for its own numbers of the run; they are refused if they are none."""
+        """Return the policy's own numbers of the run. Raises PolicyError for values that are not numbers."""
         try:
             given: object = self._policy.figures()
             found = dict(given) if isinstance(given, Mapping) else None
@@ -80,23 +80,23 @@ class Plugin:
         except BaseException as error:
             raise self.raised("figures", error) from error
         if found is None:
-            raise self.returned("figures", given, "a mapping of names to numbers, as a dict")
+            raise self.returned("figures", given, "a mapping of names to numbers, such as a dict")
         found = {name: float(value) if isinstance(value, float) else value for name, value in found.items()}
         for name, value in found.items():
             is_number = type(value) in {int, float} and math.isfinite(value)
             if not (is_number and type(name) is str and name.isidentifier()):
                 raise PolicyError(
-                    f"figures gave {str(name)!r:.60}: {value!r:.60}; expected finite numbers by names of letters, "
-                    "digits and underscores",
+                    f"figures returned {str(name)!r:.60}: {value!r:.60}; expected finite numbers, with names of "
+                    "letters, digits and underscores",
                     policy=self._name,
                     rule="figures are numbers",
                 )
         return found
 
 
-#: Decisions that bring nothing about: a policy that makes no others may go on for ever.
+#: Decisions without effect on the simulation. A policy that makes no others would never finish.
 _IDLE: Final = {d.CallMeLater, d.Reshape}
-_MACHINE_NEWS: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
+_MACHINE_NOTICES: Final = {e.MACHINES_UNAVAILABLE, e.MACHINES_AVAILABLE}
 _RANKS: Final[dict[type[e.Event], int]] = {
     e.SimulationBegins: 0,
     e.JobCompleted: 1,
@@ -109,12 +109,12 @@ _RANKS: Final[dict[type[e.Event], int]] = {
 
 def _rank(event: e.Event) -> int:
     if type(event) is e.Notify:
-        return 2 if event.kind in _MACHINE_NEWS else 4
+        return 2 if event.kind in _MACHINE_NOTICES else 4
     return _RANKS.get(type(event), 4)
 
 
 class Reply(NamedTuple):
-    """What a step answers: the time the scheduler is ready again, and decisions in order, each with a time stamp."""
+    """The result of a step: the time of the reply, and the decisions in order, each with a time stamp."""
 
     now: float
     decisions: tuple[d.Decision, ...]
@@ -123,14 +123,14 @@ class Reply(NamedTuple):
 class Engine:
     """One run of one policy.
 
-    `make_policy` is called with SIMULATION_BEGINS and gives the policy, so that options may come from Batsim too;
-    `policy_name` is for messages. With `checked` the invariants of the state are asserted after each step (tests).
+    `make_policy` is called with SIMULATION_BEGINS and returns the policy, because options may come from Batsim too.
+    `policy_name` is for messages. With `checked`, the invariants of the state are asserted after each step (tests).
     """
 
-    #: A run is stopped after this many idle calls in a row: calls that the policy requested and answers with nothing
-    #: but calls. An hourly call for a century is allowed.
+    #: A run is stopped after this many idle calls in a row: calls that the policy requested and answers only with new
+    #: requests for calls. An hourly call for a century is allowed.
     MAX_IDLE_CALLS: ClassVar[int] = 1_000_000
-    #: The same for calls that follow each other within `AT_ONCE_S`: as fast as Batsim 4 sends them, 10 ticks apart.
+    #: The same for calls within `AT_ONCE_S` of each other. Batsim 4 sends the fastest ones 10 ticks apart.
     MAX_IDLE_CALLS_AT_ONCE: ClassVar[int] = 1_000
     AT_ONCE_S: ClassVar[float] = 15 * TICK
 
@@ -146,9 +146,9 @@ class Engine:
         self.policy: Policy
         self._make_policy = make_policy
         self._checked = checked
-        self._plugin: Plugin
-        self._hook = ""  # of the policy whose code runs just now: what it raises is the policy's
-        self._event: e.Event | None = None  # that is being applied
+        self._caller: PolicyCaller
+        self._hook = ""  # the policy's method that runs now: its exceptions are the policy's
+        self._event: e.Event | None = None  # the event that is being applied
         self._is_instant = True  # the policy does not model the time that deciding takes
         self._field_check: FieldCheck
         self._validator: Validator
@@ -160,8 +160,8 @@ class Engine:
         self._n_idle_calls_at_once = 0
         self._idle_since = self._last_idle_call_at = 0.0
         self._apply: dict[type[e.Event], Callable[[Any], None]] = {
-            e.SimulationBegins: self._on_begins,
-            e.SimulationEnds: self._on_ends,
+            e.SimulationBegins: self._on_simulation_begins,
+            e.SimulationEnds: self._on_simulation_ends,
             e.JobSubmitted: self._on_submitted,
             e.JobCompleted: self._on_completed,
             e.JobKilled: self._on_killed,
@@ -175,7 +175,7 @@ class Engine:
         }
 
     def step(self, now: float, events: Sequence[e.Event]) -> Reply:
-        """Take in one message and give the reply. Cost: the policy's, plus a few set operations per event."""
+        """Apply one message and return the reply. Cost: the policy's, plus a few set operations per event."""
         self._check_time(now, events)
         try:
             return self._step(events)
@@ -186,7 +186,7 @@ class Engine:
             raise
         except BaseException as error:
             if self._hook:
-                raise self._plugin.raised(self._hook, error) from error
+                raise self._caller.raised(self._hook, error) from error
             if not isinstance(error, Violation):
                 raise
             raise PolicyError(
@@ -197,7 +197,7 @@ class Engine:
 
     def _step(self, events: Sequence[e.Event]) -> Reply:
         if self.began:
-            self._actions.begin_reply(self.now)
+            self._actions.start_reply(self.now)
         for event in sorted(events, key=_rank) if len(events) > 1 else events:
             self._event = event
             self._apply[type(event)](event)
@@ -212,7 +212,7 @@ class Engine:
             self._holds.start_due(self.now)
             if self._actions.out:
                 self._n_idle_calls = 0
-        self._ask()
+        self._run_policy()
         if self._n_idle_calls:
             self._check_idle_calls()
         if self._validator.dynamic_jobs:
@@ -221,7 +221,7 @@ class Engine:
         if not self._is_instant:
             reply_now = self._busy_until()
         if self._actions.latest_stamp > reply_now:
-            raise self._stamped_late(reply_now)
+            raise self._late_stamp_error(reply_now)
         if self._checked:
             self.cluster.check()
             self.jobs.check()
@@ -231,9 +231,9 @@ class Engine:
 
     def _check_time(self, now: float, events: Sequence[e.Event]) -> None:
         if self.ended:
-            raise RemoteProtocolError("a message after SIMULATION_ENDS; expected none")
+            raise RemoteProtocolError("received a message after SIMULATION_ENDS; expected none")
         if not self.now - TICK <= now < math.inf:
-            raise RemoteProtocolError(f"time goes back: {now} after {self.now}", field="now")
+            raise RemoteProtocolError(f"time goes back: got {now}, expected at least {self.now}", field="now")
         if not self.began and (not events or type(events[0]) is not e.SimulationBegins):
             first = type(events[0]).__name__ if events else "nothing"
             raise RemoteProtocolError(f"expected SIMULATION_BEGINS first, got {first}", field="events[0].type")
@@ -241,7 +241,7 @@ class Engine:
             if event.timestamp > now + TICK:
                 index = next(i for i, other in enumerate(events) if other is event)
                 raise RemoteProtocolError(
-                    f"the event happened at {event.timestamp}, after the message's now, {now}",
+                    f"the event is at {event.timestamp}; expected at most the message's now, {now}",
                     field=f"events[{index}].timestamp",
                 )
         if now > self.now:
@@ -252,27 +252,30 @@ class Engine:
         reply_now = float(self.policy.busy_until(self.now))
         self._hook = ""
         if not math.isfinite(reply_now):
-            raise self._stamped_late(reply_now)
+            raise self._late_stamp_error(reply_now)
         return reply_now
 
-    def _stamped_late(self, reply_now: float) -> PolicyError:
+    def _late_stamp_error(self, reply_now: float) -> PolicyError:
         return PolicyError(
-            f"a decision is stamped {self._actions.latest_stamp}, after the reply's own time, {reply_now}",
+            f"a decision has the time stamp {self._actions.latest_stamp}; expected at most the time of the reply, "
+            f"{reply_now}",
             policy=self.policy_name,
             rule="stamps before now",
         )
 
     # --- what happened ----------------------------------------------------------------------------------------
 
-    def _on_begins(self, event: e.SimulationBegins) -> None:
+    def _on_simulation_begins(self, event: e.SimulationBegins) -> None:
         if self.began:
-            raise RemoteProtocolError("a second SIMULATION_BEGINS; is another Batsim on this endpoint?")
+            raise RemoteProtocolError("received a second SIMULATION_BEGINS; is another Batsim using this endpoint?")
         if event.option("redis-enabled"):
-            raise InputError("Batsim was started with --enable-redis; pybatsched reads jobs from messages: omit it")
+            raise InputError(
+                "Batsim was started with --enable-redis, which pybatsched does not support; start it without it"
+            )
         self.cluster = Cluster.from_begins(event)
         self.cluster.jobs = MappingProxyType(self.jobs.alive)
         self.policy = self._make_policy(event)
-        self._plugin = Plugin(self.policy, self.policy_name)
+        self._caller = PolicyCaller(self.policy, self.policy_name)
         self._field_check = FieldCheck(self.policy.JobFields, self.policy_name)
         if not all(isinstance(need, BatsimFeature) for need in self.policy.needs):
             raise InputError(f"policy {self.policy_name}: needs must be a set of pybatsched.BatsimFeature")
@@ -282,31 +285,31 @@ class Engine:
         self._validator = Validator(self.jobs, self.cluster)
         may_reopen = not self.policy.manages_registration
         self._actions = Actions(self.jobs, self.cluster, self._validator, may_reopen=may_reopen)
-        self._actions.begin_reply(self.now)
+        self._actions.start_reply(self.now)
         self._services = self._actions.services
         self._holds = self._actions.holds
         self._static_jobs_done = event.workloads is not None and not event.workloads
         self.began = True
-        self._plugin.tell("on_begin", self.cluster)
+        self._caller.call("on_begin", self.cluster)
         self._is_instant = getattr(self.policy.busy_until, "__func__", None) is Policy.busy_until
         if not self.cluster.partitions:
             self.cluster.add_partition("all", self.cluster.procs)
 
-    def _on_ends(self, event: e.SimulationEnds) -> None:  # noqa: ARG002
+    def _on_simulation_ends(self, event: e.SimulationEnds) -> None:  # noqa: ARG002
         self.ended = True
-        self._plugin.tell("on_end", self.now)
+        self._caller.call("on_end", self.now)
 
     def _on_submitted(self, event: e.JobSubmitted) -> None:
         job_id = event.job_id
         if self._services.acknowledged(job_id):
             return
         if self.jobs.knows(job_id):
-            raise RemoteProtocolError(f"job {job_id} is submitted twice", field="job_id")
+            raise RemoteProtocolError(f"job {job_id} was submitted before; expected a new id", field="job_id")
         if event.job is None:
-            raise RemoteProtocolError(f"job {job_id} comes without its description", field="job")
-        refusal = self._field_check.refusal(job_id, event.job)
-        if refusal is not None:
-            raise InputError(refusal)
+            raise RemoteProtocolError(f"job {job_id} has no description; expected an object", field="job")
+        problem = self._field_check.error_text(job_id, event.job)
+        if problem is not None:
+            raise InputError(problem)
         job = self._actions.add_job(job_id, event.job, event.profile, at=event.timestamp)
         if not self.policy.handles_oversized and not 0 < job.n_procs <= self.cluster.n_procs:
             reason = ("asks for {} processors; the platform has {}", job.n_procs, self.cluster.n_procs)
@@ -320,17 +323,17 @@ class Engine:
         job = self.jobs.by_wire_id.get(event.job_id)
         if job is None:
             if self._services.was_stopped(event.job_id):
-                return  # told twice: by JOB_KILLED first
-            known = self.jobs.last_word(event.job_id)
-            text = f"job {event.job_id} is over already ({known})" if known else f"no job {event.job_id} is known"
+                return  # reported before, by JOB_KILLED
+            known = self.jobs.outcome(event.job_id)
+            text = f"job {event.job_id} has ended already ({known})" if known else f"unknown job {event.job_id}"
             raise RemoteProtocolError(text, field="job_id")
         if job.state is not JobState.RUNNING:
-            raise RemoteProtocolError(f"job {job.id} completes but was not started: {job.story()}", field="job_id")
+            raise RemoteProtocolError(f"job {job.id} completed but was not started: {job.story()}", field="job_id")
         final_state = event.final_state
         killed = final_state == e.COMPLETED_KILLED
         self._actions.stop_job(job)
         if killed and self._services.kill_pending(event.job_id):
-            self._services.stopped(job, event.timestamp)  # JOB_KILLED, which follows, ends the matter
+            self._services.stopped(job, event.timestamp)  # JOB_KILLED follows
             return
         self._actions.end_job(job, JobState.KILLED if killed else JobState.COMPLETED, final_state, event.timestamp)
         self._hook = "on_job_ended"
@@ -342,64 +345,62 @@ class Engine:
         for wire_id in event.job_ids:
             job = self.jobs.by_wire_id.get(wire_id)
             if job is not None and job.state is JobState.RUNNING and wire_id in progress:
-                self._actions.stop_job(job)  # a peer that says JOB_KILLED without JOB_COMPLETED
+                self._actions.stop_job(job)  # this peer sends JOB_KILLED without JOB_COMPLETED
                 self._services.stopped(job, event.timestamp)
             ended = self._services.kill_answered(wire_id, progress.get(wire_id))
             if ended is None:
                 continue
             if ended.state is not JobState.WAITING:
                 self._actions.end_job(ended, JobState.KILLED, e.COMPLETED_KILLED, event.timestamp)
-            self._plugin.tell("on_job_killed", ended, self.now)
+            self._caller.call("on_job_killed", ended, self.now)
 
     def _on_notify(self, event: e.Notify) -> None:
-        if event.kind in _MACHINE_NEWS:
+        if event.kind in _MACHINE_NOTICES:
             if event.procs is None:
-                raise RemoteProtocolError(
-                    f"{event.kind} without resources; expected an interval set", field="resources"
-                )
-            strange = event.procs - self.cluster.procs - self.cluster.storage
-            if strange:
-                raise RemoteProtocolError(f"{event.kind}: there are no resources {strange}", field="resources")
+                raise RemoteProtocolError(f"{event.kind} has no resources; expected an interval set", field="resources")
+            unknown = event.procs - self.cluster.procs - self.cluster.storage
+            if unknown:
+                raise RemoteProtocolError(f"{event.kind}: unknown resources {unknown}", field="resources")
             procs = event.procs & self.cluster.procs
             if event.kind == e.MACHINES_UNAVAILABLE:
                 self.cluster.change_machines(gone=procs)
                 for job, held_on in self._holds.lose(procs):
-                    self._plugin.tell("on_job_released", job, held_on, self.now)
+                    self._caller.call("on_job_released", job, held_on, self.now)
             else:
                 self.cluster.change_machines(back=procs)
-            self._plugin.tell("on_machines_changed", procs, self.now)
+            self._caller.call("on_machines_changed", procs, self.now)
             return
         if event.kind == e.NO_MORE_STATIC_JOBS:
             self._static_jobs_done = True
         elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
             for partition in self.cluster.partitions.values():
                 partition.machines_settled = not self.cluster.asleep
-        self._plugin.tell("on_notify", event, self.now)
+        self._caller.call("on_notify", event, self.now)
 
     def _on_resource_state(self, event: e.ResourceStateChanged) -> None:
         back = event.procs & self.cluster.asleep
         awake = IntervalSet(i for i in back if event.state not in self.cluster.sleep_pstates(i))
         self.cluster.change_machines(awake=awake)
-        self._plugin.tell("on_machines_changed", event.procs, self.now)
+        self._caller.call("on_machines_changed", event.procs, self.now)
 
     def _on_call(self, event: e.RequestedCall) -> None:  # noqa: ARG002
         self._actions.n_calls_pending = max(self._actions.n_calls_pending - 1, 0)
-        self._plugin.tell("on_call", self.now)
+        self._caller.call("on_call", self.now)
 
     def _pass_on(self, hook: str, event: e.Event) -> None:
-        self._plugin.tell(hook, event, self.now)
+        self._caller.call(hook, event, self.now)
 
     # --- the policy -------------------------------------------------------------------------------------------
 
-    def _ask(self) -> None:
+    def _run_policy(self) -> None:
         self._validator.now = self.now
         check, carry_out = self._validator.check, self._actions.carry_out
         self._hook = "decide"
         wanted: Iterable[d.Decision] | None = self.policy.decide(self.now)
         if wanted is not None:
             if not hasattr(wanted, "__iter__"):
-                raise self._plugin.returned(
-                    "decide", wanted, "an iterable of decisions, as a list or a generator, or None"
+                raise self._caller.returned(
+                    "decide", wanted, "an iterable of decisions, such as a list or a generator, or None"
                 )
             for decision in wanted:
                 self._hook = ""
@@ -410,7 +411,7 @@ class Engine:
         self._hook = ""
 
     def _count_call(self, events: Sequence[e.Event]) -> None:
-        """Count a message that begins with a call; whatever else happens lets the count begin again."""
+        """Count a message whose first event is a call; any other event resets the count."""
         if any(type(event) is not e.RequestedCall for event in events):
             self._n_idle_calls = 0
             return
@@ -437,7 +438,7 @@ class Engine:
         raise Violation("endless calls", f"{text}, and nothing else happened")
 
     def _finish_registration(self) -> None:
-        """Say when nothing can be registered any more, else Batsim would wait for ever."""
+        """Send `registration_finished` when no job can be registered any more; Batsim waits for it."""
         actions = self._actions
         if actions.registration_finished or self.policy.manages_registration:
             return
@@ -449,25 +450,25 @@ class Engine:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the policy wants people to know when the run is over."""
-        return self._plugin.words("remarks") if self.began else ()
+        """The policy's remarks for the user at the end of the run."""
+        return self._caller.lines("remarks") if self.began else ()
 
     @property
     def broken_promises(self) -> tuple[str, ...]:
-        """What the policy promised and did not keep."""
-        return self._plugin.words("broken_promises") if self.began else ()
+        """A line for each guarantee that the policy did not keep."""
+        return self._caller.lines("broken_promises") if self.began else ()
 
     @property
     def figures(self) -> dict[str, float]:
-        """The policy's own numbers of the run; refused if they are none."""
-        return self._plugin.figures() if self.began else {}
+        """The policy's own numbers of the run. Raises PolicyError for values that are not numbers."""
+        return self._caller.figures() if self.began else {}
 
     @property
     def rejections(self) -> Mapping[str, tuple[int, Reason]]:
-        """How many jobs were rejected for reasons of one template, and the first of these reasons."""
+        """For each reason template: how many jobs were rejected, and the first reason."""
         return self._actions.rejections if self.began else {}
 
     @property
     def n_calls_pending(self) -> int:
-        """How many calls have been asked for and are not due yet."""
+        """How many requested calls are not due yet."""
         return self._actions.n_calls_pending if self.began else 0

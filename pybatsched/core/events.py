@@ -1,9 +1,9 @@
-"""What the world tells the scheduler, in the past tense: one class per Batsim event.
+"""Events of the simulator: one class per Batsim event.
 
-The classes carry what the protocol says and nothing of how it is written; `pybatsched.protocol` does the writing.
-Every event knows the instant it happened (`timestamp`) and keeps members it does not understand: `extra` are those
-of its data, `beside` those next to its data. `extra` also keeps a member whose text could not be rebuilt from
-the typed field (a job id sent as a number, say), so that a message read and written again is the same message.
+The classes are independent of the message format, which is in `pybatsched.protocol`. Every event has the time it
+happened (`timestamp`) and keeps unknown members: `extra` those inside its data, `beside` those next to its data.
+`extra` also keeps a member that cannot be restored from the typed field (a job id sent as a number, for example), so
+that a decoded message is encoded to the same message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMPLETED_FAILED: Final = "COMPLETED_FAILED"
 COMPLETED_WALLTIME_REACHED: Final = "COMPLETED_WALLTIME_REACHED"
 COMPLETED_KILLED: Final = "COMPLETED_KILLED"
 REJECTED: Final = "REJECTED"
-#: In which states a job is over, in the order in which people want to read them.
+#: The final states of a job, in the order in which tables show them.
 FINAL_STATES: Final = (
     COMPLETED_SUCCESSFULLY,
     COMPLETED_FAILED,
@@ -60,13 +60,13 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def sleep_pstates(self) -> frozenset[str]:
-        """The pstates in which it sleeps, by its property of that name (S:OFF:ON,…)."""
+        """The pstates in which the host sleeps, from its property `sleep_pstates` (S:OFF:ON,…)."""
         text = (self.properties or {}).get("sleep_pstates", "")
         return frozenset(part.split(":")[0].strip() for part in text.split(",") if part)
 
 
 class SimulationBegins(Event, frozen=True):
-    """The first event: the machine, Batsim's options and the profiles. A member that did not come is None."""
+    """The first event: the platform, Batsim's options and the profiles. A missing member is None."""
 
     n_resources: int | None = None
     n_compute: int | None = None
@@ -80,16 +80,16 @@ class SimulationBegins(Event, frozen=True):
     profiles: Mapping[str, Mapping[str, Any]] | None = None
 
     def option(self, name: str) -> Any:
-        """Give a member of `config`, or None: older Batsim versions send fewer."""
+        """Return a member of `config`; None if it is missing, as in older Batsim versions."""
         return (self.config or {}).get(name)
 
 
 class SimulationEnds(Event, frozen=True):
-    """The last event; it wants one more reply."""
+    """The last event; one more reply follows."""
 
 
 class JobSubmitted(Event, frozen=True):
-    """A job entered the system, or a registered one is acknowledged. `job` is None if it went through Redis."""
+    """A job was submitted, or a registered one acknowledged. `job` is None if it was sent through Redis."""
 
     job_id: str
     job: Mapping[str, Any] | None = None
@@ -97,7 +97,7 @@ class JobSubmitted(Event, frozen=True):
 
 
 class JobCompleted(Event, frozen=True):
-    """A job is over, for whatever reason; `alloc` is the text of its processors."""
+    """A job ended in any way; `alloc` are its processors as text."""
 
     job_id: str
     job_state: str | None = None
@@ -106,7 +106,7 @@ class JobCompleted(Event, frozen=True):
 
     @property
     def final_state(self) -> str:
-        """The state by Batsim's present names; old peers (and WRENCH) tell it in `status` only."""
+        """The state by Batsim's current names; old peers and WRENCH send only `status`."""
         if self.job_state is not None:
             return self.job_state
         status = self.extra.get("status")
@@ -134,7 +134,7 @@ class RequestedCall(Event, frozen=True):
 
 
 class Notify(Event, frozen=True):
-    """News of a kind: no more static jobs, machines gone or back, or anything a user put into an event file."""
+    """A notice: no more static jobs, machines unavailable or available, or an event of a user's event file."""
 
     kind: str
     procs: IntervalSet | None = None
@@ -147,20 +147,20 @@ class Answer(Event, frozen=True):
 
 
 class Query(Event, frozen=True):
-    """A question to the scheduler (WRENCH asks for waiting times)."""
+    """A query to the scheduler (WRENCH asks for waiting times)."""
 
     requests: Mapping[str, Any]
 
 
 class FromJobMsg(Event, frozen=True):
-    """A running job said something."""
+    """A running job sent a message."""
 
     job_id: str
     msg: Any
 
 
 class UnknownEvent(Event, frozen=True):
-    """An event this version does not know: kept, and ignored."""
+    """An event of unknown type, which is kept and ignored."""
 
     type: str
     data: Mapping[str, Any]

@@ -1,7 +1,7 @@
-"""What a policy reads of jobs beside Batsim's own members, declared, so that mistakes are told before a run begins.
+"""Job fields that a policy reads in addition to Batsim's own, declared as models so that errors are found early.
 
-A policy names a model as its `JobFields`, as it does with its `Options`. Workloads are checked by it when they are
-read, by `workload lint` too, and jobs that come over the wire when they come. Other members are free.
+A policy sets a pydantic model as its `JobFields`. Workloads are checked against it when they are read and by `workload
+lint`; jobs from messages are checked on submission. All other fields are ignored.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from pydantic.fields import FieldInfo
 
 from pybatsched.errors import NOT_THE_PLUGINS, PolicyError, told
 
-#: What was found where there was nothing.
+#: Stands for a missing value.
 NOTHING: Final = object()
 
 
 class FieldModel(BaseModel):
-    """Members of jobs that somebody reads: typed, and told by their descriptions; all other members are ignored.
+    """Base of models of job fields. All other fields are ignored.
 
-    Values are taken as JSON has them: "5" is no number, and neither is true. Null is no value of any member: what is
-    not known is left out. What a description says is what errors say was expected. A member without a default must be
-    there. Where a validator of the model is given a `context`, it is one dictionary for all jobs of a run.
+    Values are not converted: "5" and true are not numbers. Null is not a value: an unknown field is left out. Errors
+    show the description of a field as the expected value. A field without a default is required. A validator with a
+    `context` gets one dictionary for all jobs of a run.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
 
 class JobFields(FieldModel):
-    """Base of the fields that a policy reads: the estimate, which every policy plans with."""
+    """Base of the fields that a policy reads: the estimate, which every policy uses for planning."""
 
     estimate: float | None = Field(None, gt=0, allow_inf_nan=False, description="more than 0 seconds")
 
 
 class DeadlineFields(FieldModel):
-    """When a job is to be over, for whoever reads that: policies that mind deadlines, and figures of late jobs.
+    """The deadline of a job, for policies with deadlines and for metrics of late jobs.
 
-    A job has one of them, or none (`model_fields_set` tells).
+    A job has at most one of these fields (see `model_fields_set`).
     """
 
     deadline: float = Field(math.nan, ge=0, allow_inf_nan=False, description="seconds from 0")
@@ -55,7 +55,7 @@ class DeadlineFields(FieldModel):
 
 
 class FieldError(ValueError):
-    """For validators of a model: one of its fields is not as it should be beside the others."""
+    """Raised by a model's validator: one of the fields does not agree with the others."""
 
     def __init__(self, field: str, expected: str, found: Any = NOTHING) -> None:
         super().__init__(f"field {field}: expected {expected}")
@@ -63,7 +63,7 @@ class FieldError(ValueError):
 
 
 class Fault(NamedTuple):
-    """What is wrong with a job: the field ("" if it is about several), in which way, and what was found in it."""
+    """An error in a job's fields: the field ("" if it concerns several), the problem, and the value found."""
 
     field: str
     wrong: str
@@ -71,11 +71,11 @@ class Fault(NamedTuple):
 
     @property
     def what(self) -> str:
-        """Field and rule, without what was found."""
+        """The field and the rule, without the value found."""
         return f"field {self.field}: {self.wrong}" if self.field else self.wrong
 
-    def of(self, job_id: str) -> str:
-        """Give the words of an error about a job that came over the wire."""
+    def text_for(self, job_id: str) -> str:
+        """Return the error message for a job of a message."""
         if not self.field:
             return f"job {job_id}: {self.wrong}"
         found = "nothing" if self.found is NOTHING else "null" if self.found is None else repr(self.found)[:60]
@@ -83,12 +83,12 @@ class Fault(NamedTuple):
 
 
 class FieldCheck:
-    """Checks jobs of one run by a model, in the order in which they come. `owner` is the policy whose model it is.
+    """Checks the jobs of one run against a model, in order of submission. `owner` is the policy with this model.
 
-    `context` is what is known of the run before it begins: `clusters`, the names of its machine's.
+    `context` is what is known before the run starts: `clusters`, the names of the machine's clusters.
 
-    O(1) for jobs that have none of its fields. The estimate of a policy's model, which most jobs have, is looked at by
-    hand first: that is thirty times as fast.
+    O(1) for jobs without the model's fields. The estimate, which most jobs have, is checked without pydantic first:
+    this is thirty times as fast.
     """
 
     _of_all: ClassVar = frozenset(JobFields.model_fields)
@@ -108,7 +108,7 @@ class FieldCheck:
         self._context: dict[str, Any] = dict(context)
 
     def faults(self, fields: Mapping[str, Any]) -> Iterator[Fault]:
-        """Give all that is wrong with a job, by its members. Raises PolicyError for an exception of a validator."""
+        """Return all errors in a job's fields. Raises PolicyError for an exception of a validator."""
         if self._has_none(fields):
             return
         nulls = [name for name in self._infos if name in fields and fields[name] is None]
@@ -128,20 +128,20 @@ class FieldCheck:
             raise PolicyError(text, policy=self._owner, rule="no exception") from error
 
     def _has_none(self, fields: Mapping[str, Any]) -> bool:
-        """Tell whether a job has nothing that must be looked at, as most have. O(fields of the model)."""
+        """Return whether a job has no field to check, as most jobs. O(fields of the model)."""
         if self._always or not fields.keys().isdisjoint(self._own):
             return False
         return not self._plans or not _has_bad_estimate(fields)
 
-    def refusal(self, job_id: str, fields: Mapping[str, Any]) -> str | None:
-        """Give the words of the error about a job that came over the wire, None if there is nothing to say."""
+    def error_text(self, job_id: str, fields: Mapping[str, Any]) -> str | None:
+        """Return the first error in the fields of a job of a message; None if there is none."""
         if self._has_none(fields):
             return None
-        return next((fault.of(job_id) for fault in self.faults(fields)), None)
+        return next((fault.text_for(job_id) for fault in self.faults(fields)), None)
 
 
-def described(model: type[FieldModel]) -> dict[str, str]:
-    """Give what a model expects of each member, for people."""
+def field_descriptions(model: type[FieldModel]) -> dict[str, str]:
+    """Return the description of each field of a model."""
     return {name: info.description or "" for name, info in _by_member(model).items()}
 
 
@@ -153,7 +153,7 @@ def _has_bad_estimate(fields: Mapping[str, Any]) -> bool:
 
 
 def _by_member(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Give the fields of a model by the names that jobs have for them."""
+    """Return the fields of a model by their names in jobs."""
     return {_member(name, info): info for name, info in model.model_fields.items()}
 
 
@@ -163,7 +163,7 @@ def _member(name: str, info: FieldInfo) -> str:
 
 
 def _fault(model: type[BaseModel], problem: Mapping[str, Any]) -> Fault:
-    """Put what pydantic found into our words."""
+    """Convert an error of pydantic."""
     raised = problem.get("ctx", {}).get("error")
     if isinstance(raised, FieldError):
         return raised.fault
@@ -173,19 +173,19 @@ def _fault(model: type[BaseModel], problem: Mapping[str, Any]) -> Fault:
     for part in problem["loc"]:
         info = None if inner is None else _by_member(inner).get(str(part))
         if info is None:
-            break  # a place within a value that has no names, or one of several types
+            break  # inside a value without field names, or one of several types
         place.append(str(part))
         description, inner = info.description, _model_in(info.annotation)
     text = problem["msg"].removeprefix("Value error, ")
     if not place:
         return Fault("", text)
-    is_own = problem["type"] == "value_error"  # of a validator: the author's own words
+    is_own = problem["type"] == "value_error"  # the message of the author's validator
     wrong = text if is_own or description is None else f"expected {description}"
     return Fault(".".join(place), wrong, NOTHING if problem["type"] == "missing" else problem["input"])
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Give the model that a member is, alone or as one of several types."""
+    """Return the model among the types of a field; None if there is none."""
     for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             return kind
@@ -196,9 +196,9 @@ _MOST: Final = 1e300
 
 
 def memory_need_gb(fields: Mapping[str, Any]) -> float:
-    """Give the memory that a job needs on its node, in GB: `node_memory_gb`, else its file, `input_size_gb`, else 0.
+    """Return the memory that a job needs on its node, in GB: `node_memory_gb`, else `input_size_gb`, else 0. O(1).
 
-    Raises ValueError that names the field for what cannot be one; who calls knows the job. O(1).
+    Raises ValueError with the name of an invalid field, without the job.
 
     >>> memory_need_gb({"node_memory_gb": 256, "input_size_gb": 12.8}), memory_need_gb({"input_size_gb": 12.8})
     (256.0, 12.8)
@@ -217,15 +217,15 @@ def memory_need_gb(fields: Mapping[str, Any]) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    # Not `isfinite`: whole numbers may be too large even to be asked.
+    # Not `isfinite`, which raises OverflowError for very large integers.
     return type(value) in {int, float} and -_MOST <= value <= _MOST
 
 
 def memory_class(need_gb: float, classes: Sequence[float]) -> float | None:
-    """Give the smallest of some memories, in ascending order, that holds a need; None if none does. O(log n).
+    """Return the smallest memory class, of a list in ascending order, that is large enough; None for none. O(log n).
 
     >>> memory_class(128, [128, 256]), memory_class(128.1, [128, 256]), memory_class(300, [128, 256])
     (128, 256, None)
     """
-    place = bisect_left(classes, need_gb)
-    return classes[place] if place < len(classes) else None
+    i = bisect_left(classes, need_gb)
+    return classes[i] if i < len(classes) else None

@@ -1,8 +1,7 @@
-"""Sets of ids that only grow, and nearly all of whose members have a number in them.
+"""Finished jobs: their ids in little memory, and how the most recent ones ended.
 
-A run of days has millions of jobs, and none of their ids may ever be used again. Ids that are numbered, as those of
-nearly all workloads are, cost nothing here once their neighbours are in as well: what is kept are ranges of numbers.
-Where there are so many ranges that one bit for each number takes less room, bits are kept instead.
+A long run has millions of jobs, and none of their ids may be used again. Most ids contain a number, so they are stored
+as ranges of numbers. Where one bit for each number takes less memory than the ranges, bits are stored instead.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ _N_FRESH: Final = 1024
 _MAX_SERIES: Final = 4096
 _MAX_DIGITS: Final = 18  # what fits into 64 bits
 _BLOCK_BITS: Final = 16
-_BLOCK: Final = 1 << _BLOCK_BITS  # so many numbers share a map of bits
-_MAX_RANGES: Final = _BLOCK // 8 // 16  # so many ranges take as many bytes as the map
+_BLOCK: Final = 1 << _BLOCK_BITS  # numbers per bitmap
+_MAX_RANGES: Final = _BLOCK // 8 // 16  # this many ranges take as many bytes as a bitmap
 
-#: What stands in front of the number of an id and behind it, and how wide a number is that begins with a zero.
+#: The text before the number of an id, the text after it, and the width of a number with leading zeros.
 Series = tuple[str, str, int]
 
 
 class Ranges:
-    """A set of integers as ranges, each 16 bytes: from a start to before a stop.
+    """A set of integers as half-open ranges of 16 bytes each.
 
-    `blocks` holds a map of bits for each block of numbers that would have too many ranges, by the block's number.
+    `blocks` holds a bitmap for each block of numbers that would have too many ranges, by the block's number.
     """
 
     __slots__ = ("blocks", "starts", "stops")
@@ -38,7 +37,7 @@ class Ranges:
         self.blocks: dict[int, bytearray] = {}
 
     def add(self, numbers: list[int]) -> None:
-        """Take in more numbers. O(ranges + n log n)."""
+        """Add numbers. O(ranges + n log n)."""
         edges = [*zip(self.starts, self.stops, strict=True)]
         for number in numbers:
             bits = self.blocks.get(number >> _BLOCK_BITS)
@@ -52,15 +51,15 @@ class Ranges:
             self._pack()
 
     def has(self, number: int) -> bool:
-        """Tell whether a number is in. O(log ranges)."""
+        """Return whether a number is in the set. O(log ranges)."""
         bits = self.blocks.get(number >> _BLOCK_BITS)
         if bits is not None:
             return bool(bits[number % _BLOCK >> 3] >> (number & 7) & 1)
-        place = bisect_right(self.starts, number)
-        return place > 0 and number < self.stops[place - 1]
+        i = bisect_right(self.starts, number)
+        return i > 0 and number < self.stops[i - 1]
 
     def _merge(self, edges: list[tuple[int, int]]) -> None:
-        """Keep these ranges, which are sorted and may overlap, and no others."""
+        """Replace all ranges by these, which are sorted and may overlap."""
         starts, stops = array("q"), array("q")
         for start, stop in edges:
             if stops and start <= stops[-1]:
@@ -72,7 +71,7 @@ class Ranges:
         self.starts, self.stops = starts, stops
 
     def _pack(self) -> None:
-        """Turn the ranges of a block into bits where there are too many. O(ranges + numbers that become bits)."""
+        """Convert blocks with too many ranges to bitmaps. O(ranges + converted numbers)."""
         counts = Counter(start >> _BLOCK_BITS for start in self.starts)
         crowded = [block for block, n in counts.items() if n > _MAX_RANGES]
         if not crowded:
@@ -100,11 +99,11 @@ def _set_bits(bits: bytearray, start: int, stop: int) -> None:
 
 
 class IdSet:
-    """A set of ids from which nothing is taken. It answers exactly.
+    """An exact set of ids that only grows.
 
-    A range of numbered ids takes 16 bytes, however long it is, and 65,536 numbers in a row take at most a bit each. An
-    id that has no number, or is one of too many series (`_MAX_SERIES`), is kept as it is. `add` is O(1) on the average,
-    `has` O(log ranges).
+    A range of numbered ids takes 16 bytes, however long it is, and a block of 65,536 numbers at most one bit each. An
+    id without a number, or of too many series (`_MAX_SERIES`), is stored as text. `add` is O(1) on average, `has`
+    O(log ranges).
     """
 
     def __init__(self) -> None:
@@ -115,14 +114,14 @@ class IdSet:
         self._n_at_most = _N_FRESH
 
     def add(self, job_id: str) -> None:
-        """Take in an id."""
+        """Add an id."""
         fresh = self._fresh
         fresh.add(job_id)
         if len(fresh) >= self._n_at_most:
             self._settle()
 
     def has(self, job_id: str) -> bool:
-        """Tell whether an id is in."""
+        """Return whether an id is in the set."""
         if job_id in self._fresh or job_id in self._others:
             return True
         if not self._series:
@@ -135,11 +134,11 @@ class IdSet:
 
     @property
     def n_kept(self) -> int:
-        """How many things are kept one by one: ranges, maps of bits, and ids that are in none."""
+        """How many objects are stored: ranges, bitmaps and single ids."""
         return len(self._fresh) + len(self._others) + self._n_ranges
 
     def _settle(self) -> None:
-        """Put what has come since the last time into ranges."""
+        """Move the ids added since the last time into ranges."""
         new: dict[Series, list[int]] = {}
         for job_id in self._fresh:
             found = _numbered(job_id)
@@ -155,15 +154,15 @@ class IdSet:
             self._series.setdefault(series, Ranges()).add(numbers)
         self._fresh = set()
         self._n_ranges = sum(len(ranges.starts) + len(ranges.blocks) for ranges in self._series.values())
-        # More where there are many ranges: else to go through these would be the more costly the more there are.
+        # More with many ranges: each pass goes through all of them.
         self._n_at_most = _N_FRESH + self._n_ranges // 2
 
 
 def _numbered(job_id: str) -> tuple[Series, int] | None:
-    """Take an id apart: its series and its number in it; None if it has none.
+    """Return the series of an id and its number in the series; None if it has no number.
 
-    Jobs that go on have ids that end in ``.k``, perhaps more than once: ``dyn!w0.17.0.1`` is a part of ``w0!17.0``. The
-    first of the numbers at the end tells more jobs apart than the others do. No two ids give the same.
+    Ids of later segments end in ``.k``, possibly more than once: ``dyn!w0.17.0.1`` is a segment of ``w0!17.0``. The
+    first of the trailing numbers differs most between jobs, so that one is used. No two ids give the same result.
     """
     start = end = stop = len(job_id)  # the number is from `start` to `end`, or to `stop` if it has a dot in front
     n_dotted = 0  # how many numbers with a dot in front end the id
@@ -184,62 +183,62 @@ def _numbered(job_id: str) -> tuple[Series, int] | None:
     return (job_id[:start], job_id[end:], width), int(digits)
 
 
-#: Of so many jobs at the most it is known how they ended and when.
-N_LAST_WORDS: Final = 4096
+#: For at most this many jobs it is known how and when they ended.
+N_RECENT: Final = 4096
 
 
-class Departed:
-    """The ids of all jobs, and of parts of jobs, that are over. Those that are numbered take no room in the long run.
+class FinishedJobs:
+    """The ids of all finished jobs and segments, and how the most recent ones ended.
 
-    To `add` is O(1) on the average; look-ups are O(1) for the last ones and O(log n) for those long over.
+    `add` is O(1) on average; look-ups are O(1) for recent jobs and O(log n) for older ones.
     """
 
     def __init__(self) -> None:
-        self._last_words: dict[str, tuple[str, float | None]] = {}
-        self._stopped = IdSet()  # by a kill, or to go on under another id
-        self._over = IdSet()  # in any other way
-        self._has_forgotten = False  # most runs are too short for it, and need not look any further
+        self._recent: dict[str, tuple[str, float | None]] = {}
+        self._stopped = IdSet()  # killed, or continued under another id
+        self._ended = IdSet()  # ended in any other way
+        self._has_older = False  # false in most runs, which are short: then no further look-up is needed
 
     def add(self, job_id: str, word: str, at: float | None = None) -> None:
-        """Note what became of a job, and when."""
-        last_words = self._last_words
-        last_words.pop(job_id, None)  # one that went on may end under its own name: it is a last one again
-        last_words[job_id] = (word, at)
-        if len(last_words) > N_LAST_WORDS:
-            self._forget_words()
+        """Record how a job ended, and when."""
+        recent = self._recent
+        recent.pop(job_id, None)  # a continued job may end under its own id: then it is recent again
+        recent[job_id] = (word, at)
+        if len(recent) > N_RECENT:
+            self._forget_older()
 
-    def last_word(self, job_id: str) -> str | None:
-        """Say what became of a job; None if it is not among these."""
-        found = self._last_words.get(job_id)
+    def outcome(self, job_id: str) -> str | None:
+        """Return how a job ended, as text; None if it is not finished."""
+        found = self._recent.get(job_id)
         if found is not None:
             word, at = found
             return word if at is None else f"{word} at {at}"
-        if self._over.has(job_id):  # asked first: what was stopped and has ended all the same has ended
+        if self._ended.has(job_id):  # first: a stopped job that ended later counts as ended
             return "long ago"
         return "killed long ago" if self._stopped.has(job_id) else None
 
     def was_stopped(self, job_id: str) -> bool:
-        """Tell whether a job was ended by a kill, or went on under another id."""
-        found = self._last_words.get(job_id)
+        """Return whether a job was killed, or continued under another id."""
+        found = self._recent.get(job_id)
         if found is not None:
             return _is_stop(found[0])
-        return self._stopped.has(job_id) and not self._over.has(job_id)
+        return self._stopped.has(job_id) and not self._ended.has(job_id)
 
     def has(self, job_id: str) -> bool:
-        """Tell whether a job is among these."""
-        if job_id in self._last_words:
+        """Return whether a job is finished."""
+        if job_id in self._recent:
             return True
-        return self._has_forgotten and (self._over.has(job_id) or self._stopped.has(job_id))
+        return self._has_older and (self._ended.has(job_id) or self._stopped.has(job_id))
 
-    def _forget_words(self) -> None:
-        """Forget the older half of the last words, but for whose they are."""
-        kept = list(self._last_words.items())
+    def _forget_older(self) -> None:
+        """Keep only the ids of the older half of the recent jobs."""
+        kept = list(self._recent.items())
         half = len(kept) // 2
         for job_id, (word, _) in kept[:half]:
-            (self._stopped if _is_stop(word) else self._over).add(job_id)
-        self._last_words = dict(kept[half:])
-        self._has_forgotten = True
+            (self._stopped if _is_stop(word) else self._ended).add(job_id)
+        self._recent = dict(kept[half:])
+        self._has_older = True
 
 
-def _is_stop(last_word: str) -> bool:
-    return last_word.startswith("went on") or "KILLED" in last_word
+def _is_stop(outcome: str) -> bool:
+    return outcome.startswith("continued") or "KILLED" in outcome

@@ -28,17 +28,17 @@ _PART: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 
 
 class PlainRuns:
-    """Sorted runs of processors: what an `IntervalSet` is made of, in plain Python.
+    """Sorted runs of processors in plain Python, the base of `IntervalSet`.
 
-    Where it was built its twin in C (`_runs.c`) takes its place: the same answers, and faster.
+    If it was built, the faster twin in C (`_runs.c`) with the same results is used instead.
     """
 
     __slots__ = ("_bounds", "_n", "_text")
 
     def __init__(self, members: Iterable[int] = ()) -> None:
-        """Make a set of single processors. O(n log n); for runs use `span` or `parse`.
+        """Create a set of single processors. O(n log n); for runs use `span` or `parse`.
 
-        Raises NotIntegerError, a TypeError, for a member that is no integer. Those of numpy are integers.
+        Raises NotIntegerError, a TypeError, for a member that is not an integer. Integers of numpy are accepted.
         """
         bounds: list[int] = []
         for i in sorted({member if type(member) is int else _integer(member) for member in members}):
@@ -54,7 +54,7 @@ class PlainRuns:
 
     @classmethod
     def _of(cls, bounds: list[int], n: int = -1) -> Self:
-        """Wrap sorted bounds that nobody will change any more, and their number of members if it is known. O(1)."""
+        """Wrap sorted bounds that are never changed again, and the number of members if it is known. O(1)."""
         self = cls.__new__(cls)
         self._bounds = bounds
         self._n = n
@@ -62,7 +62,7 @@ class PlainRuns:
         return self
 
     def intervals(self) -> Iterator[tuple[int, int]]:
-        """Give the half-open intervals in order. O(k)."""
+        """Return the half-open intervals in order. O(k)."""
         bounds = self._bounds
         return zip(bounds[::2], bounds[1::2], strict=True)
 
@@ -77,10 +77,7 @@ class PlainRuns:
         return self._bounds[-1] - 1 if self._bounds else -1
 
     def first(self, n: int) -> Self:
-        """Give the n lowest members. O(k). Raises ValueError if there are fewer.
-
-        With n of 0 or less it is the empty set.
-        """
+        """Return the n lowest members; the empty set for n <= 0. O(k). Raises ValueError if there are fewer."""
         if type(n) is not int:
             n = _integer(n)
         bounds = self._bounds
@@ -108,14 +105,14 @@ class PlainRuns:
             start, stop = small[k], small[k + 1]
             i = bisect_left(bounds, start)
             j = bisect_right(bounds, stop, i)
-            if i == j and not i & 1:  # a run of its own, the most frequent
+            if i == j and not i & 1:  # a separate run, the most frequent case
                 bounds[i:i] = (start, stop)
             else:
                 _join(bounds, start, stop, i, j)
         return self._of(bounds)
 
     def __sub__(self, other: PlainRuns) -> Self:
-        """Give what is in self and not in other. One slice per interval of other, or one for all lowest members."""
+        """Difference. One slice per interval of other, or one slice if other are the lowest members."""
         gone = other._bounds
         if _are_lowest(gone, self._bounds):
             rest = self._bounds[len(gone) - 1 :]
@@ -126,7 +123,7 @@ class PlainRuns:
             return self._of(rest)
         bounds = self._bounds.copy()
         if len(gone) > _MANY and bounds:
-            # Only the runs from our lowest to our highest member matter: few, if we are one run.
+            # Only the runs between the lowest and the highest member of self matter: few, if self is one run.
             gone = gone[bisect_right(gone, bounds[0]) & ~1 : bisect_left(gone, bounds[-1]) + 1 & ~1]
             if len(gone) > _MANY:
                 return self & self._of([0, *gone, max(bounds[-1], gone[-1])])  # all the others
@@ -154,7 +151,7 @@ class PlainRuns:
         return self._of(bounds)
 
     def issubset(self, other: PlainRuns) -> bool:
-        """Tell whether every member is in other too. O(k log k)."""
+        """Return whether every member is in other too. O(k log k)."""
         mine, theirs = self._bounds, other._bounds
         if _are_lowest(mine, theirs):
             return True
@@ -165,7 +162,7 @@ class PlainRuns:
         return True
 
     def isdisjoint(self, other: PlainRuns) -> bool:
-        """Tell whether no member is shared. O(k)."""
+        """Return whether no member is shared. O(k)."""
         return not self & other
 
     def __contains__(self, member: int) -> bool:
@@ -187,7 +184,7 @@ class PlainRuns:
         return hash(tuple(self._bounds))
 
     def __str__(self) -> str:
-        """Write Batsim's canonical form, ``0-3 5``. O(k) the first time, then O(1)."""
+        """Return Batsim's canonical form, ``0-3 5``. O(k) the first time, then O(1)."""
         if self._text is None:
             self._text = " ".join([f"{a}-{b - 1}" if b - a > 1 else str(a) for a, b in self.intervals()])
         return self._text
@@ -214,15 +211,15 @@ class IntervalSet(Runs):
 
     @classmethod
     def span(cls, start: int, stop: int) -> IntervalSet:
-        """Make the set start, start + 1, …, stop - 1. O(1).
+        """Return the set start, start + 1, …, stop - 1; the empty set if `stop` is not above `start`. O(1).
 
-        With `stop` not above `start` it is the empty set. (`parse` raises ValueError for ``3-1``.)
+        (`parse` raises ValueError for ``3-1``.)
         """
         start, stop = _integer(start), _integer(stop)
         if start < 0:
             raise ValueError(f"a processor id is never negative: {start}")
         if stop > _END:
-            raise ValueError(f"{stop} processors: their numbers end at {_END - 1}")
+            raise ValueError(f"processor id {stop - 1} is too large; expected at most {_END - 1}")
         return cls._of([start, stop] if stop > start else [])
 
     @classmethod
@@ -239,7 +236,7 @@ class IntervalSet(Runs):
             start = int(match[1])
             stop = int(match[2]) + 1 if match[2] else start + 1
             if stop > _END:
-                raise ValueError(f"{part!r} is no processor: their numbers end at {_END - 1}")
+                raise ValueError(f"processor id {part!r} is too large; expected at most {_END - 1}")
             if stop <= start:
                 raise ValueError(f"the interval {part!r} ends before it starts, in {text[:80]!r}")
             if not bounds or start > bounds[-1]:
@@ -250,15 +247,15 @@ class IntervalSet(Runs):
 
     @classmethod
     def from_procset(cls, procs: ProcSet) -> IntervalSet:
-        """Take over a procset.ProcSet. O(k)."""
+        """Return the set of a procset.ProcSet. O(k)."""
         bounds: list[int] = []
         for interval in procs.intervals():
             bounds += (int(interval.inf), int(interval.sup) + 1)
         return cls._of(bounds)
 
     def to_procset(self) -> ProcSet:
-        """Give a procset.ProcSet of the same processors. Quadratic in k (procset merges one by one)."""
-        from procset import ProcInt, ProcSet  # noqa: PLC0415  only those who ask pay for the import
+        """Return a procset.ProcSet of the same processors. Quadratic in k (procset merges one by one)."""
+        from procset import ProcInt, ProcSet  # noqa: PLC0415  imported only when it is needed
 
         return ProcSet(*(ProcInt(a, b - 1) for a, b in self.intervals()))
 
@@ -274,7 +271,7 @@ class IntervalSet(Runs):
 
 
 def _integer(value: Any) -> int:
-    """Return an integer as an int, whatever its class; bool is none."""
+    """Return an integer of any class as an int. Raises NotIntegerError for all else, bool included."""
     if type(value) is not bool:
         try:
             return operator.index(value)
@@ -295,7 +292,7 @@ def _merged(a: list[int], b: list[int]) -> list[int]:
 
 
 def _are_lowest(some: list[int], bounds: list[int]) -> bool:
-    """Tell whether some are the lowest members of a set, as `first` gives them and schedulers take them. O(k), in C."""
+    """Return whether some are the lowest members of a set, as `first` returns them. O(k), in C."""
     last = len(some) - 1
     return 0 < last < len(bounds) and some[last] <= bounds[last] and some[:last] == bounds[:last]
 

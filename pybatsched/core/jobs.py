@@ -1,8 +1,8 @@
-"""Jobs as their users know them, and the table of all jobs of a run.
+"""Jobs as their users submitted them, and the table of all jobs of a run.
 
-A job that is killed and requeued, or replaced by one of another size, becomes a new job for Batsim but stays one
-job here: `job.id` is what the user submitted, `job.wire_id` what Batsim calls its present segment. The engine alone
-changes a job; policies read it.
+A job that is killed and requeued, or replaced by one of another size, becomes a new job in Batsim but stays one job
+here: `job.id` is the user's id, `job.wire_id` the id of its current segment in Batsim. Only the engine changes a job;
+policies read it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from pybatsched.core.decisions import Reason, reason_text
-from pybatsched.core.finished_jobs import Departed, IdSet
+from pybatsched.core.finished_jobs import FinishedJobs, IdSet
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError, RemoteProtocolError
 
 
-class Terms(NamedTuple):
-    """What a job is to do, and how long that may take."""
+class JobWork(NamedTuple):
+    """The work of a job: its profile, walltime and estimate."""
 
     profile_name: str
     profile: Mapping[str, Any] | None
@@ -30,47 +30,47 @@ class Terms(NamedTuple):
     estimate: float | None
 
 
-class Load(NamedTuple):
-    """Seconds at the beginning of a segment that are no work, and what the segment would be without them."""
+class StartupLoad(NamedTuple):
+    """Extra seconds at the start of a segment, and the segment's work without them."""
 
     seconds: float
-    own: Terms
+    own: JobWork
 
 
-class Shape(NamedTuple):
-    """The size a job is to have, what its times are multiplied with, and why."""
+class JobShape(NamedTuple):
+    """The size of a reshaped job, the factor of its times, and the reason."""
 
     n: int
     scale: float
     reason: Reason = ""
 
 
-class Work(NamedTuple):
-    """Terms, and the scale that their times are at: what other shapes are counted from, however often."""
+class ScaledWork(NamedTuple):
+    """A job's work and the scale of its times: the base from which all other shapes are computed."""
 
-    terms: Terms
+    work: JobWork
     scale: float = 1.0
 
     def span_at(self, span_s: float, scale: float) -> float:
-        """Give a span of these terms at another scale, on Batsim's tick and never nothing.
+        """Return a span of this work at another scale, on Batsim's tick and at least one tick.
 
-        At their own scale it is as it is.
+        At its own scale the span does not change.
 
-        >>> Work(Terms("d", None, 90.0, 90.0)).span_at(90.0, 1 / 7)
+        >>> ScaledWork(JobWork("d", None, 90.0, 90.0)).span_at(90.0, 1 / 7)
         12.857143
         """
         if scale == self.scale:
             return span_s
         return max(round(span_s * (scale / self.scale), 6), TICK)
 
-    def at(self, scale: float) -> Terms:
-        """Give the terms at another scale; their profile must be a delay, unless it is their own scale. O(1).
+    def at(self, scale: float) -> JobWork:
+        """Return the work at another scale. Its profile must be a delay, unless the scale is its own. O(1).
 
-        A delay that would end before its walltime still does, even if both are rounded to the same tick.
+        A delay that ends before its walltime still does, even if both are rounded to the same tick.
         """
         if scale == self.scale:
-            return self.terms
-        name, profile, walltime, estimate = self.terms
+            return self.work
+        name, profile, walltime, estimate = self.work
         assert profile is not None
         delay_s = profile["delay"]
         scaled_s = self.span_at(delay_s, scale)
@@ -81,11 +81,11 @@ class Work(NamedTuple):
                 walltime = round(scaled_s + TICK, 6)
         if estimate is not None:
             estimate = self.span_at(estimate, scale)
-        return Terms(name, {**profile, "delay": scaled_s}, walltime, estimate)
+        return JobWork(name, {**profile, "delay": scaled_s}, walltime, estimate)
 
 
 class JobState(enum.Enum):
-    """The state of a job; `TRANSITIONS` says which state may follow which."""
+    """The state of a job; `TRANSITIONS` lists which state may follow which."""
 
     __hash__ = object.__hash__  # members are singletons, and Enum's own hash is a Python function
 
@@ -117,7 +117,7 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
 
 
 class PartitionRef(Protocol):
-    """What a job knows of the partition it runs on; `pybatsched.Partition` is one."""
+    """The part of `pybatsched.Partition` that a job refers to."""
 
     name: str
     procs: IntervalSet
@@ -126,7 +126,7 @@ class PartitionRef(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a job's life that is over: Batsim knew it as a job of its own."""
+    """A finished part of a job's execution, which was a separate job in Batsim."""
 
     wire_id: str
     started_at: float
@@ -138,16 +138,19 @@ class Segment:
 class Job:
     """One job of a user.
 
-    Planning uses `estimate` (the job field of that name, else the walltime, else None: unknown) and never the
-    walltime, which is what Batsim enforces.
+    Planning uses `estimate`: the job field of that name, else the walltime, else None (unknown). Batsim enforces the
+    walltime.
     """
 
     __slots__ = (
+        "base_rest",
+        "base_work",
         "ended_at",
         "estimate",
         "expected_end_at",
         "fields",
         "final_state",
+        "full_work",
         "held_from",
         "id",
         "load",
@@ -162,7 +165,6 @@ class Job:
         "profile_name",
         "queued_in",
         "registered_as",
-        "rest",
         "resume_on",
         "scale",
         "seq",
@@ -172,9 +174,7 @@ class Job:
         "started_at",
         "state",
         "submitted_at",
-        "terms",
         "walltime",
-        "whole",
         "wire_id",
         "workload",
     )
@@ -210,22 +210,22 @@ class Job:
         self.started_at: float | None = None
         self.expected_end_at: float = math.inf
         self.procs: IntervalSet | None = None
-        self.n_held = 0  # how many processors these are
+        self.n_held = 0  # the number of these processors
         self.partition: PartitionRef | None = None
         self.start_reason: Reason = ""
         self.ended_at: float | None = None
         self.final_state = ""
         self.past: list[Segment] = []
-        self.terms = Terms(profile_name, profile, walltime, self.estimate)  # the whole job, not what is left of it
-        self.load: Load | None = None  # in front of the work it does now
-        self.n_derived = 0  # how many times it went on under another id
+        self.full_work = JobWork(profile_name, profile, walltime, self.estimate)  # all of its work, not only the rest
+        self.load: StartupLoad | None = None  # extra seconds before its current work
+        self.n_derived = 0  # how many derived jobs were registered for it
         self.resume_on: IntervalSet | None = None
-        self.queued_in: PartitionRef | None = None  # the partition in whose local scheduler's queue it waits
-        self.shape: Shape | None = None  # what the last `Reshape` said
-        self.scale = 1.0  # what its times are multiplied with
-        self.registered_as = (n_procs, 1.0)  # the size and the scale that Batsim knows it in
-        self.whole = Work(self.terms)  # the whole job, and
-        self.rest: Work | None = None  # what is left of it if that is another matter: shapes are counted from these
+        self.queued_in: PartitionRef | None = None  # the partition with the queue it waits in
+        self.shape: JobShape | None = None  # of the last `Reshape`
+        self.scale = 1.0  # the factor of its times
+        self.registered_as = (n_procs, 1.0)  # its size and scale in Batsim
+        self.base_work = ScaledWork(self.full_work)  # all of its work; shapes are computed from it
+        self.base_rest: ScaledWork | None = None  # the rest of its work after a requeue
 
     @classmethod
     def from_fields(
@@ -237,7 +237,7 @@ class Job:
         submitted_at: float,
         seq: int,
     ) -> Job:
-        """Read a job as JOB_SUBMITTED or REGISTER_JOB describe it."""
+        """Create a job from the fields of JOB_SUBMITTED or REGISTER_JOB."""
         n_procs = fields.get("res")
         if type(n_procs) is not int or n_procs < 0:
             raise RemoteProtocolError(
@@ -248,7 +248,7 @@ class Job:
         except ValueError as error:
             raise RemoteProtocolError(f"job {job_id}: {error}", field="job.walltime") from None
         if walltime is not None and walltime <= 0:
-            walltime = None  # -1 is Batsim's way to say that there is none
+            walltime = None  # -1 means that there is none
         try:
             estimate = _seconds(fields.get("estimate"))
         except ValueError as error:
@@ -269,14 +269,14 @@ class Job:
         )
 
     def deadline_at(self) -> float | None:
-        """Read the instant by which the job is to be over: its `deadline`, or `max_stay` after its submission.
+        """Return the job's deadline: its field `deadline`, or `max_stay` after its submission.
 
-        None if it has neither. Raises InputError for what cannot be one.
+        None if it has neither. Raises InputError for an invalid value.
         """
         return deadline_of(self.id, self.fields, self.submitted_at)
 
     def is_urgent(self) -> bool:
-        """Tell whether the job has the field ``urgent: true``. Raises InputError for what is neither true nor false."""
+        """Return whether the job has the field ``urgent: true``. Raises InputError for all but true and false."""
         urgent = self.fields.get("urgent", False)
         if type(urgent) is not bool:
             raise InputError(f"job {self.id}, field urgent: expected true or false, got {str(urgent)[:60]}")
@@ -289,50 +289,50 @@ class Job:
 
     @property
     def load_s(self) -> float:
-        """How many seconds come before the job's own work, as it runs now: the `extra_s` of its `Replace`."""
+        """How many extra seconds come before the job's work, as it runs now: the `extra_s` of its `Replace`."""
         return 0.0 if self.load is None else self.load.seconds
 
     @property
     def is_reshaped(self) -> bool:
-        """Whether it waits in another shape than the one Batsim knows it in, and so will be replaced at its start."""
+        """Whether the job waits in another shape than it has in Batsim, and is therefore replaced at its start."""
         n_procs, scale = self.registered_as
         return self.n_procs != n_procs or self.scale != scale
 
     def estimate_at(self, scale: float) -> float | None:
-        """Give the estimate it has after a `Reshape` with this scale; None if none is known. O(1)."""
-        work = self.rest or self.whole
-        estimate = work.terms.estimate
-        return None if estimate is None else work.span_at(estimate, scale)
+        """Return the estimate after a `Reshape` with this scale; None if it is unknown. O(1)."""
+        base = self.base_rest or self.base_work
+        estimate = base.work.estimate
+        return None if estimate is None else base.span_at(estimate, scale)
 
     @property
-    def present_terms(self) -> Terms:
-        """What it is to do as it waits or runs now; `terms` are those of the whole job."""
-        return Terms(self.profile_name, self.profile, self.walltime, self.estimate)
+    def present_work(self) -> JobWork:
+        """The work of the current segment; `full_work` is that of the whole job."""
+        return JobWork(self.profile_name, self.profile, self.walltime, self.estimate)
 
     def story(self) -> str:
-        """Tell the job's life so far in one line."""
-        said = [f"submitted at {self.submitted_at} for {self.n_procs_requested} processors"]
-        said += [
+        """Return the history of the job in one line."""
+        lines = [f"submitted at {self.submitted_at} for {self.n_procs_requested} processors"]
+        lines += [
             f"ran from {segment.started_at} to {segment.ended_at} on {segment.procs} as {segment.wire_id}"
             for segment in self.past
         ]
         if self.past and self.wire_id != self.past[-1].wire_id:
-            said.append(f"went on as {self.wire_id}")
+            lines.append(f"continued as {self.wire_id}")
         if (self.n_procs, self.scale) != (self.n_procs_requested, 1.0):
-            said.append(
+            lines.append(
                 f"now for {self.n_procs} processors" + (f", times x {self.scale:.12g}" if self.scale != 1 else "")
             )
         if self.started_at is not None:
             why = reason_text(self.start_reason)
-            load = f", the first {self.load_s:.12g} s no work" if self.load_s else ""
-            said.append(f"started at {self.started_at} on {self.procs}{load}" + (f" ({why})" if why else ""))
+            load = f", with {self.load_s:.12g} s before its work" if self.load_s else ""
+            lines.append(f"started at {self.started_at} on {self.procs}{load}" + (f" ({why})" if why else ""))
         if self.ended_at is not None:
-            said.append(f"{self.final_state or self.state.value} at {self.ended_at}")
+            lines.append(f"{self.final_state or self.state.value} at {self.ended_at}")
         elif self.state is JobState.HELD:
-            said.append(f"held on {self.procs} since {self.held_from}, to start at {self.start_at}")
+            lines.append(f"held on {self.procs} since {self.held_from}, to start at {self.start_at}")
         elif self.state is JobState.WAITING:
-            said.append("waiting")
-        return "; ".join(said)
+            lines.append("waiting")
+        return "; ".join(lines)
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.state.value}, {self.n_procs} procs>"
@@ -342,7 +342,7 @@ class Job:
 
 
 def _enter(job: Job, state: JobState) -> None:
-    """Change the state. Raises RuntimeError for a change that `TRANSITIONS` does not have. O(1)."""
+    """Change the state. Raises RuntimeError for a change that is not in `TRANSITIONS`. O(1)."""
     if state not in TRANSITIONS[job.state]:
         raise RuntimeError(f"job {job.id} cannot change from {job.state.value} to {state.value}: {job.story()}")
     job.state = state
@@ -351,7 +351,7 @@ def _enter(job: Job, state: JobState) -> None:
 def hold_job(
     job: Job, now: float, at: float, procs: IntervalSet, *, partition: PartitionRef | None, reason: Reason
 ) -> None:
-    """Keep processors for a waiting job until it starts."""
+    """Hold processors for a waiting job until it starts."""
     _enter(job, JobState.HELD)
     job.held_from, job.start_at = now, at
     job.procs, job.partition = procs, partition
@@ -371,27 +371,27 @@ def start_job(job: Job, at: float, procs: IntervalSet, reason: Reason) -> None:
 
 
 def mark_running(job: Job, at: float) -> None:
-    """Note that a waiting job runs without processors, as Batsim's CHANGE_JOB_STATE does."""
+    """Record that a waiting job runs without processors, as Batsim's CHANGE_JOB_STATE does."""
     _enter(job, JobState.RUNNING)
     job.started_at = at
 
 
-def reshape_job(job: Job, shape: Shape) -> None:
-    """Give a waiting job another shape, counted from the job as it was submitted. O(1)."""
+def reshape_job(job: Job, shape: JobShape) -> None:
+    """Change the shape of a waiting job, computed from the submitted one. O(1)."""
     job.shape = shape
     job.n_procs, job.scale = shape.n, shape.scale
-    job.terms = job.whole.at(shape.scale)
-    present = job.terms if job.rest is None else job.rest.at(shape.scale)
-    _, job.profile, job.walltime, job.estimate = present  # Batsim knows its profile by the name it has
+    job.full_work = job.base_work.at(shape.scale)
+    present = job.full_work if job.base_rest is None else job.base_rest.at(shape.scale)
+    _, job.profile, job.walltime, job.estimate = present  # the name of its profile in Batsim stays
     if job.resume_on is not None and len(job.resume_on) != shape.n:
         job.resume_on = None
 
 
-def wait_again(job: Job, terms: Terms, load: Load | None = None) -> None:
-    """Let a job wait with other work, and with a load that comes before it."""
+def wait_again(job: Job, work: JobWork, load: StartupLoad | None = None) -> None:
+    """Return a job to the waiting state with new work, and with extra seconds before it."""
     _enter(job, JobState.WAITING)
     job.load = load
-    job.profile_name, job.profile, job.walltime, job.estimate = terms
+    job.profile_name, job.profile, job.walltime, job.estimate = work
     job.held_from = job.start_at = job.started_at = None
     job.procs = None
     job.partition = None
@@ -399,53 +399,52 @@ def wait_again(job: Job, terms: Terms, load: Load | None = None) -> None:
 
 
 def stop_job(job: Job) -> None:
-    """Note that a kill took effect; Batsim's answer to the kill is still to come."""
+    """Record that a kill took effect; Batsim's answer to the kill follows."""
     _enter(job, JobState.KILLED)
 
 
 def end_job(job: Job, at: float, state: JobState, final_state: str) -> None:
-    """Note the end of a job."""
+    """Record the end of a job."""
     _enter(job, state)
     job.ended_at = at
     job.final_state = final_state
 
 
 class JobTable:
-    """All jobs of a run: those alive in full, those over as far as `Departed` knows them. Look-ups are O(1)."""
+    """All jobs of a run: waiting and running jobs in full, and the `FinishedJobs`. Look-ups are O(1)."""
 
     def __init__(self) -> None:
         self.alive: dict[str, Job] = {}
-        self.over = Departed()
+        self.finished = FinishedJobs()
         self.by_wire_id: dict[str, Job] = {}
-        self.registered = IdSet()  # ids of jobs that Batsim was asked to make
+        self.registered = IdSet()  # ids of jobs that were registered in Batsim
         self.n_submitted = 0
         self.n_running = 0
         self.n_over: dict[JobState, int] = dict.fromkeys((JobState.COMPLETED, JobState.KILLED, JobState.REJECTED), 0)
-
-        self.n_final: Counter[str] = Counter()  # by Batsim's own words
+        self.n_final: Counter[str] = Counter()  # by Batsim's final states
 
     def add(self, job: Job) -> None:
-        """Take in a new job."""
+        """Add a new job."""
         self.alive[job.id] = self.by_wire_id[job.wire_id] = job
         self.n_submitted += 1
 
     def rename(self, job: Job, wire_id: str) -> None:
-        """Let the job go on under another id towards Batsim."""
+        """Change the id of the job in Batsim."""
         del self.by_wire_id[job.wire_id]
-        self.over.add(job.wire_id, f"went on as {wire_id}")
+        self.finished.add(job.wire_id, f"continued as {wire_id}")
         job.wire_id = wire_id
         self.by_wire_id[wire_id] = job
 
-    def bury(self, job: Job) -> None:
-        """Forget a job that is over, but for its last word."""
+    def remove_finished(self, job: Job) -> None:
+        """Remove a job that ended; its id and how it ended are kept."""
         del self.alive[job.id]
         del self.by_wire_id[job.wire_id]
-        last_word = job.final_state or job.state.value
+        outcome = job.final_state or job.state.value
         self.n_over[job.state] += 1
-        self.n_final[last_word] += 1
-        self.over.add(job.id, last_word, job.ended_at)
+        self.n_final[outcome] += 1
+        self.finished.add(job.id, outcome, job.ended_at)
         if job.wire_id != job.id:
-            self.over.add(job.wire_id, last_word, job.ended_at)
+            self.finished.add(job.wire_id, outcome, job.ended_at)
 
     def check(self) -> None:
         """Assert that states and fields of all jobs agree (for tests). O(alive)."""
@@ -459,19 +458,19 @@ class JobTable:
                 assert job.started_at is not None, job.story()
         assert self.n_running == sum(job.state is JobState.RUNNING for job in self.alive.values())
 
-    def last_word(self, job_id: str) -> str | None:
-        """Say what became of a job, or a segment of one, that is over; None if there is none."""
-        return self.over.last_word(job_id)
+    def outcome(self, job_id: str) -> str | None:
+        """Return how a finished job or segment ended, as text; None if it is not finished."""
+        return self.finished.outcome(job_id)
 
     def knows(self, job_id: str) -> bool:
-        """Tell whether the id was ever used, by a user or towards Batsim."""
-        if job_id in self.by_wire_id or job_id in self.alive or self.over.has(job_id):
+        """Return whether the id was ever used, by a user or in Batsim."""
+        if job_id in self.by_wire_id or job_id in self.alive or self.finished.has(job_id):
             return True
-        return self.registered.has(job_id)  # for a kill that came too late, and never used
+        return self.registered.has(job_id)  # registered for a kill that came too late, and never used
 
 
 def deadline_of(job_id: str, fields: Mapping[str, Any], submitted_at: float) -> float | None:
-    """Read a job's deadline from its fields; None if it has none. Raises InputError for what cannot be one."""
+    """Return a job's deadline from its fields; None if it has none. Raises InputError for an invalid value."""
     if "deadline" not in fields and "max_stay" not in fields:
         return None
     if "deadline" in fields and "max_stay" in fields:

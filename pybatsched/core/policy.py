@@ -1,8 +1,8 @@
-"""The plugin contract: what a policy is told and what it may answer.
+"""The interface of a policy.
 
-A policy is a class with hooks named `on_*`, which tell it what happened, and `decide`, which is asked once per
-message what to do now. The engine consumes `decide` one decision at a time and applies each before it asks for the
-next, so a generator always sees the free sets as they are after its own last decision.
+A policy is a class with hooks named `on_*`, which the engine calls for events, and `decide`, which it calls once per
+message for decisions. The engine applies each decision before it takes the next one from `decide`, so a generator
+always sees the free sets after its own last decision.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ API_VERSION = 1
 
 
 class BatsimFeature(enum.Enum):
-    """Something a policy needs from Batsim: the member of its configuration, and the option that turns it on."""
+    """A feature of Batsim that a policy needs: its member in Batsim's configuration, and its command-line option."""
 
     DYNAMIC_JOBS = ("dynamic-jobs-enabled", "--enable-dynamic-jobs")
     ACKNOWLEDGED_JOBS = ("dynamic-jobs-acknowledged", "--acknowledge-dynamic-jobs")
@@ -47,19 +47,19 @@ class BatsimFeature(enum.Enum):
 
 
 class Options(BaseModel):
-    """Base of a policy's options: typed, documented, and unknown keys are errors."""
+    """Base of a policy's options, a pydantic model. Unknown options are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedFiles:
-    """The Python files (``file.py:Class``) that a policy may run: those that the owner's own options name.
+    """The Python files (``file.py:Class``) that a policy may run: those named in the user's own options.
 
-    So are names of other code (``module:object``) in those options of a policy that may have them (`names_code`).
+    It also holds other code (``module:object``) from options that may name code (`names_code`).
 
-    The owner is who starts the process: the command line, a configuration file, a campaign. `others` are files that
-    somebody else's options name, with a word on which option and whose; they are never run.
+    The user's own options come from the command line, a configuration file or a campaign. `others` are files that come
+    from elsewhere, each with its option and source; they are never run.
     """
 
     names: frozenset[str] = frozenset()
@@ -69,28 +69,28 @@ class TrustedFiles:
 class Policy:
     """Base class of all policies.
 
-    Set `Options` to a model of your own if the policy has options, `JobFields` to one if it reads fields of jobs, and
-    `needs` to what Batsim must have enabled.
+    Set `Options` to a model if the policy has options, `JobFields` to a model if it reads fields of jobs, and `needs`
+    to the features that Batsim must have enabled.
     """
 
     Options: ClassVar[type[BaseModel]] = Options
-    #: What it reads of `job.fields`. Workloads are checked by it before a run, and jobs over the wire when they come.
+    #: The fields it reads from `job.fields`. Workloads are checked before a run, jobs from messages on submission.
     JobFields: ClassVar[type[JobFields]] = JobFields
-    #: Its options that name other policies, by whose rules it schedules: what these read of jobs is checked as well.
+    #: Options that name other policies whose local schedulers it uses. Their job fields are checked as well.
     borrows: ClassVar[tuple[str, ...]] = ()
-    #: Its options that name Python code to be run, as ``module:object``: only the owner's word counts there.
+    #: Options that name Python code to run, as ``module:object``. They are accepted only from the user's own options.
     names_code: ClassVar[tuple[str, ...]] = ()
-    #: Set it if every job has a time reserved for it, so that those without walltime and estimate are rejected, unless
-    #: the option `assume_walltime` says what to plan with.
+    #: Set it if the policy reserves a time for every job. Jobs without walltime and estimate are then rejected, unless
+    #: the option `assume_walltime` is set.
     reserves: ClassVar[bool] = False
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset()
-    #: Set it if the policy reads the text of Batsim's --sched-cfg in a form of its own.
+    #: Set it if the policy parses the text of Batsim's --sched-cfg itself.
     reads_sched_config: ClassVar[bool] = False
-    #: Set it if the policy can do something with jobs larger than the platform; else the engine rejects them.
+    #: Set it if the policy handles jobs larger than the platform; else the engine rejects them.
     handles_oversized: ClassVar[bool] = False
-    #: Set it if the policy says itself when registration is finished.
+    #: Set it if the policy itself sends `REGISTRATION_FINISHED`.
     manages_registration: ClassVar[bool] = False
-    #: Set by the run, to be passed on to `registry.local_scheduler`.
+    #: Set by the run; pass it to `local_scheduler`.
     trusted_files: TrustedFiles = TrustedFiles()
 
     def __init__(self, options: Any) -> None:
@@ -98,70 +98,70 @@ class Policy:
         self.options = options
 
     def on_begin(self, cluster: Cluster) -> None:
-        """The simulation begins: look at the machine and cut partitions."""
+        """Handle the start of the simulation: inspect the cluster and create partitions."""
 
     def on_job_submitted(self, job: Job, now: float) -> None:
-        """A job of a user arrived and waits."""
+        """Handle the submission of a job, which now waits."""
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """A job is over by itself; `job.final_state` says how. Its processors are free already."""
+        """Handle the end of a job that was not killed by the policy; see `job.final_state`. Its processors are free."""
 
     def on_job_killed(self, job: Job, now: float) -> None:
-        """A kill took effect. After a `Requeue` the job is waiting again, else it is over."""
+        """Handle a kill that took effect. After a `Requeue` the job waits again, else it has ended."""
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
-        """A job held by `StartAt` on these processors lost some of them before its start; it waits again."""
+        """Handle a job held by `StartAt` that lost some of these processors before its start; it waits again."""
 
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
-        """Processors went away or came back; the free sets say which."""
+        """Handle processors that became unavailable or available; the free sets are up to date."""
 
     def on_call(self, now: float) -> None:
-        """A call that was requested with `CallMeLater` is due."""
+        """Handle a call that was requested with `CallMeLater`."""
 
     def on_notify(self, event: Notify, now: float) -> None:
-        """Batsim sent a notice, as `events.NO_MORE_STATIC_JOBS`, or a user's own kind of event."""
+        """Handle a notice of Batsim, such as `events.NO_MORE_STATIC_JOBS`, or an event of a user's event file."""
 
     def on_answer(self, event: Answer, now: float) -> None:
-        """Batsim answered a `Query`."""
+        """Handle Batsim's answer to a `Query`."""
 
     def on_query(self, event: Query, now: float) -> None:
-        """The peer asks something; answer with an `Answer` decision."""
+        """Handle a query of the peer; answer with an `Answer` decision."""
 
     def on_job_message(self, event: FromJobMsg, now: float) -> None:
-        """A running job sent a message."""
+        """Handle a message of a running job."""
 
     def on_unknown(self, event: Event, now: float) -> None:
-        """An event came that this version does not know (Batsim forwards it only with `UNKNOWN_EVENTS`)."""
+        """Handle an event of unknown type (Batsim forwards it only with `UNKNOWN_EVENTS`)."""
 
     def on_end(self, now: float) -> None:
-        """The simulation is over; nothing can be decided any more."""
+        """Handle the end of the simulation; no decision is possible any more."""
 
     def decide(self, now: float) -> Iterable[Decision]:
-        """Give decisions, as a list or a generator; each is applied before the next one is asked for.
+        """Return decisions, as a list or a generator. Each is applied before the next one is taken.
 
-        Asked once per message, after all hooks.
+        Called once per message, after all hooks.
         """
         raise NotImplementedError
 
     def remarks(self) -> Iterable[str]:
-        """Give lines for the user when the run is over: an option that had no effect, say."""
+        """Return lines for the user at the end of the run, for example about an option without effect."""
         return ()
 
     def figures(self) -> Mapping[str, float]:
-        """Give numbers of the policy's own when the run is over: how often it preempted, say.
+        """Return the policy's own numbers at the end of the run, for example how often it preempted.
 
-        They are shown in the closing table, kept in the summary (`policy_figures`) and columns of campaigns.
+        They are shown in the closing table, and stored in the summary (`policy_figures`) and as columns of campaigns.
         """
         return {}
 
     def broken_promises(self) -> Iterable[str]:
-        """Give a line for each promise that did not hold; any of them ends the run with exit code 7."""
+        """Return a line for each guarantee that was not kept; the run then ends with exit code 7."""
         return ()
 
     def busy_until(self, now: float) -> float:
-        """Give the instant at which the scheduler is ready again: models the time that deciding takes."""
+        """Return the time at which the scheduler is ready again, to model the time that decisions take."""
         return now
 
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
-        """Give the reason why a waiting job was not started just now, for `pybatsched explain`."""
+        """Return why a waiting job was not started now, for `pybatsched explain`."""
         return "the policy gives no reason"

@@ -1,7 +1,7 @@
-"""The rules of Batsim, checked before a decision leaves: breaking one would abort the simulation.
+"""The rules of Batsim, checked before a decision is sent: Batsim aborts the simulation if a decision breaks one.
 
 `Validator.check(decision)` applies the rules of the decision's class and raises `Violation` with the name of the first
-broken rule. It changes nothing. The rules are those that Batsim 4.2 checks, as far as a scheduler can know the state.
+broken rule. It changes nothing. The rules are those of Batsim 4.2, as far as a scheduler can know the state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pybatsched.core.jobs import JobTable
 
 
-class Violation(Exception):  # noqa: N818  the referee's word; the engine makes a PolicyError of it
+class Violation(Exception):  # noqa: N818  the engine converts it to a PolicyError
     """A decision breaks a rule."""
 
     def __init__(self, rule: str, text: str, *, job: Job | None = None, job_id: str = "", story: str = "") -> None:
@@ -37,14 +37,14 @@ class Violation(Exception):  # noqa: N818  the referee's word; the engine makes 
 
 
 class Validator:
-    """Checks decisions against the present state."""
+    """Checks decisions against the current state."""
 
     def __init__(self, jobs: JobTable, cluster: Cluster) -> None:
         self.jobs = jobs
         self.cluster = cluster
         self.now = 0.0
         self.dynamic_jobs = bool(cluster.config.get("dynamic-jobs-enabled"))
-        #: The types of the fields of decisions that are well-formed, and the fields to make plain before a check.
+        #: Field types of well-formed decisions, with the fields to convert to plain types before a check.
         self._well_formed: dict[tuple[type, ...], tuple[str, ...]] = {}
         self._checks: dict[type[d.Decision], Callable[[Any], None]] = {
             cls: getattr(self, f"check_{d.method_name(cls)}") for cls in d.DECISIONS
@@ -53,14 +53,14 @@ class Validator:
     def check(self, decision: d.Decision) -> d.Decision:
         """Raise `Violation` if the decision is not allowed now. O(k) for the processors it names.
 
-        Return the decision to carry out: the same one, with numbers and texts of subclasses (``numpy.float64`` is a
-        float) made plain ones, which every encoder can write.
+        Return the decision to apply: the same one, with numbers and texts of subclasses (``numpy.float64`` is a float)
+        converted to plain types, which every encoder can write.
         """
         check = self._checks.get(type(decision))
         if check is None:
             kind = type(decision).__name__
-            raise Violation("known decision", f"{kind} is no decision that Batsim understands: {decision!r:.200}")
-        # Only types matter here, so a decision is well-formed if one with the same types in its fields was.
+            raise Violation("known decision", f"{kind} is not a decision of pybatsched: {decision!r:.200}")
+        # Only types matter here: a decision is well-formed if an earlier one with the same field types was.
         kinds = (type(decision), *map(type, astuple(decision)))
         to_plain = self._well_formed.get(kinds)
         if to_plain is None:
@@ -69,7 +69,7 @@ class Validator:
         if to_plain:
             decision = replace(decision, **{name: _plain(getattr(decision, name)) for name in to_plain})
         if decision.timestamp is not None and not math.isfinite(decision.timestamp):
-            raise Violation("finite numbers", f"the time stamp {decision.timestamp} is no instant")
+            raise Violation("finite numbers", f"the time stamp is {decision.timestamp}; expected a finite number")
         check(decision)
         return decision
 
@@ -77,21 +77,21 @@ class Validator:
         for name, types in _FIELD_TYPES[type(decision)]:
             value = getattr(decision, name)
             if not isinstance(value, types):
-                hint = " (IntervalSet.from_procset makes one of it)" if type(value).__name__ == "ProcSet" else ""
+                hint = " (use IntervalSet.from_procset)" if type(value).__name__ == "ProcSet" else ""
                 found = f"{type(decision).__name__}.{name} is {_with_article(type(value))}: {value!r:.80}"
                 raise Violation("well-formed", f"{found}; expected {_expected(types)}{hint}")
 
     # --- jobs ---
 
     def job(self, job_id: str) -> Job:
-        """Give a job that is alive, by its user's id or the one Batsim knows it by now."""
+        """Return a waiting or running job, by its user's id or its current id in Batsim."""
         job = self.jobs.alive.get(job_id) or self.jobs.by_wire_id.get(job_id)
         if job is not None:
             return job
-        last_word = self.jobs.last_word(job_id)
-        if last_word is not None:
-            raise Violation("job alive", f"job {job_id} is over", job_id=job_id, story=last_word)
-        raise Violation("job known", f"no job {job_id!r} has been submitted", job_id=str(job_id))
+        outcome = self.jobs.outcome(job_id)
+        if outcome is not None:
+            raise Violation("job alive", f"job {job_id} has ended", job_id=job_id, story=outcome)
+        raise Violation("job known", f"unknown job {job_id!r}; expected the id of a submitted job", job_id=str(job_id))
 
     def _waiting(self, job_id: str, what: str) -> Job:
         job = self.job(job_id)
@@ -114,49 +114,50 @@ class Validator:
             + (decision.additional_io_job is not None)
         )
         if n_options > 1:
-            raise Violation("one option", "only one of mapping, storage_mapping and additional_io_job", job=job)
+            text = "expected at most one of mapping, storage_mapping and additional_io_job"
+            raise Violation("one option", text, job=job)
         n = len(decision.procs)
         if decision.mapping is not None:
             self._mapping(decision.mapping, n, job)
         elif n != job.n_procs and not self.any_size(job):
-            raise Violation("right number", f"job {job.id} asks for {job.n_procs} processors, got {n}", job=job)
+            raise Violation("right number", f"job {job.id} requests {job.n_procs} processors, got {n}", job=job)
         self._usable(decision.procs, job)
 
     def any_size(self, job: Job) -> bool:
-        """Tell whether the job's profile lets it run on any number of processors."""
+        """Return whether the job's profile lets it run on any number of processors."""
         return is_any_size(job.profile, self.cluster.profiles.get(job.workload, {}))
 
     def _mapping(self, mapping: Mapping[str, Any], n: int, job: Job) -> None:
         try:
-            places = {int(executor): int(place) for executor, place in mapping.items()}
+            indices = {int(executor): int(index) for executor, index in mapping.items()}
         except (TypeError, ValueError):
-            places = {}
-        if set(places) != set(range(job.n_procs)) or not all(0 <= place < n for place in places.values()):
+            indices = {}
+        if set(indices) != set(range(job.n_procs)) or not all(0 <= index < n for index in indices.values()):
             raise Violation(
                 "mapping",
-                f"the mapping must give each executor 0 to {job.n_procs - 1} one of the {n} processors, "
+                f"expected a mapping of each executor 0 to {job.n_procs - 1} to one of the {n} processors, "
                 f"counted from 0; got {dict(mapping)!r:.120}",
                 job=job,
             )
 
     def _usable(self, procs: IntervalSet, job: Job) -> None:
-        """Check that processors exist, are here, free, and in one partition."""
+        """Check that processors exist, are available, free, and in one partition."""
         if not procs:
-            raise Violation("right number", "a job needs at least one processor", job=job)
+            raise Violation("right number", "the decision has no processors; expected at least one", job=job)
         for partition in self.cluster.partitions.values():
             if procs.issubset(partition.free):
                 return
         self._explain_unusable(procs, job)
 
     def _explain_unusable(self, procs: IntervalSet, job: Job) -> None:
-        """Say why these processors are not all free in one partition, unless they may be shared."""
+        """Raise the violation for processors that are not all free in one partition, unless they may be shared."""
         partition = self.cluster.partition_of(procs)
         if partition is None:
-            strange = procs - self.cluster.procs
+            unknown = procs - self.cluster.procs
             text = (
-                f"{strange} are no compute processors of this platform"
-                if strange
-                else f"{procs} lie in more than one partition"
+                f"{unknown} are not compute processors of this platform"
+                if unknown
+                else f"{procs} are in more than one partition; expected one"
             )
             raise Violation("inside the partition", text, job=job)
         away = procs & partition.away
@@ -167,7 +168,7 @@ class Validator:
             holders = sorted(
                 other.id for other in partition.running_jobs if other.procs and not other.procs.isdisjoint(busy)
             )
-            text = f"{busy} are not free: held by {', '.join(holders[:5])}"
+            text = f"{busy} are not free: used by {', '.join(holders[:5])}"
             raise Violation("processors free", text, job=job)
 
     def check_reject_job(self, decision: d.RejectJob) -> None:
@@ -177,7 +178,7 @@ class Validator:
     def check_kill_job(self, decision: d.KillJob) -> None:
         """Check `KillJob`."""
         if not decision.job_ids:
-            raise Violation("job running", "KillJob names no job")
+            raise Violation("job running", "KillJob has no job ids; expected at least one")
         for job_id in decision.job_ids:
             self._running(job_id, "kill")
 
@@ -186,18 +187,21 @@ class Validator:
         job = self._running(decision.job_id, "requeue")
         self.registration(job)
         if decision.work not in {"all", "rest"}:
-            raise Violation("known work", f"work is 'all' or 'rest', not {decision.work!r}", job=job)
-        if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
-            raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
+            raise Violation("known work", f"work: expected 'all' or 'rest', got {decision.work!r}", job=job)
+        self._check_extra(decision.extra_s, job)
         if decision.procs is not None:
             self._resumable(decision.procs, job)
+
+    def _check_extra(self, extra_s: float, job: Job) -> None:
+        if not (math.isfinite(extra_s) and extra_s >= 0):
+            raise Violation("finite numbers", f"extra_s: expected at least 0 seconds, got {extra_s}", job=job)
 
     def _resumable(self, procs: IntervalSet, job: Job) -> None:
         """Check that a running job could be resumed on these processors, once they are free."""
         n = len(procs)
-        n_now = 0 if job.procs is None else len(job.procs)  # by a mapping it may run on fewer than it asks for
+        n_now = 0 if job.procs is None else len(job.procs)  # with a mapping it may run on fewer than requested
         if not n or (n not in {job.n_procs, n_now} and not self.any_size(job)):
-            raise Violation("right number", f"job {job.id} asks for {job.n_procs} processors, got {n}", job=job)
+            raise Violation("right number", f"job {job.id} requests {job.n_procs} processors, got {n}", job=job)
         if self.cluster.partition_of(procs) is None:
             self._explain_unusable(procs, job)
 
@@ -206,11 +210,13 @@ class Validator:
         job = self._waiting(decision.job_id, "hold processors for")
         if not (math.isfinite(decision.at) and decision.at >= self.now - TICK):
             raise Violation(
-                "start in the future", f"job {job.id} cannot start at {decision.at}; it is {self.now}", job=job
+                "start in the future",
+                f"job {job.id} cannot start at {decision.at}; expected at least the current time, {self.now}",
+                job=job,
             )
         if len(decision.procs) != job.n_procs and not self.any_size(job):
             raise Violation(
-                "right number", f"job {job.id} asks for {job.n_procs} processors, got {len(decision.procs)}", job=job
+                "right number", f"job {job.id} requests {job.n_procs} processors, got {len(decision.procs)}", job=job
             )
         self._usable(decision.procs, job)
 
@@ -226,11 +232,10 @@ class Validator:
         n = job.n_procs if decision.n is None else decision.n
         duration_s = decision.duration_s
         if duration_s is not None and not (math.isfinite(duration_s) and duration_s > 0):
-            raise Violation("finite numbers", f"duration_s must be more than 0 seconds, not {duration_s}", job=job)
-        if not (math.isfinite(decision.extra_s) and decision.extra_s >= 0):
-            raise Violation("finite numbers", f"extra_s is a number of seconds from 0, not {decision.extra_s}", job=job)
+            raise Violation("finite numbers", f"duration_s: expected more than 0 seconds, got {duration_s}", job=job)
+        self._check_extra(decision.extra_s, job)
         if len(decision.procs) != n:
-            raise Violation("right number", f"{n} processors are wanted, {len(decision.procs)} given", job=job)
+            raise Violation("right number", f"expected {n} processors, got {len(decision.procs)}", job=job)
         self._usable(decision.procs, job)
 
     def check_reshape(self, decision: d.Reshape) -> None:
@@ -240,12 +245,12 @@ class Validator:
             text = f"job {job.id} waits in the queue of partition {job.queued_in.name}; withdraw it first"
             raise Violation("in no queue", text, job=job)
         if not 1 <= decision.n <= self.cluster.n_procs:
-            text = f"a job has 1 to {self.cluster.n_procs} processors, as many as the platform; got {decision.n}"
+            text = f"n: expected 1 to {self.cluster.n_procs} processors, the size of the platform; got {decision.n}"
             raise Violation("right number", text, job=job)
-        # An integer may be larger than any float, which compiled code would not let in.
+        # An integer may be larger than any float, which compiled code would not accept.
         scale: Any = getattr(decision, "scale")  # noqa: B009
         if not 0 < scale < 1e300:
-            text = f"scale is what times are multiplied with, a number above 0, not {scale!r:.60}"
+            text = f"scale: expected a factor for times, more than 0, got {scale!r:.60}"
             raise Violation("finite numbers", text, job=job)
 
     def check_to_job_msg(self, decision: d.ToJobMsg) -> None:
@@ -256,15 +261,18 @@ class Validator:
         """Check `SetJobMetadata`."""
         job = self.job(decision.job_id)
         if '"' in decision.metadata:
-            raise Violation("metadata without quotes", f"double quotes in {decision.metadata!r:.120}", job=job)
+            raise Violation(
+                "metadata without quotes", f"double quotes are not allowed in {decision.metadata!r:.120}", job=job
+            )
 
     def check_change_job_state(self, decision: d.ChangeJobState) -> None:
         """Check `ChangeJobState`."""
         job = self._waiting(decision.job_id, "change the state of")
         if decision.job_state != "RUNNING":
-            raise Violation("job state", f"Batsim 4 crashes on a change to {decision.job_state!r}", job=job)
+            text = f"Batsim 4 crashes on a change to {decision.job_state!r}; expected 'RUNNING'"
+            raise Violation("job state", text, job=job)
         if job.is_reshaped:
-            raise Violation("job state", "it was reshaped, and Batsim knows it in another shape", job=job)
+            raise Violation("job state", "the job was reshaped; its state in Batsim cannot be changed", job=job)
 
     # --- time and machines ---
 
@@ -273,28 +281,28 @@ class Validator:
         handled_at = max(self.now, decision.timestamp or 0.0)
         if not (math.isfinite(decision.at) and decision.at > handled_at):
             raise Violation(
-                "call in the future", f"asked to be called at {decision.at}; it is {handled_at} when Batsim reads it"
+                "call in the future", f"a call was requested at {decision.at}; expected later than {handled_at}"
             )
 
     def check_set_resource_state(self, decision: d.SetResourceState) -> None:
         """Check `SetResourceState`."""
         if not decision.procs or not decision.procs.issubset(self.cluster.procs | self.cluster.storage):
-            raise Violation("processors known", f"'{decision.procs}' are no processors of this platform")
+            raise Violation("processors known", f"'{decision.procs}' are not processors of this platform")
         if not decision.state.isdigit():
-            raise Violation("pstate", f"a pstate is a number as text, not {decision.state!r}")
+            raise Violation("pstate", f"state: expected a number as text, got {decision.state!r}")
         if any(decision.state in self.cluster.sleep_pstates(i) for i in decision.procs):
             asleep = decision.procs & self.cluster.asleep
             if asleep:
-                raise Violation("pstate", f"{asleep} sleep already, or are on the way")
+                raise Violation("pstate", f"{asleep} are asleep or switching to sleep already")
             for partition in self.cluster.partitions.values():
                 for job in partition.running_jobs:
                     if job.procs is not None and not job.procs.isdisjoint(decision.procs):
-                        raise Violation("pstate", f"{job.procs & decision.procs} run job {job.id}", job=job)
+                        raise Violation("pstate", f"{job.procs & decision.procs} are used by job {job.id}", job=job)
 
-    # --- registration and talk ---
+    # --- registration and messages ---
 
     def registration(self, job: Job | None = None) -> None:
-        """Check that jobs can be registered at all."""
+        """Check that Batsim allows the registration of jobs."""
         if not self.dynamic_jobs:
             raise Violation("registration enabled", "Batsim was started without --enable-dynamic-jobs", job=job)
 
@@ -305,27 +313,27 @@ class Validator:
         _finite(job, f"job {job_id}")
         workload = job_id.partition("!")[0]
         if "!" not in job_id or not workload:
-            raise Violation("job id", f"a registered job is named WORKLOAD!JOB, not {job_id!r}")
+            raise Violation("job id", f"job_id: expected WORKLOAD!JOB, got {job_id!r}")
         if self.jobs.knows(job_id):
-            raise Violation("new job id", f"there has been a job {job_id} already", job_id=job_id)
+            raise Violation("new job id", f"the id {job_id} was used before; expected a new one", job_id=job_id)
         for key, types in (("subtime", (int, float)), ("res", (int,)), ("profile", (str,))):
             if type(job.get(key)) not in types:
-                raise Violation("whole job", f"job {job_id} has no {key}, or one of a wrong type: {job.get(key)!r}")
+                raise Violation("whole job", f"job {job_id}: {key} is missing or has a wrong type: {job.get(key)!r}")
         if job["res"] < 1:
-            raise Violation("whole job", f"job {job_id} asks for {job['res']} processors")
+            raise Violation("whole job", f"job {job_id}: res is {job['res']}; expected at least 1")
         for key in ("walltime", "estimate"):
             value = job.get(key)
             if key == "walltime" and value == -1:
-                continue  # Batsim's way to say that there is none
+                continue  # means that there is none
             if value is not None and not (type(value) in {int, float} and value > 0):
-                raise Violation("whole job", f"job {job_id}: {key} must be more than 0 seconds, got {value!r}")
+                raise Violation("whole job", f"job {job_id}: {key}: expected more than 0 seconds, got {value!r}")
         if workload not in self.cluster.profiles:
-            raise Violation("workload known", f"there is no workload {workload!r}: register a profile in it first")
-        if self.cluster.is_spent(workload, job["profile"]):
+            raise Violation("workload known", f"unknown workload {workload!r}: register a profile in it first")
+        if self.cluster.is_retired(workload, job["profile"]):
             raise Violation(
                 "profile known",
-                f"Batsim has forgotten the profile {job['profile']!r} of {workload!r} with the first job that ended on "
-                "it; register another one, or start Batsim with --enable-profile-reuse",
+                f"Batsim deleted the profile {job['profile']!r} of {workload!r} when the first job that uses it ended; "
+                "register a new profile, or start Batsim with --enable-profile-reuse",
             )
         if job["profile"] not in self.cluster.profiles[workload]:
             raise Violation("profile known", f"workload {workload!r} has no profile {job['profile']!r}")
@@ -335,9 +343,9 @@ class Validator:
         self.registration()
         name = f"{decision.workload_name}!{decision.profile_name}"
         _finite(decision.profile, f"profile {name}")
-        is_spent = self.cluster.is_spent(decision.workload_name, decision.profile_name)
-        if is_spent or decision.profile_name in self.cluster.profiles.get(decision.workload_name, {}):
-            raise Violation("new profile", f"there has been a profile {name} already")
+        is_retired = self.cluster.is_retired(decision.workload_name, decision.profile_name)
+        if is_retired or decision.profile_name in self.cluster.profiles.get(decision.workload_name, {}):
+            raise Violation("new profile", f"the profile name {name} was used before; expected a new one")
         kind = decision.profile.get("type")
         if type(kind) is not str:
             raise Violation("whole profile", f"profile {name} has no type")
@@ -347,17 +355,18 @@ class Validator:
             raise Violation("whole profile", f"profile {name}: Batsim 4 crashes on a composed profile made at run time")
         delay = decision.profile.get("delay")
         if kind == "delay" and not (isinstance(delay, int | float) and delay > 0):
-            raise Violation("whole profile", f"profile {name}: a delay must be more than 0 seconds, got {delay!r}")
+            raise Violation("whole profile", f"profile {name}: delay: expected more than 0 seconds, got {delay!r}")
 
     def check_notify(self, decision: d.Notify) -> None:
         """Check `Notify`."""
         if decision.kind not in {d.REGISTRATION_FINISHED, d.CONTINUE_REGISTRATION}:
-            raise Violation("known notice", f"Batsim knows no notice {decision.kind!r}")
+            expected = f"{d.REGISTRATION_FINISHED!r} or {d.CONTINUE_REGISTRATION!r}"
+            raise Violation("known notice", f"kind: expected {expected}, got {decision.kind!r}")
 
     def check_query(self, decision: d.Query) -> None:
         """Check `Query`."""
         if set(decision.requests) != {"consumed_energy"}:
-            raise Violation("known query", f"Batsim answers consumed_energy only, not {list(decision.requests)}")
+            raise Violation("known query", f"requests: expected consumed_energy only, got {list(decision.requests)}")
 
     def check_answer(self, decision: d.Answer) -> None:
         """Check `Answer`."""
@@ -396,18 +405,18 @@ _FIELD_TYPES: Final[dict[type[d.Decision], tuple[tuple[str, tuple[type, ...]], .
 
 
 def _expected(types: tuple[type, ...]) -> str:
-    """Name the types that a field may have, for a message: ``an int, a float or None``."""
+    """Return the types that a field may have, for a message: ``an int, a float or None``."""
     names = [_with_article(one) for one in types]
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _with_article(cls: type) -> str:
-    """Name a type with its article."""
+    """Return the name of a type with its article."""
     name = cls.__name__
     return "None" if cls is type(None) else f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-#: Types that encoders can write as they are; a field of another type may be a subclass, or contain one.
+#: Types that every encoder can write. A value of another type may be of a subclass, or contain one.
 _PLAIN: Final = {type(None), int, float, str, bool, IntervalSet, type(NOTHING)}
 
 
@@ -418,7 +427,7 @@ def _fields_to_plain(decision: d.Decision) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Make numbers and texts of subclasses plain ones, however deep they are. What is plain stays the same object."""
+    """Convert numbers and texts of subclasses to plain types, at any depth. A plain value stays the same object."""
     if type(value) not in _PLAIN:
         for types, to_plain in _TO_PLAIN:
             if isinstance(value, types):
@@ -447,7 +456,7 @@ _TO_PLAIN: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
 
 
 def _finite(value: Any, where: str) -> None:
-    """Refuse numbers that JSON cannot carry, however deep they are."""
+    """Raise `Violation` for numbers that JSON cannot represent, at any depth."""
     if isinstance(value, float) and not math.isfinite(value):
         raise Violation("finite numbers", f"{where} contains {value}")
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""Kill-and-requeue, replace and reshape: what the engine does so that policies never handle Batsim's job ids.
+"""Kill-and-requeue, replace and reshape: services of the engine, so that policies never handle Batsim's job ids.
 
-A kill takes an exchange: KILL_JOB goes out, JOB_KILLED comes back at the same instant, and only then is it known
-whether the job was stopped or had ended by itself. Until then its partition is not planned. A requeued job gets a
-new id and profile towards Batsim, under which it waits again; for its user and the policy it stays the same job.
+A kill needs one exchange: KILL_JOB is sent, JOB_KILLED arrives at the same simulated time, and only then is it known
+whether the job was stopped or had already ended. Until then nothing is planned in its partition. A requeued job gets a
+new id and profile in Batsim; for its user and the policy it stays the same job.
 """
 
 from __future__ import annotations
@@ -16,7 +16,17 @@ from pybatsched.core import decisions as d, derive
 from pybatsched.core.decisions import Decision, Reason
 from pybatsched.core.instants import TICK
 from pybatsched.core.intervals import EMPTY
-from pybatsched.core.jobs import Job, Load, Segment, Shape, Terms, Work, reshape_job, stop_job, wait_again
+from pybatsched.core.jobs import (
+    Job,
+    JobShape,
+    JobWork,
+    ScaledWork,
+    Segment,
+    StartupLoad,
+    reshape_job,
+    stop_job,
+    wait_again,
+)
 from pybatsched.core.rules import Validator, Violation
 
 if TYPE_CHECKING:
@@ -25,55 +35,55 @@ if TYPE_CHECKING:
 
 
 class ReplyBuilder(Protocol):
-    """The reply in the making, as services see it; `pybatsched.core.actions.Actions` is the one there is."""
+    """The interface of `pybatsched.core.actions.Actions` that services use to build the reply."""
 
     now: float
 
     def send(self, decision: Decision, **changes: Any) -> None:
-        """Put a decision into the reply as it is."""
+        """Add a decision to the reply."""
 
     def carry_out(self, decision: Decision) -> None:
-        """Do what a decision says, state included."""
+        """Apply a decision to the state and add it to the reply."""
 
     def open_registration(self) -> None:
         """Make sure that jobs can be registered."""
 
-    def take_shape(self, job: Job, reason: Reason) -> None:
-        """Let a job that was reshaped be one of its shape towards Batsim."""
+    def register_reshaped(self, job: Job, reason: Reason) -> None:
+        """Register a reshaped job with its new shape in Batsim."""
 
 
 class Notes:
-    """The notes of all jobs that are alive, by the ids Batsim knows them by. All is O(1)."""
+    """The metadata of all unfinished jobs, by their ids in Batsim. All methods are O(1)."""
 
     def __init__(self) -> None:
         self._facts: dict[str, str] = {}
-        self._words: dict[str, str] = {}
+        self._policy_notes: dict[str, str] = {}
 
     def add_fact(self, wire_id: str, fact: str) -> str:
-        """Note a fact (``name=value``, several with semicolons). Gives the whole note."""
+        """Add a fact of the engine (``name=value``, several with semicolons). Return all metadata of the job."""
         before = self._facts.get(wire_id)
         self._facts[wire_id] = f"{before};{fact}" if before else fact
         return self.of(wire_id)
 
-    def say(self, wire_id: str, words: str) -> str:
-        """Note what the policy says now, instead of what it said before. Gives the whole note."""
-        self._words[wire_id] = words
+    def set_policy_note(self, wire_id: str, note: str) -> str:
+        """Replace the policy's part. Return all metadata of the job."""
+        self._policy_notes[wire_id] = note
         return self.of(wire_id)
 
     def of(self, wire_id: str) -> str:
-        """Give the whole note of a job, or nothing."""
-        return ";".join(filter(None, (self._facts.get(wire_id), self._words.get(wire_id))))
+        """Return all metadata of a job; empty if it has none."""
+        return ";".join(filter(None, (self._facts.get(wire_id), self._policy_notes.get(wire_id))))
 
-    def hand_on(self, wire_id: str, heir: str) -> None:
-        """Let what the policy has said of a job be said of the one that runs in its place."""
-        words = self._words.pop(wire_id, None)
-        if words is not None:
-            self._words[heir] = words
+    def move_policy_note(self, wire_id: str, new_id: str) -> None:
+        """Move the policy's part to the job that runs in place of another."""
+        note = self._policy_notes.pop(wire_id, None)
+        if note is not None:
+            self._policy_notes[new_id] = note
 
     def forget(self, wire_id: str) -> None:
-        """Forget a job that is over, or goes on under another id."""
+        """Forget a job that ended or continues under another id."""
         self._facts.pop(wire_id, None)
-        self._words.pop(wire_id, None)
+        self._policy_notes.pop(wire_id, None)
 
 
 @dataclass(slots=True)
@@ -82,12 +92,12 @@ class PendingKill:
 
     job: Job
     requeue: d.Requeue | None
-    spare_id: str | None = None  # registered in advance, where the profile cannot be copied
+    spare_id: str | None = None  # registered in advance if the profile cannot be copied
     killed_at: float | None = None
 
 
 class Services:
-    """Keeps the kills under way, the derived jobs and the dynamic profiles of one run."""
+    """Manages the pending kills, the derived jobs and the dynamic profiles of one run."""
 
     def __init__(
         self, jobs: JobTable, cluster: Cluster, validator: Validator, reply: ReplyBuilder, notes: Notes
@@ -97,14 +107,16 @@ class Services:
         self._validator = validator
         self._reply = reply
         self._kills: dict[str, PendingKill] = {}
-        self._origins: dict[str, derive.How] = {}  # of derived jobs that are alive, by their ids towards Batsim
-        self._dynamic_profiles: set[tuple[str, str]] = set()  # (workload, name): of the policy, and not forgotten
+        self._origins: dict[str, derive.Derivation] = {}  # of unfinished derived jobs, by their ids in Batsim
+        self._dynamic_profiles: set[tuple[str, str]] = (
+            set()
+        )  # (workload, name) of the policy's profiles that Batsim has
         self._notes = notes
         self._keeps_profiles = bool(cluster.config.get("profile-reuse-enabled"))
         cluster.can_restart = self.can_restart
         cluster.can_suspend = self.can_suspend
         cluster.can_load = self.can_load
-        cluster.can_reshape = self.can_load  # both need a work that is nothing but a time
+        cluster.can_reshape = self.can_load  # both need a profile of delays
 
     # --- kills ------------------------------------------------------------------------------------------------
 
@@ -114,7 +126,7 @@ class Services:
         return len(self._kills)
 
     def kill(self, jobs: list[Job], requeue: d.Requeue | None = None, spare_id: str | None = None) -> None:
-        """Note kills that are being sent. Batsim answers only the first one for a job."""
+        """Record kills that are being sent. Batsim answers only the first one for a job."""
         for job in jobs:
             if job.wire_id not in self._kills:
                 self._kills[job.wire_id] = PendingKill(job, requeue, spare_id)
@@ -122,25 +134,25 @@ class Services:
                     job.partition.n_kills_pending += 1
 
     def kill_pending(self, wire_id: str) -> bool:
-        """Tell whether a kill of this job is under way."""
+        """Return whether a kill of this job is pending."""
         return wire_id in self._kills
 
     def was_stopped(self, wire_id: str) -> bool:
-        """Tell whether this segment of a job was ended by a kill."""
-        return self._jobs.over.was_stopped(wire_id)
+        """Return whether this segment of a job was killed."""
+        return self._jobs.finished.was_stopped(wire_id)
 
     def stopped(self, job: Job, at: float) -> None:
-        """Note that a kill took effect; the answer to it is still to come."""
+        """Record that a kill took effect; Batsim's answer follows."""
         stop_job(job)
         pending = self._kills.get(job.wire_id)
-        if pending is None:  # nobody here asked for it
+        if pending is None:  # the policy did not request it
             pending = self._kills[job.wire_id] = PendingKill(job, None)
             if job.partition is not None:
                 job.partition.n_kills_pending += 1
         pending.killed_at = at
 
     def kill_answered(self, wire_id: str, progress: Mapping[str, Any] | None) -> Job | None:
-        """Close a kill. Gives the job that was stopped, waiting again if it is requeued; None if it had ended."""
+        """Finish a kill. Return the stopped job, which waits again if it is requeued; None if it had ended before."""
         pending = self._kills.pop(wire_id, None)
         if pending is None:
             return None
@@ -158,53 +170,55 @@ class Services:
                 self._notes.forget(pending.spare_id)
             return None
         if pending.requeue is not None:
-            self._go_on(pending, progress)
+            self._register_next_segment(pending, progress)
         return job
 
     # --- requeue ----------------------------------------------------------------------------------------------
 
     def can_restart(self, job: Job) -> bool:
-        """Tell whether the job can be killed and begun again: Batsim must know its profile, or it can be copied."""
-        known = not self._cluster.is_spent(job.workload, job.profile_name)
-        return known or derive.can_copy(job.terms.profile, self._profiles(job))
+        """Return whether the job can be killed and restarted: Batsim must have its profile, or it can be copied."""
+        known = not self._cluster.is_retired(job.workload, job.profile_name)
+        return known or derive.can_copy(job.full_work.profile, self._profiles(job))
 
     def can_suspend(self, job: Job) -> bool:
-        """Tell whether the job can be killed and go on with the rest: of its present profile there must be one.
+        """Return whether the job can be killed and continue with the rest of its work.
 
-        There is none of a composed profile with parallel parts, nor of what Batsim reads from files.
+        This is impossible for composed profiles with parallel parts and for profiles that Batsim reads from files.
         """
         return derive.can_copy(job.profile, self._profiles(job))
 
     def can_load(self, job: Job) -> bool:
-        """Tell whether a load can be put in front of the job's work: its profile must be made of delays alone."""
+        """Return whether extra seconds can be put before the job's work: its profile must consist of delays."""
         return derive.delay_of(job.profile, self._profiles(job)) is not None
 
     def requeue(self, decision: d.Requeue) -> None:
-        """Kill a running job so that it goes on later."""
+        """Kill a running job that continues later."""
         job = self._validator.job(decision.job_id)
         if job.wire_id in self._kills:
             raise Violation("one kill", f"job {job.id} is being killed already", job=job)
         spare_id = None
-        base = job.terms.profile if decision.work == "all" else job.profile
+        base = job.full_work.profile if decision.work == "all" else job.profile
         if not derive.can_copy(base, self._profiles(job)):
             if decision.work != "all" or decision.extra_s:
                 kind = (job.profile or {}).get("type", "unknown")
-                text = f"its profile {job.profile_name!r} ({kind}) can only be restarted from scratch, without extra_s"
+                text = f"its profile {job.profile_name!r} ({kind}) requires work='all' without extra_s"
                 raise Violation("can be requeued", text, job=job)
             if not self.can_restart(job):
                 text = (
-                    f"Batsim has forgotten its profile {job.profile_name!r} with the first job that ended on it; "
+                    f"Batsim deleted its profile {job.profile_name!r} when the first job that uses it ended; "
                     "start Batsim with --enable-profile-reuse"
                 )
                 raise Violation("can be requeued", text, job=job)
-            # Its profile is forgotten with the kill, so the next user must come before it.
+            # Batsim deletes the profile with the kill, so the next job that uses it must be registered before.
             spare_id = self._new_id(job, job.workload, prefix="")
-            self._register(job, spare_id, job.profile_name, n=job.n_procs, how=derive.How("requeue", by=decision.by))
+            self._register(
+                job, spare_id, job.profile_name, n=job.n_procs, how=derive.Derivation("requeue", by=decision.by)
+            )
         self.kill([job], decision, spare_id)
         self._reply.send(d.KillJob((job.wire_id,), timestamp=decision.timestamp, reason=decision.reason))
 
-    def _go_on(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
-        """Register the next segment of a job that was stopped, and let it wait."""
+    def _register_next_segment(self, pending: PendingKill, progress: Mapping[str, Any] | None) -> None:
+        """Register the next segment of a stopped job, which waits again."""
         job, requeue = pending.job, pending.requeue
         assert requeue is not None
         assert pending.killed_at is not None
@@ -213,13 +227,13 @@ class Services:
         elapsed_s = max(pending.killed_at - job.started_at, 0.0)
         share = (progress or {}).get("progress")
         if requeue.work == "all":
-            profile_name, profile, walltime, estimate = job.terms
+            profile_name, profile, walltime, estimate = job.full_work
         else:
-            own = job.present_terms if job.load is None else job.load.own
-            elapsed_s = max(elapsed_s - job.load_s, 0.0)  # a load is no work that is done
+            own = job.present_work if job.load is None else job.load.own
+            elapsed_s = max(elapsed_s - job.load_s, 0.0)  # extra seconds at the start are not work
             profile_name, profile = own.profile_name, own.profile
             walltime = _left(own.walltime, elapsed_s)
-            # A job past its estimate: only the walltime is known.
+            # For a job past its estimate only the walltime is known.
             estimate = walltime if (own.estimate or elapsed_s) <= elapsed_s else _left(own.estimate, elapsed_s)
         walltime = None if walltime is None else walltime + requeue.extra_s
         estimate = None if estimate is None else estimate + requeue.extra_s
@@ -237,35 +251,37 @@ class Services:
             except derive.CannotDeriveError as error:
                 raise Violation("can be requeued", str(error), job=job) from None
             wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-            how = derive.How("requeue", requeue.work == "rest", requeue.extra_s, requeue.by)
+            how = derive.Derivation("requeue", requeue.work == "rest", requeue.extra_s, requeue.by)
             profile_name = self._derive(
                 job, wire_id, profile, n=job.n_procs, walltime=walltime, estimate=estimate, how=how
             )
-        self._collect(job.wire_id.partition("!")[0], job.profile_name)
+        self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
         job.past.append(Segment(job.wire_id, job.started_at, pending.killed_at, job.procs, job.partition))
         self._notes.forget(job.wire_id)
         self._rename(job, wire_id)
-        terms = Terms(profile_name, profile, walltime, estimate)
-        wait_again(job, terms)
-        job.rest = Work(terms, job.scale) if requeue.work == "rest" or requeue.extra_s else None
+        work_now = JobWork(profile_name, profile, walltime, estimate)
+        wait_again(job, work_now)
+        job.base_rest = ScaledWork(work_now, job.scale) if requeue.work == "rest" or requeue.extra_s else None
         job.resume_on = requeue.procs
 
     # --- replace ----------------------------------------------------------------------------------------------
 
     def replace(self, decision: d.Replace) -> None:
-        """Start a waiting job with another size or duration or a load before its work, all in one reply."""
+        """Start a waiting job with another size or duration, or extra seconds before its work, in one reply."""
         job = self._validator.job(decision.job_id)
         n = job.n_procs if decision.n is None else decision.n
         old_s = derive.delay_of(job.profile, self._profiles(job))
         duration_s = None if decision.duration_s == old_s else decision.duration_s
         if n != job.n_procs or duration_s is not None or decision.extra_s or job.is_reshaped:
-            self._become(job, n, duration_s, old_s, decision)
+            self._register_replacement(job, n, duration_s, old_s, decision)
         self._reply.carry_out(
             d.ExecuteJob(job.id, decision.procs, timestamp=decision.timestamp, reason=decision.reason)
         )
 
-    def _become(self, job: Job, n: int, duration_s: float | None, old_s: float | None, decision: d.Replace) -> None:
-        """Register what runs in the place of a waiting job, which the job is from now on."""
+    def _register_replacement(
+        self, job: Job, n: int, duration_s: float | None, old_s: float | None, decision: d.Replace
+    ) -> None:
+        """Register the job that runs in place of a waiting job."""
         self._validator.registration(job)
         extra_s = decision.extra_s
         try:
@@ -275,68 +291,76 @@ class Services:
             raise Violation("can be replaced", str(error), job=job) from None
         walltime, estimate = job.walltime, job.estimate
         if duration_s is not None and not decision.within_walltime:
-            # A delay must end before its walltime to count as a success. Where the old work is not a known time, a
-            # second is what `workload convert --walltimes exact` gives too.
+            # A delay must end before its walltime to count as a success. If the old duration is unknown, the margin is
+            # one second, as in `workload convert --walltimes exact`.
             margin_s = max(walltime - old_s, TICK) if walltime is not None and old_s is not None else 1.0
             slack_s = max(estimate - old_s, 0.0) if estimate is not None and old_s is not None else 0.0
             walltime = None if walltime is None else round(duration_s + margin_s, 6)
             estimate = round(duration_s + slack_s, 6)
         wire_id = self._new_id(job, derive.DYNAMIC_WORKLOAD, prefix=f"{job.workload}." if job.workload else "")
-        own = Terms(wire_id.partition("!")[2], work, walltime, estimate)
+        own = JobWork(wire_id.partition("!")[2], work, walltime, estimate)
         grows_s = 0.0 if decision.within_walltime else extra_s
-        terms = own._replace(profile=profile, walltime=_more(walltime, grows_s), estimate=_more(estimate, grows_s))
-        self._notes.hand_on(job.wire_id, wire_id)
+        work_now = own._replace(profile=profile, walltime=_more(walltime, grows_s), estimate=_more(estimate, grows_s))
+        self._notes.move_policy_note(job.wire_id, wire_id)
         note = self._notes.add_fact(job.wire_id, f"replaced_by={derive.id_in_note(wire_id)};kind=replace")
         self._reply.send(d.SetJobMetadata(job.wire_id, note, reason=decision.reason))
         self._reply.send(d.RejectJob(job.wire_id, reason=("goes on as {}", wire_id)))
         how = self._origin_of_replaced(job, extra_s, is_same_work=duration_s is None)
-        self._derive(job, wire_id, profile, n=n, walltime=terms.walltime, estimate=terms.estimate, how=how)
-        self._collect(job.wire_id.partition("!")[0], job.profile_name)
+        self._derive(job, wire_id, profile, n=n, walltime=work_now.walltime, estimate=work_now.estimate, how=how)
+        self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
         self._notes.forget(job.wire_id)
         self._rename(job, wire_id)
         if n != job.n_procs or duration_s is not None:
-            job.terms, job.whole, job.rest = own, Work(own, job.scale), None
+            job.full_work, job.base_work, job.base_rest = own, ScaledWork(own, job.scale), None
         job.n_procs = n
         job.registered_as = (n, job.scale)
-        wait_again(job, terms, Load(extra_s, own) if extra_s else None)
+        wait_again(job, work_now, StartupLoad(extra_s, own) if extra_s else None)
 
-    def _origin_of_replaced(self, job: Job, extra_s: float, *, is_same_work: bool) -> derive.How:
-        """Tell how a job came about that replaces one; if that was requeued, it still makes good for the kill."""
+    def _origin_of_replaced(self, job: Job, extra_s: float, *, is_same_work: bool) -> derive.Derivation:
+        """Return the derivation of a replacing job; that of a requeued job keeps its other facts."""
         before = self._origins.get(job.wire_id)
         if before is None:
-            return derive.How("replace", extra_s=extra_s)
+            return derive.Derivation("replace", extra_s=extra_s)
         kept_s = round(before.extra_s * (job.scale / job.registered_as[1]), 6) if is_same_work else 0.0
         return before._replace(kind="replace", extra_s=extra_s + kept_s)
 
     # --- reshape ----------------------------------------------------------------------------------------------
 
     def reshape(self, decision: d.Reshape) -> None:
-        """Let a waiting job have another size and other times; Batsim hears of it when it starts. O(1).
+        """Change the size and times of a waiting job. Batsim is notified when the job starts. O(1).
 
-        The first time a composed profile is put together to one delay: O(parts).
+        The first time, a composed profile is converted to one delay: O(parts).
         """
         job = self._validator.job(decision.job_id)
-        shape = Shape(decision.n, float(decision.scale), decision.reason)
+        shape = JobShape(decision.n, float(decision.scale), decision.reason)
         if (shape.n, shape.scale) == (job.n_procs, job.scale):
             job.shape = shape
             return
         self._validator.registration(job)
-        profile = job.whole.terms.profile
+        profile = job.base_work.work.profile
         if profile is None or profile.get("type") != "delay":
             delay_s = derive.delay_of(profile, self._profiles(job))
             if profile is None or delay_s is None:
-                kind = "is not known" if profile is None else f"is of the type {profile.get('type')}"
-                text = f"only profiles made of delays can be reshaped; its profile {job.profile_name!r} {kind}"
+                kind = "is unknown" if profile is None else f"is of the type {profile.get('type')}"
+                text = f"its profile {job.profile_name!r} {kind}; expected a profile of delays"
                 raise Violation("can be reshaped", text, job=job)
-            job.whole = Work(job.whole.terms._replace(profile=derive.one_delay(profile, delay_s)), job.whole.scale)
+            job.base_work = ScaledWork(
+                job.base_work.work._replace(profile=derive.single_delay(profile, delay_s)), job.base_work.scale
+            )
         reshape_job(job, shape)
         assert job.profile is not None
-        if math.inf in (job.profile["delay"], job.walltime, job.estimate, job.terms.walltime, job.terms.estimate):
-            raise Violation("finite numbers", f"its times are too long with the scale {shape.scale:g}", job=job)
+        if math.inf in (
+            job.profile["delay"],
+            job.walltime,
+            job.estimate,
+            job.full_work.walltime,
+            job.full_work.estimate,
+        ):
+            raise Violation("finite numbers", f"its times become infinite with the scale {shape.scale:g}", job=job)
 
-    def take_shape(self, job: Job, reason: d.Reason) -> None:
-        """Register what a reshaped job runs as."""
-        self._become(job, job.n_procs, None, None, d.Replace(job.id, EMPTY, reason=reason))
+    def register_reshaped(self, job: Job, reason: d.Reason) -> None:
+        """Register the job that runs in place of a reshaped job."""
+        self._register_replacement(job, job.n_procs, None, None, d.Replace(job.id, EMPTY, reason=reason))
 
     # --- registering ------------------------------------------------------------------------------------------
 
@@ -349,12 +373,12 @@ class Services:
         n: int,
         walltime: float | None,
         estimate: float | None,
-        how: derive.How,
+        how: derive.Derivation,
     ) -> str:
-        """Register a profile and a job of its own for a job that goes on. Gives the profile's name."""
+        """Register a profile and a job for the next segment of a job. Return the profile's name."""
         workload, _, profile_name = wire_id.partition("!")
         self._reply.open_registration()
-        self._cluster.spend_profile(workload, profile_name)  # it is for this job alone, which knows what is in it
+        self._cluster.retire_profile(workload, profile_name)  # only this job uses it
         self._reply.send(d.RegisterProfile(workload, profile_name, profile, reason=("the next segment of {}", job.id)))
         self._register(job, wire_id, profile_name, n=n, how=how, walltime=walltime, estimate=estimate)
         return profile_name
@@ -366,7 +390,7 @@ class Services:
         profile_name: str,
         *,
         n: int,
-        how: derive.How,
+        how: derive.Derivation,
         walltime: float | None = None,
         estimate: float | None = None,
     ) -> None:
@@ -389,43 +413,43 @@ class Services:
         return wire_id
 
     def _rename(self, job: Job, wire_id: str) -> None:
-        """Let the job be another one towards Batsim from now on."""
+        """Change the job's id in Batsim."""
         self._origins.pop(job.wire_id, None)
         self._jobs.rename(job, wire_id)
 
     def registered(self, job: Job) -> None:
-        """Note a job that a policy registers itself."""
+        """Record a job that a policy registers."""
         self._jobs.registered.add(job.id)
 
     def acknowledged(self, wire_id: str) -> bool:
-        """Tell whether this JOB_SUBMITTED only acknowledges a registration."""
+        """Return whether this JOB_SUBMITTED only acknowledges a registration."""
         return self._jobs.registered.has(wire_id)
 
-    # --- profiles that Batsim has forgotten -------------------------------------------------------------------------
+    # --- profiles that Batsim has deleted -------------------------------------------------------------------------
 
     def add_profile(self, workload: str, name: str, profile: Mapping[str, Any]) -> None:
-        """Note a profile that a policy registers itself."""
+        """Record a profile that a policy registers."""
         self._dynamic_profiles.add((workload, name))
         self._cluster.profiles.setdefault(workload, {})[name] = profile
 
-    def job_over(self, job: Job) -> None:
-        """Forget what is kept for a job that is over."""
+    def forget_job(self, job: Job) -> None:
+        """Forget a job that ended."""
         self._origins.pop(job.wire_id, None)
         if self._validator.dynamic_jobs:
-            self._collect(job.wire_id.partition("!")[0], job.profile_name)
+            self._forget_profile(job.wire_id.partition("!")[0], job.profile_name)
 
-    def _collect(self, workload: str, name: str) -> None:
-        """Note that Batsim has forgotten a profile, and the parts of a composed one, with the first job that ended.
+    def _forget_profile(self, workload: str, name: str) -> None:
+        """Record that Batsim deleted a profile, and the parts of a composed one, when the first job with it ended.
 
-        Jobs that use it already keep it, but none can be registered on it any more, nor its name be used again.
+        Jobs that use it already keep it, but no new job can use it, and its name cannot be used again.
         """
-        if self._keeps_profiles or self._cluster.is_spent(workload, name):
+        if self._keeps_profiles or self._cluster.is_retired(workload, name):
             return
-        self._cluster.spend_profile(workload, name)
+        self._cluster.retire_profile(workload, name)
         profiles = self._cluster.profiles.get(workload, {})
         for part in profiles.get(name, {}).get("seq", ()):
-            self._collect(workload, part)
-        if (workload, name) in self._dynamic_profiles:  # no job of a workload file has it
+            self._forget_profile(workload, part)
+        if (workload, name) in self._dynamic_profiles:  # no job of a workload file uses it
             self._dynamic_profiles.remove((workload, name))
             del profiles[name]
 
@@ -434,10 +458,10 @@ class Services:
 
 
 def _more(span_s: float | None, extra_s: float) -> float | None:
-    """Give a span with some seconds more; one that is not known stays so."""
+    """Return a span plus some seconds; None if the span is unknown."""
     return span_s if span_s is None or not extra_s else round(span_s + extra_s, 6)
 
 
 def _left(span_s: float | None, done_s: float) -> float | None:
-    """Give what is left of a span, never nothing."""
+    """Return the rest of a span, at least one tick; None if the span is unknown."""
     return None if span_s is None else max(round(span_s - done_s, 6), TICK)

@@ -15,7 +15,7 @@ from pybatsched.live.batsim import Child, Launcher
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.metrics import Tally, jobs_csv
 from pybatsched.metrics.summary import Result, Stuck
-from pybatsched.session.diagnosis import diagnose, word_of
+from pybatsched.session.diagnosis import diagnose, why_waiting_text
 
 if TYPE_CHECKING:
     from pybatsched.core.engine import Engine
@@ -119,7 +119,7 @@ def result_of(
     stuck = [] if finished else _stuck(engine)
     known = seen | {job.job_id for job in stuck}
     for job_id in expected:
-        if job_id not in known and (finished or engine.jobs.last_word(job_id) is None):
+        if job_id not in known and (finished or engine.jobs.outcome(job_id) is None):
             why = _NOT_WRITTEN.format(shown) if finished else "Batsim never submitted it"
             stuck.append(Stuck(job_id, 0, 0.0, why))
     return Result(
@@ -143,6 +143,6 @@ def _stuck(engine: Engine) -> list[Stuck]:
         elif job.state is JobState.HELD:
             why = f"it is held on {job.procs} and would start at {job.start_at}"
         else:
-            why = f"the scheduler has not started it: {word_of(engine, job, engine.now)}"
+            why = f"the scheduler has not started it: {why_waiting_text(engine, job, engine.now)}"
         found.append(Stuck(job.id, job.n_procs, job.submitted_at, why))
     return found

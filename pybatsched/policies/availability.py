@@ -1,9 +1,9 @@
-"""Free processors over future time: where a reservation finds its place.
+"""The number of free processors over future time, in which reservations are placed.
 
-A step function: `_free[i]` processors are free from `_times[i]` until `_times[i + 1]`, the last for ever. All
-instants are on Batsim's tick (`pybatsched.core.instants`), so that equal times are equal numbers. NaN is a ValueError.
+A step function: `_free[i]` processors are free from `_times[i]` until `_times[i + 1]`, the last without end. All times
+are on Batsim's tick (`pybatsched.core.instants`), so that equal times are equal numbers. NaN raises ValueError.
 
-s is the number of steps below: at most two per running or reserved job.
+In the costs below, s is the number of steps: at most two per running or reserved job.
 
 `AvailabilityProfile` is `PlainProfile`, or its faster twin in C (`_profile.c`) if that was built.
 """
@@ -34,8 +34,8 @@ class PlainProfile:
     >>> profile.earliest(2, 5.0, 0.0), profile.earliest(1, 5.0, 0.0)
     (10.0, 0.0)
 
-    Long profiles are searched by an index, `_tops`: the most that is free in each block of steps. It is made as far as
-    a search goes, and forgotten from where something changes.
+    An index, `_tops`, speeds up the search in long profiles: the maximum of each block of steps. It is built as far as
+    a search goes, and dropped from the first changed step on.
     """
 
     __slots__ = ("_free", "_times", "_tops")
@@ -47,13 +47,13 @@ class PlainProfile:
         self._tops: list[int] = []
 
     def copy(self) -> PlainProfile:
-        """Give a copy that lives on its own. O(s), quickly."""
+        """Return an independent copy. O(s), quickly."""
         other: PlainProfile = self.__new__(type(self))
         other._times, other._free, other._tops = self._times.copy(), self._free.copy(), []
         return other
 
     def advance(self, now: float) -> None:
-        """Forget what lies before now. O(s)."""
+        """Drop the steps before now. O(s)."""
         if not now <= math.inf:
             check_times(now)
         i = bisect_right(self._times, now) - 1
@@ -65,14 +65,14 @@ class PlainProfile:
             self._times[0] = now
 
     def take(self, n: int, start_at: float, end_at: float) -> None:
-        """Use n processors from start to end (infinity allowed). O(s).
+        """Allocate n processors from start to end (infinity allowed). O(s).
 
-        It is not checked that n are free: if fewer are, the number of free processors becomes negative.
+        There is no check that n are free: the number of free processors may become negative.
         """
         self._add(-n, start_at, end_at)
 
     def take_all(self, spans: Iterable[tuple[int, float, float]]) -> None:
-        """Use processors for many spans (n, start, end) at once. O(s + k log k); one at a time it is O(s * k)."""
+        """Allocate processors for k spans (n, start, end) at once. O(s + k log k); one at a time is O(s * k)."""
         changes: dict[float, int] = {}
         first_at = self._times[0]
         for n, start_at, end_at in spans:
@@ -96,13 +96,13 @@ class PlainProfile:
         self._tops.clear()
 
     def give(self, n: int, start_at: float, end_at: float) -> None:
-        """Give back n processors from start to end (infinity allowed). O(s)."""
-        self._add(+n, start_at, end_at)  # which must be a number
+        """Release n processors from start to end (infinity allowed). O(s)."""
+        self._add(+n, start_at, end_at)  # raises TypeError unless n is a number
 
     def earliest(self, n: int, span_s: float, not_before: float, latest: float = math.inf) -> float:
-        """Find the first instant from which n processors stay free for the span; infinity if there is none. O(s).
+        """Return the first time from which n processors stay free for the span; infinity if there is none. O(s).
 
-        Infinity as well if that is later than `latest`; no start beyond it is tried.
+        Also infinity if that is later than `latest`; no start beyond it is tried.
         """
         times = self._times
         last = len(times)
@@ -114,10 +114,10 @@ class PlainProfile:
         return self._first(n, span_s, not_before, bisect_right(times, latest), last)
 
     def _first(self, n: int, span_s: float, not_before: float, last: int, end: int) -> float:
-        """Find the first start from an instant on, or with a step before `last`, that suits; infinity for none. O(s).
+        """Return the first valid start from `not_before` on, in a step before `last`; infinity for none. O(s).
 
-        Nothing is looked at from step `end` on. A span is read from its end: nobody can start before the last obstacle
-        in it, so that what lies before that need not be read.
+        Steps from `end` on are ignored. A span is checked from its end: no start is possible before the last obstacle
+        in it, so the steps before that are skipped.
         """
         times, free = self._times, self._free
         i = max(bisect_right(times, not_before) - 1, 0)
@@ -143,7 +143,7 @@ class PlainProfile:
             i = k
 
     def _next_wide(self, n: int, i: int, last: int) -> int:
-        """Give the first step in [i, last) with n free; `last` or beyond if there is none. O(s), quickly."""
+        """Return the first step in [i, last) with n free; `last` or more if there is none. O(s), quickly."""
         free, tops = self._free, self._tops
         while i < last:
             stop = ((i >> _BLOCK) + 1) << _BLOCK
@@ -159,14 +159,14 @@ class PlainProfile:
         return last
 
     def fits(self, n: int, start_at: float, end_at: float) -> bool:
-        """Tell whether n processors are free all the time from start to end. O(s), quickly."""
+        """Return whether n processors are free all the time from start to end. O(s), quickly."""
         return self.least_free(start_at, end_at) >= n
 
     def better(self, n: int, span_s: float, place: float, not_before: float, before: float) -> float:
-        """Find the first start in [not_before, before) that is better than a job's own place, else that place. O(s).
+        """Return the first start in [not_before, before) that is earlier than a job's reservation, else `place`. O(s).
 
-        The job's own reservation begins at its place and stays where it is: beyond that instant it may use what is
-        its own already, so only what lies before is looked at.
+        `place` is the start of the job's reservation, which stays in the profile. From there on the job uses its own
+        processors, so only the time before it is checked.
         """
         check_times(span_s, place, not_before, before)
         times = self._times
@@ -176,10 +176,10 @@ class PlainProfile:
         return min(self._first(n, span_s, not_before, bisect_left(times, before), bisect_left(times, place)), place)
 
     def sooner(self, n: int, span_s: float, place: float, now: float, gained: tuple[float, float]) -> float:
-        """Find the first start that is better than a job's own place after some time was gained, else that place. O(s).
+        """Return the first start that is earlier than a job's reservation, after processors were freed, else `place`.
 
-        The job had the best place there was, so a better one must touch the time at which more is free since then; that
-        must be wide enough for it, and lie before its own place: behind that it was the job's already.
+        `gained` is the interval with more free processors. The job had the earliest possible start before, so an
+        earlier one must overlap this interval, which must be wide enough and start before `place`. O(s).
         """
         first, last = gained
         if not first + last + place + now + span_s <= math.inf:
@@ -195,15 +195,15 @@ class PlainProfile:
         return min(self._first(n, span_s, not_before, stop, end), place) if not_before < before else place
 
     def most_free(self, start_at: float, end_at: float) -> int:
-        """Give the largest number free at some instant of [start, end). O(s), quickly."""
+        """Return the largest number of free processors in [start, end). O(s), quickly."""
         check_times(start_at, end_at)
         i = bisect_right(self._times, start_at) - 1
         return max(self._free[max(i, 0) : bisect_left(self._times, end_at)], default=0)
 
     def least_free(self, start_at: float, end_at: float) -> int:
-        """Give the smallest number free at any instant of [start, end); below 0 if too much was taken. O(s), quickly.
+        """Return the smallest number of free processors in [start, end); negative if overallocated. O(s), quickly.
 
-        An empty span counts as the instant it begins at.
+        An empty interval counts as its start.
         """
         if not start_at + end_at <= math.inf:
             check_times(start_at, end_at)
@@ -211,7 +211,7 @@ class PlainProfile:
         return min(self._free[i : max(bisect_left(self._times, end_at - HALF_TICK), i + 1)])
 
     def next_step(self, after: float) -> float:
-        """Give the next instant at which the number free changes; infinity if it does not. O(log s), usually."""
+        """Return the next time at which the number of free processors changes; infinity if none. O(log s), usually."""
         check_times(after)
         for i in range(max(bisect_right(self._times, after), 1), len(self._times)):
             if self._free[i] != self._free[i - 1]:
@@ -219,80 +219,84 @@ class PlainProfile:
         return math.inf
 
     def step_at(self, at: float) -> float:
-        """Give the beginning of the step that an instant lies in. O(log s)."""
+        """Return the start of the step that contains a time. O(log s)."""
         if not at <= math.inf:
             check_times(at)
         return self._times[max(bisect_right(self._times, at) - 1, 0)]
 
     def free_at(self, at: float) -> int:
-        """Give the number free at an instant. O(log s)."""
+        """Return the number of free processors at a time. O(log s)."""
         if not at <= math.inf:
             check_times(at)
         return self._free[max(bisect_right(self._times, at) - 1, 0)]
 
     def steps(self) -> list[tuple[float, int]]:
-        """Give (from, free) pairs in order, for people and tests. O(s)."""
+        """Return (start, free) pairs in order, for output and tests. O(s)."""
         return list(zip(self._times, self._free, strict=True))
 
     # --- passes over a whole plan ---
 
     def move(self, n: int, span: tuple[float, float], to: tuple[float, float]) -> None:
-        """Give back n processors of a span and take them for a sooner one instead. O(s).
+        """Move an allocation of n processors to an earlier span. O(s).
 
-        What lies in both is left alone: most moves are short, so that little changes.
+        The overlap of both spans is not changed: most moves are short.
         """
         (start_at, end_at), (new_start_at, new_end_at) = span, to
         check_times(start_at, end_at, new_start_at, new_end_at)
         self._add(-n, new_start_at, min(start_at, new_end_at))
         self._add(n, max(start_at, new_end_at), end_at)
 
-    def compress(self, now: float, rows: Reservations, gains: FreedIntervals) -> list[tuple[int, float]]:
-        """Move waiting jobs forward, one at a time in queue order. Gives the rows that moved, and from where.
+    def compress(self, now: float, reservations: Reservations, freed: FreedIntervals) -> list[tuple[int, float]]:
+        """Move reservations forward, one at a time in queue order. Return the rows that moved, with their old starts.
 
-        A job had the best place there was when it was last looked at, so it looks only where room was gained since
-        then. O(rows * s) at worst.
+        A job had the earliest possible start when it was last checked, so only intervals freed since then are checked.
+        O(rows * s) at worst.
         """
         check_times(now)
-        _check_lists((rows.sizes, rows.seen), (rows.spans_s, rows.places, rows.ends))
+        _check_lists(
+            (reservations.sizes, reservations.seen), (reservations.spans_s, reservations.places, reservations.ends)
+        )
         moved: list[tuple[int, float]] = []
-        places, ends, seen, n_gains = rows.places, rows.ends, rows.seen, gains.n
+        places, ends, seen, n_freed = reservations.places, reservations.ends, reservations.seen, freed.n
         for i, place in enumerate(places):
             since = seen[i]
-            if since == n_gains:
+            if since == n_freed:
                 continue
-            gained = gains.hull_since(since)
-            seen[i] = n_gains
+            gained = freed.hull_since(since)
+            seen[i] = n_freed
             if gained[0] >= place:
                 continue
-            n, span_s = rows.sizes[i], rows.spans_s[i]
+            n, span_s = reservations.sizes[i], reservations.spans_s[i]
             better = self.sooner(n, span_s, place, now, gained)
             if better < place:
                 end_at = ends[i]
                 moved.append((i, place))
-                rows.move(i, better)
+                reservations.move(i, better)
                 self.move(n, (place, end_at), (better, ends[i]))
-                gains.add(place, end_at)
-                seen[i] = n_gains = gains.n
+                freed.add(place, end_at)
+                seen[i] = n_freed = freed.n
         return moved
 
     def replan(
-        self, now: float, rows: Reservations, gains: FreedIntervals
+        self, now: float, reservations: Reservations, freed: FreedIntervals
     ) -> tuple[PlainProfile, list[tuple[int, float]]]:
-        """Put the places of all waiting jobs into this profile of what is free for them, in queue order.
+        """Place all reservations in this profile of free processors, in queue order.
 
-        Who can keeps his place; the others get the first one there is behind those before them. Gives the profile with
-        all places, the rows that moved and from where; this profile is of no more use. Only jobs that meet an instant
-        at which all places together are too much need to be looked at. O(s + rows log rows), and O(s) for each of them.
+        A job keeps its reservation if possible; otherwise it gets the earliest start behind the jobs before it. Return
+        the profile with all reservations, and the rows that moved with their old starts. Do not use this profile again.
+        Only jobs that overlap an overallocated time are checked. O(s + rows log rows), and O(s) for each of these jobs.
         """
         check_times(now)
-        _check_lists((rows.sizes, rows.seen), (rows.spans_s, rows.places, rows.ends))
+        _check_lists(
+            (reservations.sizes, reservations.seen), (reservations.spans_s, reservations.places, reservations.ends)
+        )
         moved: list[tuple[int, float]] = []
         soon = now + 1.5 * TICK
-        spans = list(zip(rows.sizes, rows.places, rows.ends, strict=True))
+        spans = list(zip(reservations.sizes, reservations.places, reservations.ends, strict=True))
         full = self.copy()
         full.take_all([span for span in spans if soon < span[1] < math.inf])
         first, last = (math.inf, -math.inf) if full.least_free(now, math.inf) >= 0 else _overfull(full.steps())
-        put_in: list[tuple[int, float, float]] = []  # kept, and not in this profile yet
+        put_in: list[tuple[int, float, float]] = []  # kept reservations that are not in this profile yet
         for i, (n, place, end_at) in enumerate(spans):
             is_valid = soon < place < math.inf
             if is_valid and (place >= last or place < end_at <= first or full.least_free(place, end_at) >= 0):
@@ -303,15 +307,15 @@ class PlainProfile:
             if is_valid and self.fits(n, place, end_at):
                 put_in.append((n, place, end_at))
                 continue
-            better = self.earliest(n, rows.spans_s[i], now)
+            better = self.earliest(n, reservations.spans_s[i], now)
             if is_valid:
                 full.give(n, place, end_at)
             if better != place:
-                rows.move(i, better)
-                rows.seen[i] = gains.n
+                reservations.move(i, better)
+                reservations.seen[i] = freed.n
                 moved.append((i, place))
-                gains.add(place, end_at)
-            better_end_at = rows.ends[i]
+                freed.add(place, end_at)
+            better_end_at = reservations.ends[i]
             full.take(n, better, better_end_at)
             put_in.append((n, better, better_end_at))
             if full.least_free(better, better_end_at) < 0:
@@ -321,10 +325,10 @@ class PlainProfile:
     def place_anew(
         self, now: float, freed_from: float, sizes: list[int], spans_s: list[float], places: list[float]
     ) -> list[float]:
-        """Give jobs that had places other ones in this profile, in order, each as early as it can be. O(jobs * s).
+        """Place jobs again in this profile, in order, each as early as possible. Return their starts. O(jobs * s).
 
-        Who had the best place there was can find a better one only where room was freed before it: from an instant on,
-        minus infinity for everywhere. Gives the places, which are taken.
+        A job with the earliest possible start so far can start earlier only if processors were freed before that:
+        from `freed_from` on, minus infinity for everywhere.
         """
         check_times(now, freed_from)
         _check_lists((sizes,), (spans_s, places))
@@ -345,7 +349,7 @@ class PlainProfile:
         return found
 
     def _take_some(self, spans: list[tuple[int, float, float]]) -> None:
-        """Take spans one after the other if they are few, else at once; that may leave more steps. O(s + k log k)."""
+        """Allocate few spans one by one, many at once, which may leave more steps. O(s + k log k)."""
         if len(spans) << 3 > len(self._times):
             self.take_all(spans)
             return
@@ -381,9 +385,9 @@ class PlainProfile:
 
 
 def _check_lists(whole: tuple[list[int], ...], real: tuple[list[float], ...]) -> None:
-    """Refuse lists that a pass could not go through, before it has changed anything. O(jobs), quickly.
+    """Check the lists of a pass before it changes anything. O(jobs), quickly.
 
-    ValueError for NaN and for lists of different lengths, TypeError for what is no list or no number.
+    Raises ValueError for NaN and lists of different lengths, TypeError for wrong types.
     """
     lists: tuple[list[Any], ...] = whole + real
     for numbers in lists:
@@ -405,7 +409,7 @@ def _check_lists(whole: tuple[list[int], ...], real: tuple[list[float], ...]) ->
 
 
 def _overfull(steps: list[tuple[float, int]]) -> tuple[float, float]:
-    """Give the hull of the instants at which too much is taken; there are some. O(s)."""
+    """Return the hull of the overallocated times; there must be some. O(s)."""
     found = [i for i, (_, n) in enumerate(steps) if n < 0]
     last = found[-1] + 1
     return steps[found[0]][0], steps[last][0] if last < len(steps) else math.inf

@@ -1,18 +1,18 @@
-"""A queue from which somebody else chooses, one job after the other: a learning agent, say.
+"""A queue from which an agent chooses one job after the other.
 
-The chooser sees a *window*, the first places of the queue, and says a place in it, or `window` for "nothing now". A job
-that fits starts. One that does not fit is *reserved* for: its shadow time is that of EASY's head, and whoever is chosen
-after it must fit and not delay it. A reservation holds until the choices of this message are over; at the next message
-all is open again. `mask` tells which choices there are:
+The agent sees a *window*, the first jobs of the queue. Its choice is a position in the window, or `window` for "nothing
+now". A chosen job that fits starts. A job that does not fit gets a *reservation* with a shadow time, as the head of the
+queue in EASY; jobs chosen after it must fit and not delay it. A reservation lasts for the choices of one message.
+`mask` marks the valid choices:
 
-* before a reservation every job of the window (without `reservations`: every job that fits);
-* after it the jobs that fit and end by its shadow time or need no more than the extra processors, by EASY's rule;
-* "nothing now", unless no job runs: who then starts nobody may wait for ever.
+* before a reservation: every job of the window (without `reservations`: every job that fits);
+* after it: the jobs that fit and end by the shadow time or need no more than the extra processors, by EASY's rule;
+* "nothing now", unless no job runs: else the simulation could not continue.
 
-Nobody is asked where no job of the window may start, nor twice about the same state of queue and machine. So "always
-the first that is not masked" is EASY, as long as its queue is not longer than the window.
+The agent is not asked if no job of the window may start, nor twice about the same state of queue and machine. An agent
+that always takes the first valid choice is EASY, as long as the queue is not longer than the window.
 
-This needs numpy (extra ``rl``): import it where it is used. `pybatsched.gym` and the policy ``rl`` both choose here.
+This module needs numpy (extra ``rl``): import it where it is used. `pybatsched.gym` and the policy ``rl`` use it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Mask: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[np.float64]
 Shown: TypeAlias = NDArray[np.float32]
 
-#: The rows of the table that a queue is kept in, one column a job.
+#: The rows of the table of the queue, one column per job.
 SIZE, SPAN_S, SUBMITTED_AT, N_ROWS = range(4)
-#: What a chooser is shown of each job: whether one is there, its processors, the time to plan for, how long it has
-#: waited, whether it would start if it were chosen now, whether it is the one reserved for.
+#: The observed values of each job: whether the row has a job, its processors, its planned duration, its wait so far,
+#: whether it would start if chosen now, whether it has the reservation.
 QUEUE: Final = ("is_there", "processors", "time", "wait", "may_start", "is_reserved")
 _ROOM: Final = 64
 
@@ -53,7 +53,7 @@ _PER_SPAN: Final = 1 / _SPANS
 
 
 def scaled(span_s: float) -> float:
-    """Put a span of time on a scale of logarithms: 0 for no time, 1 for a year, for more, and for what has no end.
+    """Return a duration on a logarithmic scale: 0 for no time, 1 for a year or more and for infinity.
 
     >>> [round(scaled(span_s), 3) for span_s in (0.0, 60.0, 3600.0, 86_400.0, math.inf)]
     [0.0, 0.238, 0.474, 0.658, 1.0]
@@ -62,7 +62,7 @@ def scaled(span_s: float) -> float:
 
 
 def seconds(value: NDArray[np.floating[Any]]) -> Numbers:
-    """Give the spans behind scaled values, as far as their digits have kept them.
+    """Return the durations of scaled values, to their precision.
 
     >>> [round(float(span_s)) for span_s in seconds(np.array([0.0, 0.4743, 1.0]))]
     [0, 3602, 31536000]
@@ -71,7 +71,7 @@ def seconds(value: NDArray[np.floating[Any]]) -> Numbers:
 
 
 def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
-    """Put spans on the scale, in their own array; none is below 0, and none above `longest_s`."""
+    """Scale durations in place; none may be below 0 or above `longest_s`."""
     if longest_s > YEAR_S:
         np.minimum(spans_s, YEAR_S, out=spans_s)
     np.log1p(spans_s, out=spans_s)
@@ -81,13 +81,15 @@ def all_scaled(spans_s: Numbers, longest_s: float) -> Numbers:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ChoiceScheduler(LocalScheduler):
-    """A queue from which somebody chooses. What drives it calls `begin` once a message, then while that, and later
-    `goes_on`, is true, `choose`, and lets what this gives take effect before it goes on.
+    """A queue from which an agent chooses.
 
-    `table` has sizes, times to plan for and submissions in queue order, and `shown` what a chooser is shown of each job
-    and never changes; the first `n_shown` are the window. All is O(window + running) a choice, and O(queue) in memory
-    moved where jobs come and go.
-    """  # noqa: D205
+    The caller calls `begin` once per message. While `begin`, and later `goes_on`, returns true, it calls `choose` and
+    applies the returned decision.
+
+    `table` holds sizes, planned durations and submission times in queue order, `shown` the observed values that never
+    change; the first `n_shown` jobs are the window. A choice is O(window + running); a job that enters or leaves the
+    queue moves O(queue) memory.
+    """
 
     def __init__(self, partition: Partition, options: ChoiceOptions) -> None:
         super().__init__(partition, options)
@@ -101,12 +103,12 @@ class ChoiceScheduler(LocalScheduler):
         self.shown: Shown = np.zeros((_ROOM, len(QUEUE)), dtype=np.float32)
         self._reservations = options.reservations
         self._may_start: Mask = np.zeros(0, dtype=bool)
-        self._nobody = self._may_start
-        self._mask: Mask | None = None  # as far as it was asked for already
+        self._none_may_start = self._may_start
+        self._mask: Mask | None = None  # None: not computed yet
         self._asks = False
-        self._settled_at = -1  # the version of the plan at which nobody more is to be started
+        self._settled_at = -1  # the version of the plan at which no further job is started
 
-    # --- the queue, kept as columns as well -----------------------------------------------------------------------
+    # --- the queue, stored as columns as well -----------------------------------------------------------------------
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
         """Put a job into the queue. O(queue) for the columns behind it."""
@@ -148,12 +150,12 @@ class ChoiceScheduler(LocalScheduler):
 
     @property
     def may_start(self) -> Mask:
-        """Which jobs of the window would start if they were chosen; none where nobody is asked."""
+        """Which jobs of the window would start if chosen; empty if the agent is not asked."""
         return self._may_start
 
     @property
     def mask(self) -> Mask:
-        """Which choices there are: the places of the window, and "nothing now" last; only that if nobody is asked."""
+        """The valid choices: positions of the window, and "nothing now" last; only that if the agent is not asked."""
         if self._mask is None:
             self._mask = found = np.zeros(self.window + 1, dtype=bool)
             if self._asks:
@@ -162,20 +164,20 @@ class ChoiceScheduler(LocalScheduler):
                 found[-1] = bool(self.partition.running_jobs)
             else:
                 found[-1] = True
-        return self._mask.copy()  # what others do with it is theirs
+        return self._mask.copy()  # the caller may change it
 
     def begin(self, now: float) -> bool:
-        """Hear that a message has come. Tells whether there is something to choose."""
+        """Start the choices of a message. Return whether there is something to choose."""
         self.now = now
         self.reserved = None
         return self.goes_on()
 
     def goes_on(self) -> bool:
-        """Look at queue and machine as they are now. Tells whether there is something to choose. O(window)."""
+        """Update the valid choices after a choice. Return whether there is something to choose. O(window)."""
         self._asks = self._is_something_to_choose()
         self._mask = None
         if not self._asks:
-            self._may_start = self._nobody
+            self._may_start = self._none_may_start
             self._settled_at = self.plan_version(self.now)
         return self._asks
 
@@ -195,10 +197,10 @@ class ChoiceScheduler(LocalScheduler):
         return bool(np.count_nonzero(may_start))  # any() takes longer than all before it
 
     def choose(self, action: SupportsIndex) -> ExecuteJob | None:
-        """Take a choice: gives the start of a job, or None for a reservation and for "nothing now".
+        """Apply a choice. Return the start of a job; None for a reservation and for "nothing now".
 
-        What is masked counts as "nothing now", and where that is masked as the first choice that is not (`n_masked`
-        counts both). Raises ValueError for what is no choice at all.
+        A masked choice counts as "nothing now" or, if that is masked, as the first valid choice (`n_masked` counts
+        both). Raises ValueError for a value that is not a choice.
         """
         place = _place(action, self.window)
         mask = self._mask if self._mask is not None else self.mask
@@ -216,7 +218,7 @@ class ChoiceScheduler(LocalScheduler):
         return None
 
     def _reason(self, job: Job, place: int) -> Reason:
-        """Say why a job starts, and take it off the extra processors if it needs these."""
+        """Return why a job starts, and subtract it from the extra processors if it uses them."""
         if self.reserved is None:
             return "chosen: place {} of {}", place, len(self.queue)
         span_s = self.span_s(job)
@@ -227,7 +229,7 @@ class ChoiceScheduler(LocalScheduler):
 
     @abstractmethod
     def plan(self, now: float) -> Iterator[Decision]:
-        """Start what may start now; the queue is not empty."""
+        """Start the jobs that may start now. The queue is not empty."""
 
 
 def _place(action: Any, window: int) -> int:

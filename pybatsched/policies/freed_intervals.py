@@ -1,4 +1,4 @@
-"""Room that became free in a plan: where a job that waits may find a better place.
+"""Time intervals of a plan in which processors were freed: a waiting job may start earlier there.
 
 `FreedIntervals` is `PlainFreedIntervals`, or its faster twin in C (`_profile.c`) if that was built.
 """
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 
 def check_times(*times: float) -> None:
-    """Refuse NaN, which is neither before nor after another time, and what is no number (TypeError)."""
+    """Raise ValueError for NaN, which cannot be ordered, and TypeError for a value that is not a number."""
     for at in times:
         if not at <= math.inf:
             raise ValueError("a time is NaN; expected a number of seconds")
 
 
 class PlainFreedIntervals:
-    """Room that became free in the plan, one gain after the other; asked for the hull of those since some count.
+    """A growing list of freed intervals. `hull_since` returns the hull of the latest ones.
 
-    Two monotonic stacks: an entry that is neither the earliest start nor the latest end of any suffix is dropped, so
-    adding is O(1) on average and asking O(log gains).
+    Two monotonic stacks: an interval that is neither the earliest start nor the latest end of any suffix is dropped.
+    `add` is O(1) on average, `hull_since` O(log n).
     """
 
     __slots__ = ("_ends", "_starts", "n")
@@ -32,7 +32,7 @@ class PlainFreedIntervals:
         self._ends: list[tuple[int, float]] = []
 
     def add(self, start_at: float, end_at: float) -> None:
-        """Note that [start, end) became freer."""
+        """Add the interval [start, end)."""
         check_times(start_at, end_at)
         while self._starts and self._starts[-1][1] >= start_at:
             self._starts.pop()
@@ -43,22 +43,22 @@ class PlainFreedIntervals:
         self.n += 1
 
     def any_since(self, n: int) -> bool:
-        """Tell whether anything was gained since there were n gains."""
+        """Return whether intervals were added after the first n."""
         return self.n > n
 
     def copy(self) -> PlainFreedIntervals:
-        """Give a copy that lives on its own."""
+        """Return an independent copy."""
         other: PlainFreedIntervals = self.__new__(type(self))
         other.n, other._starts, other._ends = self.n, self._starts.copy(), self._ends.copy()
         return other
 
     def forget(self, n: int) -> None:
-        """Forget the first n gains: nobody will ask for them any more."""
+        """Drop the first n intervals, which are not needed any more."""
         del self._starts[: bisect_left(self._starts, (n,))]
         del self._ends[: bisect_left(self._ends, (n,))]
 
     def hull_since(self, n: int) -> tuple[float, float]:
-        """Give the earliest start and the latest end of all gained since there were n gains; (inf, -inf) for none."""
+        """Return the earliest start and the latest end of all intervals after the first n; (inf, -inf) for none."""
         if n >= self.n:
             return math.inf, -math.inf
         return (

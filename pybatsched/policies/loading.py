@@ -1,6 +1,6 @@
-"""Python code by name: ``path/to/file.py:Name``, or ``module:name``.
+"""Load Python code by name: ``path/to/file.py:Name``, or ``module:name``.
 
-To find it is to run it. So nothing here is called but on the word of the owner (see `pybatsched.policies.registry`).
+Loading runs the code. So only names from the user's own options are loaded (see `pybatsched.policies.registry`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, t
 
 
 def names_file(name: str) -> bool:
-    """Tell whether a name is that of a Python file: ``path/to/file.py:Name``, or without what is in it."""
+    """Return whether a name is that of a Python file: ``path/to/file.py:Name``, or ``path/to/file.py``."""
     return name.endswith(".py") or ".py:" in name
 
 
 def split(name: str) -> tuple[Path, str]:
-    """Give the file that a name is of, and what is named in it, which may be nothing.
+    """Return the file of a name, and the object in it, which may be empty.
 
     >>> split("mine/agent.py:Best")[1], split("agent.py")
     ('Best', (PosixPath('agent.py'), ''))
@@ -33,37 +33,37 @@ def split(name: str) -> tuple[Path, str]:
 
 
 def module_of(path: Path, module_name: str, who: str) -> ModuleType:
-    """Run a file as a module of this name. Raises InputError that begins with `who` for whatever goes wrong."""
+    """Run a file as a module of this name. Raises InputError with the prefix `who` for every failure."""
     try:
         is_there = path.is_file()
     except OSError as error:
         raise InputError(f"{who}: {path}: {error.strerror}") from None
     if not is_there:
-        raise InputError(f"{who}: there is no file {path}")
+        raise InputError(f"{who}: file {path} not found")
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{who}: {path} cannot be read as Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # pydantic looks up annotations there
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # so that it may import its neighbours
+        sys.path.append(str(path.parent))  # so that it can import modules of its directory
     loader = spec.loader
     _run(lambda: loader.exec_module(module), who)
     return module
 
 
 def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
-    """Load an agent, ``module:object`` or ``file.py:object``, that the owner has named; of a class, one is made.
+    """Load an agent, ``module:object`` or ``file.py:object``, from the user's own options. A class is instantiated.
 
-    Raises InputError for what cannot be loaded or called.
+    Raises InputError if it cannot be loaded or called.
     """
     if name in files.others:
         raise UntrustedFileError(
-            f"{files.others[name]}: {name!r:.200} names Python code; what comes from there may not (give it with -o)"
+            f"{files.others[name]}: {name!r:.200} is Python code, which is not accepted from there; give it with -o"
         )
     who = f"agent {name!r:.200}"
     if name not in files.names:
-        raise UntrustedFileError(f"{who} is Python code; who named it may not choose any")
+        raise UntrustedFileError(f"{who} is Python code, which is accepted only from your own options; give it with -o")
     if names_file(name):
         path, inner = split(name)
         module = module_of(path, f"pybatsched_agent_file_{path.stem}", who) if inner else None
@@ -76,7 +76,7 @@ def agent_of(name: str, files: TrustedFiles) -> Callable[..., Any]:
     found: Any = module
     for part in inner.split("."):
         if not hasattr(found, part):
-            raise InputError(f"{who}: there is no {inner} in it")
+            raise InputError(f"{who}: it does not define {inner}")
         found = getattr(found, part)
     if isinstance(found, type):
         found = _run(found, who)
@@ -92,12 +92,12 @@ def _module(name: str, inner: str, who: str) -> Any:
     except InputError as error:
         missing = error.__cause__
         if isinstance(missing, ModuleNotFoundError) and missing.name == name and Path(f"{name}.py").is_file():
-            raise InputError(f"{who}: there is no module {name}; for the file say {name}.py:{inner}") from None
+            raise InputError(f"{who}: unknown module {name}; for the file use {name}.py:{inner}") from None
         raise
 
 
 def _run(code: Callable[[], Any], who: str) -> Any:
-    """Run code of somebody else's. What it raises is told as what cannot be loaded."""
+    """Run code of a plugin. Raises InputError for its exceptions."""
     try:
         return code()
     except NOT_THE_PLUGINS:

@@ -11,13 +11,12 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from pybatsched.compiling import mypyc_attr
 from pybatsched.core.decisions import Answer, Decision, ExecuteJob, Reason, RejectJob
 from pybatsched.core.instants import TICK, instant
 from pybatsched.core.jobs import Job
-from pybatsched.core.ordered import take_out
 from pybatsched.core.policy import Policy
 from pybatsched.policies.availability import AvailabilityProfile
 from pybatsched.policies.options import Order, QueueFields, QueueOptions
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from pybatsched.core.intervals import IntervalSet
 
 
-#: The rank of a job that is planned for so many seconds, by the order's name. The lowest goes first, of equals who came
-#: first.
+#: For each order, the rank of a job with a planned duration. The lowest rank comes first, then the first arrival.
 RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
     "fcfs": lambda _job, _span_s: 0.0,
     "sjf": lambda _job, span_s: span_s,
@@ -42,32 +40,46 @@ RANKS: Final[dict[Order, Callable[[Job, float], float]]] = {
 }
 
 
-#: The rank of jobs that are put in front of the queue, whatever its order.
+#: The rank of jobs that are put in front of the queue, in any order.
 FRONT: Final = -math.inf
 
 
 class Entry(NamedTuple):
-    """A place in a queue: the job's rank by the queue's order, when it came, and the job."""
+    """An entry of a queue: the job's rank by the queue's order, its arrival number, and the job."""
 
     rank: float
     arrival: int
     job: Job
 
 
+AnyTuple = TypeVar("AnyTuple", bound=tuple[Any, ...])
+
+
+def take_out(entries: list[AnyTuple], entry: AnyTuple) -> None:
+    """Remove an entry from a sorted list. O(log n) to find it, and O(n), quickly, to close the gap.
+
+    Raises ValueError if it is not in the list.
+    """
+    i = bisect_left(entries, entry)
+    if i == len(entries) or entries[i] != entry:
+        raise ValueError(f"{entry!r:.120} is not in the list")
+    del entries[i]
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LocalScheduler(ABC):
     """A queue of waiting jobs and a rule that starts them on one partition.
 
-    `queue` is a sorted list: ties of rank are broken by arrival in *this* queue, so a requeued job goes to the back of
-    its equals unless it is put in front of all.
+    `queue` is a sorted list: ties of rank are broken by arrival in *this* queue, so a requeued job goes behind jobs of
+    equal rank unless it is put in front of all.
     """
 
-    #: Whether the rule promises every job a time, and so cannot plan with an endless one.
+    #: Whether the rule reserves a time for every job, and so cannot plan endless jobs.
     reserves: ClassVar[bool] = False
-    #: Whether the rule may still reject a job that it has taken into its queue.
+    #: Whether the rule may reject a job that is already in its queue.
     rejects_later = False
-    #: Whether `planned_start` is a promise: no job starts later than it was ever told, as long as jobs end by their
-    #: estimates, machines stay, and nobody is put in front of the queue or gets processors past it.
+    #: Whether `planned_start` is a guarantee: no job starts later than any earlier `planned_start`, as long as jobs end
+    #: by their estimates, machines stay available, and no job is put in front of the queue or started past it.
     promises: bool = False
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
@@ -82,12 +94,12 @@ class LocalScheduler(ABC):
         self._assumed: set[str] = set()  # jobs that plan with assume_walltime
 
     def span_s(self, job: Job) -> float:
-        """Give the time to plan for a job: its estimate, else infinity."""
+        """Return the planned duration of a job: its estimate, else infinity."""
         return math.inf if job.estimate is None else job.estimate
 
     def refusal(self, job: Job, *, restarted: bool = False) -> Reason | None:
-        """Say why the job can never start here, as it is or `restarted` from scratch, or None if it can."""
-        estimate = job.terms.estimate if restarted else job.estimate
+        """Return why the job can never start here, now or `restarted` from scratch; None if it can."""
+        estimate = job.full_work.estimate if restarted else job.estimate
         if job.n_procs > self.partition.n_possible:
             return (
                 "can never fit: asks for {} processors, partition {} has {}",
@@ -100,9 +112,9 @@ class LocalScheduler(ABC):
         return None
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:  # noqa: ARG002  reservations want the time
-        """Put a job into the queue, behind its equals or, as for a preempted one, in front of all. O(log queue).
+        """Put a job into the queue, behind jobs of equal rank or, with `front`, in front of all. O(log queue).
 
-        Of several that are put in front the last one is the first.
+        Of several jobs that are put in front, the last one comes first.
         """
         if job.estimate is None and self.assume_walltime is not None:
             job.estimate = self.assume_walltime
@@ -116,7 +128,7 @@ class LocalScheduler(ABC):
         self._n_changes += 1
 
     def withdraw(self, job: Job, now: float) -> None:  # noqa: ARG002
-        """Take a waiting job out of the queue again, as it came. O(log queue)."""
+        """Remove a waiting job from the queue. O(log queue)."""
         take_out(self.queue, self._entries.pop(job.id))
         job.queued_in = None
         self._n_changes += 1
@@ -125,26 +137,26 @@ class LocalScheduler(ABC):
             job.estimate = None
 
     def refuse(self, job: Job, now: float) -> None:
-        """Take a waiting job out of the queue because it is rejected for good."""
+        """Remove a waiting job from the queue because it is rejected."""
         self.withdraw(job, now)
 
     def is_promised(self, job: Job) -> bool:  # noqa: ARG002
-        """Tell whether a job was promised to be over in time, so that it had better be left alone."""
+        """Return whether the end of a job by a deadline is guaranteed, so that it should not be killed."""
         return False
 
     def waiting(self) -> list[Job]:
-        """Give all jobs that wait here, in queue order. O(queue)."""
+        """Return all jobs that wait here, in queue order. O(queue)."""
         return [job for _, _, job in self.queue]
 
     def holds(self, job: Job) -> bool:
-        """Tell whether a job waits in this queue. O(1)."""
+        """Return whether a job waits in this queue. O(1)."""
         return job.id in self._entries
 
     def ended(self, job: Job, now: float) -> None:  # noqa: B027  most rules look at the partition only
-        """Hear that a job of this partition is over or killed; its processors are free already."""
+        """Handle the end or kill of a job of this partition; its processors are free already."""
 
     def machines_changed(self, now: float) -> None:  # noqa: B027
-        """Hear that processors of the partition went away or came back."""
+        """Handle processors of the partition that became unavailable or available."""
 
     def decide(self, now: float) -> Iterable[Decision]:
         """Return the decisions of `plan`; none if the queue is empty or while a kill is pending here."""
@@ -157,10 +169,10 @@ class LocalScheduler(ABC):
         """Start the jobs that may start now, one decision at a time. The queue is not empty. Override this."""
 
     def estimate(self, n: int, duration_s: float, now: float, *, not_after: float | None = None) -> float | None:
-        """Say when a job of n processors would start if it came now, by present knowledge; None for never.
+        """Return when a job of n processors would start if it were submitted now; None for never.
 
-        None as well if it would end after `not_after`: who has found a better place already need not wait for the rest
-        of a search. That it cannot end in time even if it starts now is seen without one.
+        Also None if it would end after `not_after`, which shortens the search. If it cannot end in time even by an
+        immediate start, there is no search.
         """
         bound = math.inf if not_after is None else not_after
         if n > self.partition.n_procs or instant(now, duration_s) > bound:
@@ -170,29 +182,29 @@ class LocalScheduler(ABC):
         return None if start == math.inf or instant(start, duration_s) > bound else start
 
     def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
-        """Give the start for `estimate`; infinity for never, and if one likes for what is later than `latest`.
+        """Return the start for `estimate`; infinity for never. A start after `latest` may be returned as infinity.
 
-        Places the queue one after the other on expected ends: O(queue * (queue + running)).
+        This places the jobs of the queue one after the other on expected ends: O(queue * (queue + running)).
         """
         profile, not_before = self._placed_queue(now, None)
         return self.place(profile, n, duration_s, now, not_before)
 
     def plan_version(self, now: float) -> int:  # noqa: ARG002  a plan may have to be brought up to date
-        """Give a number that is another one whenever `estimate` and `planned_start` may have other answers. O(1).
+        """Return a counter that changes whenever the plan, `estimate` and `planned_start`, may change. O(1).
 
-        As long as it is the same at the same instant, so are all answers; another instant may have others. Whoever
-        overrides these answers by more than the queue and the partition tell must count what else changes them.
+        The version is valid only for the same `now`. A subclass whose plan depends on more than the queue and the
+        partition must count those changes too.
         """
         return self._n_changes + self.partition.n_changes
 
     def planned_start(self, job: Job, now: float) -> float | None:
-        """Say when a job of this queue would start by present knowledge; None for never. As costly as `estimate`."""
+        """Return when a job of this queue would start by the current plan; None for never. Costs as `estimate`."""
         profile, not_before = self._placed_queue(now, job)
         start = self.place(profile, job.n_procs, self.span_s(job), now, not_before)
         return None if start == math.inf else start
 
     def _placed_queue(self, now: float, until: Job | None) -> tuple[AvailabilityProfile, float]:
-        """Place the queue, up to a job, on the running jobs' expected ends. Gives the last start as well."""
+        """Place the queue, up to a job, on the running jobs' expected ends. Return the profile and the last start."""
         profile = self.expected_profile(now)
         not_before = now
         for _, _, job in self.queue:
@@ -202,15 +214,15 @@ class LocalScheduler(ABC):
         return profile, not_before
 
     def place(self, profile: AvailabilityProfile, n: int, span_s: float, now: float, not_before: float) -> float:
-        """Place one job for `estimate`. Rules without backfilling start no job before the one in front of it."""
+        """Place one job for `estimate` and return its start; without backfilling not before the previous start."""
         start = profile.earliest(n, span_s, max(now, not_before))
         profile.take(n, start, instant(start, span_s))
         return start
 
     def expected_profile(self, now: float) -> AvailabilityProfile:
-        """Give the free processors over time by the running jobs' expected ends. O(running).
+        """Return the free processors over time by the running jobs' expected ends. O(running).
 
-        A job past its estimate still holds its processors; it is expected to end with the next tick.
+        A job past its estimate still holds its processors; it is expected to end at the next tick.
         """
         profile, soon = AvailabilityProfile(now, self.partition.n_free), round(now + TICK, 6)
         for job in self.partition.running_jobs:
@@ -218,11 +230,11 @@ class LocalScheduler(ABC):
         return profile
 
     def shadow(self, head: Job, now: float) -> tuple[float, int]:
-        """Give a job's shadow time, and how many processors are free then beyond its need. O(running).
+        """Return a job's shadow time, and the number of extra processors at that time. O(running).
 
-        That is when enough are expected to be free for a job that does not fit now. It is infinite, and nothing is
-        extra, if the job waits for one without an estimate or cannot start on the machines that are here now: who ends
-        before that is anybody's guess.
+        The shadow time is when enough processors are expected to be free for a job that does not fit now. It is
+        infinite, without extra processors, if the job waits for one without an estimate or cannot start on the
+        available machines.
         """
         n_then = self.partition.n_free
         shadow_at = -math.inf
@@ -238,14 +250,14 @@ class LocalScheduler(ABC):
         return shadow_at, n_then - head.n_procs
 
     def pick(self, job: Job, now: float) -> IntervalSet | None:  # noqa: ARG002
-        """Choose the processors that a job starts on now; there are enough free ones. The lowest, unless overridden.
+        """Return the processors that a job starts on now: the lowest free ones, unless overridden. Enough are free.
 
-        None means not now: the rule then goes on as if the job did not fit yet.
+        None means not now: the rule then continues as if the job did not fit.
         """
         return self.partition.free.first(job.n_procs)
 
     def start(self, entry: Entry, reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
-        """Take a job out of the queue and start it; by default on the lowest free processors. O(k + log queue)."""
+        """Remove a job from the queue and start it, by default on the lowest free processors. O(k + log queue)."""
         job = entry.job
         del self._entries[job.id]
         take_out(self.queue, entry)
@@ -256,11 +268,11 @@ class LocalScheduler(ABC):
         return ExecuteJob(job.id, procs or self.partition.free.first(job.n_procs), reason=reason)
 
     def broken_promises(self) -> Iterable[str]:
-        """Say which promises to jobs of this queue did not hold."""
+        """Return a line for each guarantee to a job of this queue that was not kept."""
         return ()
 
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
-        """Say why a job of this queue was not started just now."""
+        """Return why a job of this queue was not started now."""
         entry = self._entries.get(job.id)
         if entry is None:
             return "it is not in this queue"
@@ -283,8 +295,8 @@ class LocalScheduler(ABC):
 class QueuePolicy(Policy):
     """A policy that routes jobs between local schedulers, one for each partition. Fill `locals` in `on_begin`.
 
-    It tells each scheduler what happened in its partition, refuses jobs that can never start, and lets all of them
-    plan. Override `on_job_submitted` to say which queue a job goes to.
+    It forwards events to the scheduler of their partition, rejects jobs that can never start, and returns the decisions
+    of all schedulers. Override `on_job_submitted` to choose the queue of a job.
     """
 
     JobFields: ClassVar[type[Any]] = QueueFields
@@ -295,7 +307,7 @@ class QueuePolicy(Policy):
         self._urgent: list[Decision] = []
 
     def submit_to(self, local: LocalScheduler, job: Job, now: float) -> bool:
-        """Queue a job, or refuse it if it can never start there. Gives whether it was queued."""
+        """Queue a job, or reject it if it can never start there. Return whether it was queued."""
         refusal = local.refusal(job)
         if refusal is not None:
             self._urgent.append(RejectJob(job.id, reason=refusal))
@@ -304,16 +316,16 @@ class QueuePolicy(Policy):
         return True
 
     def ran_on(self, job: Job) -> LocalScheduler:
-        """Give the scheduler on whose partition a job has run last. O(partitions)."""
+        """Return the scheduler of the partition on which a job ran last. O(partitions)."""
         partition = job.past[-1].partition if job.partition is None and job.past else job.partition
         return next(local for local in self.locals if local.partition is partition)
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """Tell the scheduler on whose partition it ran."""
+        """Notify the scheduler of its partition."""
         self.ran_on(job).ended(job, now)
 
     def on_job_killed(self, job: Job, now: float) -> None:
-        """Tell the scheduler on whose partition it ran. A requeued job waits in no queue until it is put into one."""
+        """Notify the scheduler of its partition. A requeued job is in no queue until the policy submits it again."""
         self.ran_on(job).ended(job, now)
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
@@ -323,13 +335,13 @@ class QueuePolicy(Policy):
                 local.submit(job, now, front=True)
 
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:
-        """Tell the schedulers whose machines they are."""
+        """Notify the schedulers of these machines."""
         for local in self.locals:
             if not procs.isdisjoint(local.partition.procs):
                 local.machines_changed(now)
 
     def on_notify(self, event: Notify, now: float) -> None:  # noqa: ARG002
-        """When no machine can come back any more, refuse the jobs that waited for it in vain."""
+        """Reject the waiting jobs that can never start, when no machine can come back any more."""
         for local in self.locals:
             if local.partition.machines_settled:
                 for job in local.waiting():
@@ -339,7 +351,7 @@ class QueuePolicy(Policy):
                         self._urgent.append(RejectJob(job.id, reason=refusal))
 
     def on_query(self, event: Query, now: float) -> None:
-        """Answer WRENCH's question for a waiting time, by the first scheduler."""
+        """Answer WRENCH's query for a waiting time, by the plan of the first scheduler."""
         asked = event.requests.get("estimate_waiting_time")
         job = asked.get("job") if isinstance(asked, dict) else None
         if not isinstance(asked, dict) or not isinstance(job, dict) or type(job.get("res")) is not int:
@@ -353,16 +365,16 @@ class QueuePolicy(Policy):
         self._urgent.append(Answer(answer, reason="by the present plan; -1 means never"))
 
     def decide(self, now: float) -> Iterable[Decision]:
-        """Refuse what was refused, then start what may start."""
+        """Return the pending rejections and answers, then the decisions of all schedulers."""
         urgent, self._urgent = self._urgent, []
         return itertools.chain(urgent, *(local.decide(now) for local in self.locals))
 
     def broken_promises(self) -> Iterable[str]:
-        """Ask the schedulers."""
+        """Return those of all schedulers."""
         return itertools.chain.from_iterable(local.broken_promises() for local in self.locals)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
-        """Ask the scheduler in whose queue it is."""
+        """Return the reason of the scheduler with the job in its queue."""
         for local in self.locals:
             if local.holds(job):
                 return local.why_waiting(job, now)
@@ -378,30 +390,30 @@ class LocalPolicy(QueuePolicy):
     local: LocalScheduler
 
     def on_begin(self, cluster: Cluster) -> None:
-        """Make the one partition."""
+        """Create one partition of all processors."""
         self.local = self.scheduler(cluster.add_partition("all", cluster.procs), self.options)
         self.locals = [self.local]
 
     def on_job_submitted(self, job: Job, now: float) -> None:
-        """Queue the job, or refuse it if it can never start."""
+        """Queue the job, or reject it if it can never start."""
         self.submit_to(self.local, job, now)
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """Tell the scheduler."""
+        """Notify the scheduler."""
         self.local.ended(job, now)
 
     def on_job_killed(self, job: Job, now: float) -> None:
-        """Tell the scheduler (these policies kill nobody; subclasses may)."""
+        """Notify the scheduler (only subclasses kill jobs)."""
         self.local.ended(job, now)
 
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
-        """Tell the scheduler."""
+        """Notify the scheduler."""
         self.local.machines_changed(now)
 
     def decide(self, now: float) -> Iterable[Decision]:
-        """Refuse what was refused, then start what may start."""
+        """Return the pending rejections and answers, then the scheduler's decisions."""
         return super().decide(now) if self._urgent else self.local.decide(now)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
-        """Ask the scheduler."""
+        """Return the scheduler's reason."""
         return self.local.why_waiting(job, now)

@@ -1,10 +1,10 @@
-"""What a chooser is shown: arrays of fixed shapes, all numbers of 32 bits from 0 to 1.
+"""The observation of an agent: arrays of fixed shapes with 32-bit numbers from 0 to 1.
 
-* A number of processors is a share of the partition's.
-* A span of time is on a scale of logarithms, `scaled`: 0 for no time, 1 for a year, for more, and for what has no end.
-* A number of jobs is on such a scale as well, which ends at 100,000.
+* A number of processors is a share of the partition.
+* A duration is on a logarithmic scale, `scaled`: 0 for no time, 1 for a year or more and for infinity.
+* A number of jobs is on a logarithmic scale as well, which ends at 100,000.
 
-Both ways see the same: `pybatsched.gym` in training, and the policy ``rl`` everywhere else. This needs numpy.
+`pybatsched.gym` in training and the policy ``rl`` use the same observations. This module needs numpy.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import numpy as np
 from pybatsched.core.jobs import Job
 from pybatsched.policies.choices import QUEUE, SUBMITTED_AT, ChoiceScheduler, Shown, all_scaled, scaled
 
-#: "queue" has a row for each place of the window, with the columns `QUEUE`.
+#: "queue" has a row for each position of the window, with the columns `QUEUE`.
 Observation: TypeAlias = dict[str, Shown]
 
-#: The columns of "running", one row a job, soonest expected end first: whether a job is there, its processors, the time
-#: that is left by its estimate, the time since it started.
+#: The columns of "running", one row per job, earliest expected end first: whether the row has a job, its processors,
+#: the remaining time by its estimate, the time since its start.
 RUNNING: Final = ("is_there", "processors", "rest", "elapsed")
-#: "machine": processors that are free and that are away, numbers of jobs that wait and run, the time until the shadow
-#: time and the processors beyond it (0 without a reservation).
+#: "machine": free and unavailable processors, numbers of waiting and running jobs, the time until the shadow time and
+#: the extra processors (0 without a reservation).
 MACHINE: Final = ("free", "away", "waiting", "running", "shadow", "extra")
-#: "time": how much of the day and of the week is over, by the clock of the workload.
+#: "time": the elapsed share of the day and of the week, by the clock of the workload.
 TIME: Final = ("day", "week")
 
 DAY_S: Final = 86_400.0
@@ -37,7 +37,7 @@ _COUNTS: Final = math.log1p(MANY_JOBS)
 
 
 def shapes(window: int, running: int) -> dict[str, tuple[int, ...]]:
-    """Give the shape of each array, for so many places of the queue and so many running jobs."""
+    """Return the shape of each array, for a window and a number of running jobs."""
     return {
         "queue": (window, len(QUEUE)),
         "running": (running, len(RUNNING)),
@@ -47,7 +47,7 @@ def shapes(window: int, running: int) -> dict[str, tuple[int, ...]]:
 
 
 def observe(scheduler: ChoiceScheduler, n_running: int) -> Observation:
-    """Show a queue and its partition as they are now, to who is to choose. O(window + n_running)."""
+    """Return the observation of a queue and its partition at the current time. O(window + n_running)."""
     now, partition = scheduler.now, scheduler.partition
     n, n_procs, reserved = scheduler.n_shown, partition.n_procs, scheduler.reserved
     queue = np.zeros((scheduler.window, len(QUEUE)), dtype=np.float32)
@@ -86,7 +86,7 @@ def observe(scheduler: ChoiceScheduler, n_running: int) -> Observation:
 
 
 def _show_running(rows: Shown, jobs: Sequence[Job], now: float, n_procs: int) -> None:
-    """Fill in the rows of running jobs, which are in order of their expected ends."""
+    """Fill in the rows of running jobs, which are sorted by expected end."""
     numbers: list[float] = []
     for job in jobs:
         end_at = job.expected_end_at

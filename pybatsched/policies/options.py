@@ -13,7 +13,7 @@ Order = Literal["fcfs", "sjf", "ljf", "narrowest", "widest", "smallest_area", "l
 
 
 class QueueFields(JobFields):
-    """What every policy that keeps a queue may read of jobs: its order may be `urgent_first`."""
+    """The job fields of every policy with a queue: `urgent` is for the order `urgent_first`."""
 
     urgent: bool = Field(default=False, description="true or false")
 
@@ -31,18 +31,18 @@ class QueueOptions(Options):
         None,
         gt=0,
         allow_inf_nan=False,
-        description="seconds to plan with for jobs that have neither walltime nor estimate "
-        "(without it they plan as endless)",
+        description="planned seconds of jobs that have neither walltime nor estimate "
+        "(without it they are planned as endless)",
     )
 
 
 class ChoiceOptions(QueueOptions):
-    """Options of a queue from which somebody chooses: how much of it he sees, and what a choice may be."""
+    """Options of a queue from which an agent chooses: the size of the observation, and the possible choices."""
 
-    window: int = Field(32, ge=1, le=100_000, description="how many jobs of the queue are shown, and can be chosen")
-    running: int = Field(16, ge=1, le=100_000, description="how many of the running jobs are shown, soonest end first")
+    window: int = Field(32, ge=1, le=100_000, description="how many jobs of the queue are shown and can be chosen")
+    running: int = Field(16, ge=1, le=100_000, description="how many running jobs are shown, earliest end first")
     reservations: bool = Field(
         True,
-        description="whether a job that does not fit may be chosen: it is reserved for, and whoever is chosen after it "
+        description="whether a job that does not fit may be chosen: it gets a reservation, and jobs chosen after it "
         "must not delay it",
     )

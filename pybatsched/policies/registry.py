@@ -1,12 +1,11 @@
-"""Finding policies and their options.
+"""Find policies and check their options.
 
-A policy is named by an entry point of the group ``pybatsched.policies`` (shipped and foreign ones come the same way)
-or by ``path/to/file.py:Class``, which runs the code of that file. Whatever goes wrong on the way is an `InputError`
-that names the policy.
+A policy is named by an entry point of the group ``pybatsched.policies`` or by ``path/to/file.py:Class``, which runs the
+code of that file. Every failure is an `InputError` with the name of the policy.
 
-Files are run on the word of the owner alone: who starts the process, on the command line, in a configuration file or a
-campaign. What comes over the wire or from a journal chooses among installed policies. So nothing here runs a file
-unless its caller says that the name is `trusted`; a caller that forgets to say so gets installed policies only.
+Files are run only if the user named them: on the command line, in a configuration file or in a campaign. Messages and
+journals can choose only among installed policies. So a file is run only if the caller sets `trusted`; the default is
+installed policies only.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from pybatsched.core.fields import JobFields, described
+from pybatsched.core.fields import JobFields, field_descriptions
 from pybatsched.core.policy import BatsimFeature, Policy, TrustedFiles
 from pybatsched.errors import NOT_THE_PLUGINS, InputError, UntrustedFileError, told
 from pybatsched.policies.loading import module_of, names_file, split
@@ -34,13 +33,13 @@ if TYPE_CHECKING:
 GROUP: Final = "pybatsched.policies"
 
 
-#: Seconds to plan jobs with that have neither walltime nor estimate, as the options of queues call it.
+#: The option for the planned duration of jobs that have neither walltime nor estimate.
 _ASSUMED: Final = "assume_walltime"
 
 
 @dataclass(frozen=True)
 class PolicySource:
-    """A policy class, the name the user gave for it and where it was found."""
+    """A policy class, the name under which the user requested it, and where it was found."""
 
     name: str
     cls: type[Policy]
@@ -53,8 +52,8 @@ class PolicySource:
 
     @property
     def job_fields(self) -> Mapping[str, str]:
-        """What it reads of jobs, the estimate included, by name, with what is expected."""
-        return described(self.cls.JobFields)
+        """The job fields that it reads, the estimate included, with their descriptions."""
+        return field_descriptions(self.cls.JobFields)
 
     @property
     def batsim_args(self) -> list[str]:
@@ -68,14 +67,14 @@ class PolicySource:
 
 
 class Reserving(NamedTuple):
-    """A policy that rejects jobs it cannot plan, and what -o would have it plan them; empty if nothing does."""
+    """A policy that rejects jobs without a duration, and the -o option that would change this; empty if none does."""
 
     policy: str
     option: str
 
 
 class Recorded(NamedTuple):
-    """Options that a journal says were given. They take effect, but name no Python files unless it is `trusted`."""
+    """Options recorded in a journal. They are applied, but may name Python files only if the journal is `trusted`."""
 
     given: Mapping[str, Any]
     from_file: Mapping[str, Any]
@@ -86,7 +85,7 @@ NOTHING_RECORDED: Final = Recorded({}, {})
 
 
 class _Layer(NamedTuple):
-    """Options that came from one place."""
+    """Options from one source."""
 
     options: Mapping[str, Any]
     given_by: str
@@ -95,10 +94,10 @@ class _Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """A policy together with the options the user gave, ready to be made when Batsim has said its own.
+    """A policy with the user's options, ready to be created when Batsim has sent its own options.
 
-    Say `trusted` if `given` and `from_file` are the owner's own words: then they may name Python files. With `fixed`
-    options, whatever Batsim has to say to the policy is an error.
+    Set `trusted` if `given` and `from_file` are the user's own options: then they may name Python files. With `fixed`,
+    options from Batsim are an error.
     """
 
     source: PolicySource
@@ -119,7 +118,8 @@ class PolicyPlan:
                 if key not in known:
                     options = ", ".join(known) or "none"
                     raise InputError(
-                        f"policy {self.source.name} has no option {key!r} (from {layer.given_by}); it knows: {options}"
+                        f"policy {self.source.name}: unknown option {key!r} (from {layer.given_by}); "
+                        f"expected one of: {options}"
                     )
         try:
             return self.source.cls.Options.model_validate({key: value for key, (value, _) in merged.items()})
@@ -127,11 +127,10 @@ class PolicyPlan:
             raise InputError(_explained(error, self.source.name, merged)) from None
 
     def trusted_files(self, begins: SimulationBegins | None) -> TrustedFiles:
-        """Give the Python files that the options name, the owner's apart from all others'.
+        """Return the Python files that the options name, the user's own separate from all others.
 
-        It goes by the text, wherever it is inside the options: what a policy makes of a text is its own matter, but
-        a file is run only if the owner wrote its very name, and nobody else did. In options that name code
-        (`Policy.names_code`) every text is such a name.
+        Every text inside the options is checked. A file is run only if exactly its name is in the user's own options
+        and in no others. In options that name code (`Policy.names_code`) every text is such a name.
         """
         names: set[str] = set()
         others: dict[str, str] = {}
@@ -146,7 +145,7 @@ class PolicyPlan:
         return TrustedFiles(frozenset(names - others.keys()), others)
 
     def check_early(self) -> None:
-        """Refuse what is wrong already, before Batsim has said its own; what is missing may still come from there."""
+        """Raise InputError for wrong options before the run. Missing ones may still come from Batsim."""
         try:
             options = self.source.cls.Options.model_validate({**self.from_file, **self.given})
         except ValidationError as error:
@@ -155,20 +154,20 @@ class PolicyPlan:
             return
         for option in self.source.cls.borrows:
             name = str(getattr(options, option, ""))
-            if not names_file(name):  # whose code is not run before it must
+            if not names_file(name):  # the code of a file is not run before it is needed
                 try:
                     _with_one_queue(find(name))
                 except InputError as error:
                     raise InputError(f"policy {self.source.name}, option {option}: {error}") from None
 
     def field_models(self, begins: SimulationBegins | None = None) -> dict[str, type[JobFields]]:
-        """Give the models of what is read of jobs: the policy's own, and those of policies that its options name."""
+        """Return the models of the job fields: the policy's own, and those of policies that its options name."""
         return {name: cls.JobFields for name, cls in self._policies(begins).items()}
 
     def _policies(self, begins: SimulationBegins | None) -> dict[str, type[Policy]]:
-        """Give the policy and those that its options name, by name.
+        """Return the policy and those that its options name, by name.
 
-        What is wrong with such a name, or still to come from Batsim, is told when the policy is made.
+        A wrong or missing name is ignored here; it is an error when the policy is created.
         """
         found = {self.source.name: self.source.cls}
         for option in self.source.cls.borrows:
@@ -178,9 +177,9 @@ class PolicyPlan:
         return found
 
     def reserving(self, begins: SimulationBegins | None = None) -> Reserving | None:
-        """Name the policy, this one or one that its options name, that rejects jobs without walltime and estimate.
+        """Return the policy, this one or one that its options name, that rejects jobs without walltime and estimate.
 
-        None if there is none, or if some option `assume_walltime` says what to plan such jobs with.
+        None if there is none, or if an option `assume_walltime` is set.
         """
         if _is_set(_ASSUMED, {key: value for key, (value, _) in self._merged(begins).items()}):
             return None
@@ -195,7 +194,7 @@ class PolicyPlan:
         return Reserving(name, f'{of}={{"{_ASSUMED}": SECONDS}}' if of in known else "")
 
     def make(self, begins: SimulationBegins) -> Policy:
-        """Make the policy. An exception of its constructor is the plugin's fault."""
+        """Create the policy. Raises InputError for an exception of its constructor."""
         options, files = self.options_for(begins), self.trusted_files(begins)
         try:
             policy = self.source.cls(options)
@@ -203,65 +202,66 @@ class PolicyPlan:
         except NOT_THE_PLUGINS:
             raise
         except BaseException as error:
-            raise InputError(f"policy {self.source.name} cannot be made: {told(error)}") from error
+            raise InputError(f"policy {self.source.name} cannot be created: {told(error)}") from error
         return policy
 
     def _merged(self, begins: SimulationBegins | None) -> dict[str, tuple[Any, _Layer]]:
-        """Give the values that take effect, each with where it came from."""
-        said = {} if begins is None else self._said_by_batsim(begins)
+        """Return the options that take effect, each with its source."""
+        from_batsim = {} if begins is None else self._options_of_batsim(begins)
         weakest_first = (
             _Layer(self.recorded.from_file, "the journal", self.recorded.trusted),
             _Layer(self.from_file, self.file_name, self.trusted),
-            _Layer(said, _said_where(begins), trusted=False),
+            _Layer(from_batsim, _batsim_source(begins), trusted=False),
             _Layer(self.recorded.given, "the journal", self.recorded.trusted),
             _Layer(self.given, self.given_by, self.trusted),
         )
         return {key: (value, layer) for layer in weakest_first for key, value in layer.options.items()}
 
-    def _said_by_batsim(self, begins: SimulationBegins) -> dict[str, Any]:
+    def _options_of_batsim(self, begins: SimulationBegins) -> dict[str, Any]:
         text = begins.option("sched-config")
         if not isinstance(text, str) or not text.strip():
             return {}
         if self.fixed:
-            raise InputError(f"{_said_where(begins)} is {text[:80]!r}; expected nothing there (--fixed-options)")
+            raise InputError(f"{_batsim_source(begins)} is {text[:80]!r}; expected nothing there (--fixed-options)")
         if self.source.cls.reads_sched_config:
             return {}
         try:
-            said = msgspec.json.decode(text)
+            options = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise InputError(f"{_said_where(begins)} is no JSON object: {error}, in {text[:80]!r}") from None
-        if not isinstance(said, dict):
-            raise InputError(f"{_said_where(begins)} must be a JSON object of options, got {text[:80]!r}")
-        wanted = said.pop("policy", None)
+            raise InputError(f"{_batsim_source(begins)} is not a JSON object: {error}, in {text[:80]!r}") from None
+        if not isinstance(options, dict):
+            raise InputError(f"{_batsim_source(begins)}: expected a JSON object of options, got {text[:80]!r}")
+        wanted = options.pop("policy", None)
         if wanted is not None and wanted not in (self.source.name, self.source.table_name):
-            raise InputError(f"{_said_where(begins)} asks for policy {wanted!r}, but --policy is {self.source.name!r}")
-        return said
+            text = f"requests policy {wanted!r}, but --policy is {self.source.name!r}"
+            raise InputError(f"{_batsim_source(begins)} {text}")
+        return options
 
 
-def _said_where(begins: SimulationBegins | None) -> str:
-    """Name the place on Batsim's command line where the options for its scheduler are."""
+def _batsim_source(begins: SimulationBegins | None) -> str:
+    """Return the name of the scheduler's options on Batsim's command line."""
     is_five = begins is not None and begins.option("batsim") == 5
     return "the text behind Batsim's -s ENDPOINT" if is_five else "Batsim's --sched-cfg"
 
 
 @functools.cache
 def available() -> Mapping[str, metadata.EntryPoint]:
-    """Give the installed policies by name. Cost: one look through the installed packages, the first time."""
+    """Return the installed policies by name. Cost: one search of the installed packages, the first time."""
     return {entry.name: entry for entry in sorted(metadata.entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
 def find(name: str, *, trusted: bool = False) -> PolicySource:
-    """Load a policy by its entry point, or by ``file.py:Class`` if the owner has named it (`trusted`)."""
+    """Load a policy by its entry point, or by ``file.py:Class`` if the user named it (`trusted`)."""
     if names_file(name):
         if not trusted:
             raise UntrustedFileError(
-                f"policy {name!r:.200} is a Python file; who named it may choose among installed policies only: "
-                f"{_known()}"
+                f"policy {name!r:.200} is a Python file, which is accepted only from your own options; "
+                f"expected an installed policy: {_known()}"
             )
         return _from_file(name)
     entry = available().get(name)
     if entry is None:
-        raise InputError(f"there is no policy {name!r}; installed: {_known()} (or give path/to/file.py:Class)")
+        raise InputError(f"unknown policy {name!r}; installed: {_known()} (or give path/to/file.py:Class)")
     try:
         found = entry.load()
     except NOT_THE_PLUGINS:
@@ -274,15 +274,15 @@ def find(name: str, *, trusted: bool = False) -> PolicySource:
 def local_scheduler(
     name: str, options: Mapping[str, Any], partition: Partition, *, files: TrustedFiles | None = None
 ) -> LocalScheduler:
-    """Make the local scheduler of a policy with one queue, by the policy's name, on a partition of one's own.
+    """Create the local scheduler of a policy with one queue, by the policy's name, on a partition.
 
-    The policy is an installed one, unless `files` (a policy's own `trusted_files`) has its name.
+    The policy must be installed, unless `files` (the `trusted_files` of the calling policy) contains its name.
     """
     files = files or TrustedFiles()
     if name in files.others:
         raise UntrustedFileError(
-            f"{files.others[name]}: {name!r:.200} names a Python file; what comes from there may choose among "
-            f"installed policies only: {_known()} (give files with -o)"
+            f"{files.others[name]}: {name!r:.200} is a Python file, which is not accepted from there; "
+            f"expected an installed policy: {_known()} (give files with -o)"
         )
     source = find(name, trusted=name in files.names)
     cls = _with_one_queue(source)
@@ -291,9 +291,12 @@ def local_scheduler(
 
 
 def _with_one_queue(source: PolicySource) -> type[LocalPolicy]:
-    """Give the class of a policy whose local scheduler others may have. Raises InputError for any other."""
+    """Return the class of a policy with a local scheduler for other policies. Raises InputError for all others."""
     if not issubclass(source.cls, LocalPolicy) or getattr(source.cls, "scheduler", None) is None:
-        raise InputError(f"policy {source.name!r} is no policy with one queue; expected one such as fcfs or easy")
+        raise InputError(
+            f"policy {source.name!r} cannot be used as a local scheduler: it has no single queue; expected one such as "
+            "fcfs or easy"
+        )
     return source.cls
 
 
@@ -302,7 +305,7 @@ def _known() -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Give all texts inside the value of an option, keys of tables included. O(size), however deep it is."""
+    """Return all texts inside the value of an option at any depth, keys included. O(size)."""
     pending = [value]
     while pending:
         part = pending.pop()
@@ -315,7 +318,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _is_set(option: str, value: Any) -> bool:
-    """Tell whether an option has a value, among options or those for others inside of them."""
+    """Return whether an option is set, among options or nested options of other policies."""
     if not isinstance(value, Mapping):
         return False
     return value.get(option) is not None or any(_is_set(option, part) for part in value.values())
@@ -328,11 +331,11 @@ def _from_file(name: str) -> PolicySource:
     if class_name:
         found = getattr(module, class_name, None)
         if found is None:
-            raise InputError(f"policy {name!r}: {path} defines no {class_name}; it has: {_candidates(module)}")
+            raise InputError(f"policy {name!r}: {path} does not define {class_name}; it has: {_candidates(module)}")
     else:
         classes = [value for value in vars(module).values() if _is_own_policy(value, module_name)]
         if len(classes) != 1:
-            raise InputError(f"policy {name!r}: say which class, {path}:CLASS; it has: {_candidates(module)}")
+            raise InputError(f"policy {name!r}: expected {path}:CLASS with one class; it has: {_candidates(module)}")
         found = classes[0]
     return PolicySource(name, _checked(found, name), str(path))
 
@@ -343,21 +346,21 @@ def _is_own_policy(value: object, module_name: str) -> bool:
 
 def _candidates(module: object) -> str:
     names = [key for key, value in vars(module).items() if _is_own_policy(value, getattr(module, "__name__", ""))]
-    return ", ".join(names) or "no policy at all"
+    return ", ".join(names) or "no policy"
 
 
 def _checked(found: object, name: str) -> type[Policy]:
     if not (isinstance(found, type) and issubclass(found, Policy)):
         kind = f"class {found.__name__}" if isinstance(found, type) else type(found).__name__
-        raise InputError(f"policy {name!r} is a {kind}, which is no subclass of pybatsched.Policy")
+        raise InputError(f"policy {name!r} is a {kind}; expected a subclass of pybatsched.Policy")
     if found.decide is Policy.decide:
-        raise InputError(f"policy {name!r}: class {found.__name__} defines no decide(self, now)")
+        raise InputError(f"policy {name!r}: class {found.__name__} does not define decide(self, now)")
     model: object = found.Options
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise InputError(f"policy {name!r}: {found.__name__}.Options must be a pydantic model")
+        raise InputError(f"policy {name!r}: {found.__name__}.Options: expected a pydantic model")
     fields: object = found.JobFields
     if not (isinstance(fields, type) and issubclass(fields, JobFields)):
-        raise InputError(f"policy {name!r}: {found.__name__}.JobFields must be a subclass of pybatsched.JobFields")
+        raise InputError(f"policy {name!r}: {found.__name__}.JobFields: expected a subclass of pybatsched.JobFields")
     return found
 
 

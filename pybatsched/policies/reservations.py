@@ -1,4 +1,4 @@
-"""Waiting jobs that have a place, in queue order: what a pass over a whole plan goes through."""
+"""The reservations of waiting jobs in queue order, for passes over a whole plan."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class Reservations:
-    """One list for each thing that a pass reads or writes, so that it has numbers only to deal with, also in C.
+    """A table of reservations with one list per column, so that a pass, also in C, handles only numbers.
 
-    Row i is the waiting job `entries[i]`: it asks for `sizes[i]` processors for `spans_s[i]`, has its place from
-    `places[i]` to `ends[i]`, and was last looked at when there were `seen[i]` gains. Inserting and removing move lists,
-    which is quick.
+    Row i is the waiting job `entries[i]`: it requests `sizes[i]` processors for `spans_s[i]`, is reserved from
+    `places[i]` to `ends[i]`, and was last checked when there were `seen[i]` freed intervals. Inserting and removing
+    shift lists, which is quick.
     """
 
     __slots__ = ("ends", "entries", "places", "seen", "sizes", "spans_s")
@@ -33,9 +33,9 @@ class Reservations:
         return len(self.entries)
 
     def insert(self, entry: tuple[float, int, Job], span_s: float, place: float, seen: int) -> float:
-        """Give an entry of the queue a row, and when it is to end. O(log rows), and O(rows), quickly, to make room."""
+        """Insert a row for an entry of the queue. Return its end. O(log rows), and O(rows), quickly, to shift."""
         end_at = instant(place, span_s)
-        if not self.entries or self.entries[-1] < entry:  # as it mostly is
+        if not self.entries or self.entries[-1] < entry:  # the usual case
             self.entries.append(entry)
             self.sizes.append(entry[2].n_procs)
             self.spans_s.append(float(span_s))
@@ -53,16 +53,16 @@ class Reservations:
         return end_at
 
     def place_of(self, entry: tuple[float, int, Job]) -> float | None:
-        """Give the place of an entry of the queue; None if it has no row. O(log rows)."""
+        """Return the reserved start of an entry of the queue; None if it has no row. O(log rows)."""
         i = bisect_left(self.entries, entry)
         return self.places[i] if i < len(self.entries) and self.entries[i] == entry else None
 
     def by_id(self) -> dict[str, float]:
-        """Give all places by the jobs' names, for people and tests. O(rows)."""
+        """Return all reserved starts by job id, for output and tests. O(rows)."""
         return {entry[2].id: place for entry, place in zip(self.entries, self.places, strict=True)}
 
     def remove(self, entry: tuple[float, int, Job]) -> tuple[float, float]:
-        """Take the row of an entry out. Gives its place, and the end. O(log rows), and O(rows), quickly."""
+        """Remove the row of an entry. Return its start and its end. O(log rows), and O(rows), quickly, to shift."""
         i = bisect_left(self.entries, entry)
         if i == len(self.entries) or self.entries[i] != entry:
             raise ValueError(f"{entry!r:.120} has no row")
@@ -70,12 +70,12 @@ class Reservations:
         return self.places.pop(i), self.ends.pop(i)
 
     def move(self, i: int, place: float) -> None:
-        """Give the job of a row another place. O(1)."""
+        """Change the start of a reservation. O(1)."""
         self.places[i] = place
         self.ends[i] = instant(place, self.spans_s[i])
 
     def copy(self) -> Reservations:
-        """Give a copy that lives on its own. O(rows), quickly."""
+        """Return an independent copy. O(rows), quickly."""
         other = Reservations()
         other.entries, other.sizes, other.spans_s = self.entries.copy(), self.sizes.copy(), self.spans_s.copy()
         other.places, other.ends, other.seen = self.places.copy(), self.ends.copy(), self.seen.copy()

@@ -1,8 +1,7 @@
-"""Codecs: bytes to events and decisions, and back. They do no input or output of their own.
+"""Codecs between bytes and the events and decisions of `pybatsched.core`. They do no input or output.
 
-A codec hides which Batsim speaks: the events and decisions are always those of `pybatsched.core`. The scheduler uses
-`decode_events` and `encode_decisions`, the simulator `encode_events` and `decode_decisions`. What only Batsim 5 needs
-does nothing in `v4`.
+A codec hides the version of Batsim. The scheduler uses `decode_events` and `encode_decisions`, the simulator
+`encode_events` and `decode_decisions`. Methods that only Batsim 5 needs do nothing in `v4`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Item = TypeVar("Item")
 
 
 class Message(msgspec.Struct, Generic[Item], frozen=True):
-    """One message: the sender's time, what it holds in order, and members nobody knows."""
+    """One message: the sender's time, its events or decisions in order, and unknown members."""
 
     now: float
     items: tuple[Item, ...]
@@ -34,7 +33,7 @@ class CannotEncodeError(Exception):
 
 
 class Greeting(NamedTuple):
-    """The handshake that precedes the first message: our answer, and what was agreed."""
+    """The handshake before the first message: our answer, and the agreed configuration."""
 
     answer: bytes
     config: Mapping[str, Any]
@@ -53,13 +52,13 @@ class Codec(Protocol):
         """Return a warning for each thing that a policy uses and this Batsim lacks."""
 
     def order(self, events: tuple[Event, ...], /) -> tuple[Event, ...]:
-        """Return the events of one message in the order in which the engine takes them."""
+        """Return the events of one message in the order for the engine."""
 
     def prepare(self, decisions: tuple[Decision, ...], /) -> tuple[Decision, ...]:
-        """Return the decisions of one reply as they are encoded, one message item each."""
+        """Return the decisions of one reply in the form in which they are encoded, one message item each."""
 
     def unsent(self, decisions: tuple[Decision, ...], /) -> list[tuple[int, SetJobMetadata]]:
-        """Return the job metadata that cannot be encoded, each with its place in the reply."""
+        """Return the job metadata that cannot be encoded, each with its index in the reply."""
 
     def decode_events(self, raw: bytes, /) -> Message[Event]:
         """Read a message of the simulator."""

@@ -1,10 +1,10 @@
-"""Batsim's JSON protocol, versions 3.1 to 4.2: messages to events and decisions, and back, by the table of shapes.
+"""Codec of Batsim's JSON protocol, versions 3.1 to 4.2, by the table of message shapes.
 
-`decode_*` refuses what is not a message (`RemoteProtocolError` with the path of the culprit) and keeps what it does
-not know: events of unknown type, unknown members, members that are null. `encode_*` puts everything back. Floats
-are written with the shortest text that reads back as the same double.
+`decode_*` rejects invalid messages (`RemoteProtocolError` with the path of the field) and keeps unknown content: events
+of unknown type, unknown members, members that are null. `encode_*` writes all of it again. Floats are written with the
+shortest text that is read as the same double.
 
-Whether a decision is *allowed* is not asked here but in `pybatsched.core.rules`.
+`pybatsched.core.rules` checks whether a decision is *allowed*.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pybatsched.protocol.v4_shapes import (
     EVENT_SHAPES,
     NUMBER,
     Member,
-    Shape,
+    MessageShape,
     only,
 )
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _EVENTS_BY_TYPE: Final = {shape.name: shape for shape in EVENT_SHAPES}
 _DECISIONS_BY_TYPE: Final = {shape.name: shape for shape in DECISION_SHAPES}
-_MAY_SAY_NULL: Final = {"FROM_JOB_MSG", "TO_JOB_MSG"}  # None is a message too, not a missing one
+_MAY_BE_NULL: Final = {"FROM_JOB_MSG", "TO_JOB_MSG"}  # null is a valid message
 _BY_CLASS: Final = {shape.cls: shape for shape in EVENT_SHAPES + DECISION_SHAPES}
 
 
@@ -47,17 +47,17 @@ def greet(_raw: bytes, _version: str, /) -> None:
 
 
 def missing(_policy: type[Policy], _name: str, /, *, keeps_notes: bool) -> tuple[str, ...]:  # noqa: ARG001
-    """Return nothing: this Batsim has all that policies use."""
+    """Return nothing: Batsim 4 has all features that policies use."""
     return ()
 
 
 def order(events: tuple[e.Event, ...], /) -> tuple[e.Event, ...]:
-    """Return the events as they came."""
+    """Return the events in the order of the message."""
     return events
 
 
 def prepare(decisions: tuple[d.Decision, ...], /) -> tuple[d.Decision, ...]:
-    """Return the decisions as they are."""
+    """Return the decisions unchanged."""
     return decisions
 
 
@@ -86,7 +86,7 @@ def encode_decisions(message: Message[d.Decision]) -> bytes:
     return _encode(message)
 
 
-def _decode(raw: bytes, shapes: Mapping[str, Shape], unknown: type[Any]) -> Message[Any]:
+def _decode(raw: bytes, shapes: Mapping[str, MessageShape], unknown: type[Any]) -> Message[Any]:
     envelope = parsed(raw)
     now = envelope.get("now")
     if type(now) is not float:
@@ -118,7 +118,7 @@ def _top(value: Any, key: str, read: Callable[[Any], Any], expected: str, envelo
         raise RemoteProtocolError(f"expected {expected}, got {shown(value)}", field=key) from None
 
 
-def _decode_item(item: Any, index: int, shapes: Mapping[str, Shape], unknown: type[Any]) -> Any:
+def _decode_item(item: Any, index: int, shapes: Mapping[str, MessageShape], unknown: type[Any]) -> Any:
     path = f"events[{index}]"
     if type(item) is not dict:
         raise RemoteProtocolError(f"expected an object, got {shown(item)}", field=path)
@@ -143,7 +143,9 @@ def _decode_item(item: Any, index: int, shapes: Mapping[str, Shape], unknown: ty
     return _decode_data(shape, data, timestamp, beside, index)
 
 
-def _decode_data(shape: Shape, data: dict[str, Any], timestamp: float, beside: Mapping[str, Any], index: int) -> Any:
+def _decode_data(
+    shape: MessageShape, data: dict[str, Any], timestamp: float, beside: Mapping[str, Any], index: int
+) -> Any:
     values: list[Any] = []
     extra: dict[str, Any] = {}
     n_used = 0
@@ -200,7 +202,7 @@ def _encode(message: Message[Any]) -> bytes:
                     data[key] = value if write is None else write(value)
             if item.extra:
                 data.update(item.extra)
-            if kind in _MAY_SAY_NULL:
+            if kind in _MAY_BE_NULL:
                 data.setdefault("msg", None)
         wire = {"timestamp": item.timestamp, "type": kind, "data": data}
         if item.beside:

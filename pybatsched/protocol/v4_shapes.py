@@ -1,4 +1,4 @@
-"""The shapes of events and decisions in Batsim's JSON, versions 3.1 to 4.2: one table, read in both directions."""
+"""The message shapes of events and decisions in Batsim's JSON, versions 3.1 to 4.2: one table for both directions."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.protocol.json_values import number, shown
 
-# --- kinds of members -------------------------------------------------------------------------------------------
+# --- types of members -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """How a member is read and written. `read` raises TypeError or ValueError; `expected` is for the message.
+class ValueType:
+    """How a member is read and written. `read` raises TypeError or ValueError; `expected` is for error messages.
 
-    A value of the type `plain` is taken as it is, which is the fast way. `exact` says that writing always gives back
-    what was read; otherwise the codec compares, and keeps the original.
+    A value of the type `plain` needs no conversion, which is fast. With `exact`, writing always restores the value that
+    was read; otherwise the codec compares both and keeps the original.
     """
 
     expected: str
@@ -30,7 +30,7 @@ class Kind:
 
 
 def only(*types: type) -> Callable[[Any], Any]:
-    """Make a reader that takes values of these types as they are, and raises TypeError for others."""
+    """Return a reader that accepts values of these types unchanged and raises TypeError for others."""
 
     def read(value: Any) -> Any:
         if type(value) not in types:
@@ -64,7 +64,7 @@ def _procs_if_any(value: Any) -> IntervalSet | None:
     try:
         return _procs(value)
     except (TypeError, ValueError):
-        return None  # a user's own event may call anything "resources"
+        return None  # in a user's event, "resources" may have any type
 
 
 def _resources(value: Any) -> tuple[e.Resource, ...]:
@@ -79,11 +79,11 @@ def _resource(raw: Any) -> e.Resource:
     known = {key: value for key, value in raw.items() if key in _RESOURCE and value is not None}
     for key, value in known.items():
         if type(value) is not _RESOURCE[key]:
-            raise ValueError(f"{key} of a resource is {shown(value)}")
+            raise ValueError(f"{key} of a resource is {shown(value)}; expected {_RESOURCE[key].__name__}")
         if type(value) is dict:
             for name, text in value.items():
                 if type(text) is not str:
-                    raise ValueError(f"{name} among the {key} of a resource is {shown(text)}")
+                    raise ValueError(f"{name} in the {key} of a resource is {shown(text)}; expected a text")
     if "id" not in known:
         raise ValueError("a resource has no id")
     extra = {key: value for key, value in raw.items() if key not in known}
@@ -99,17 +99,17 @@ def _write_resources(resources: tuple[e.Resource, ...]) -> list[dict[str, Any]]:
 
 _RESOURCE: Final = {"id": int, "name": str, "state": str, "properties": dict, "zone_properties": dict}
 
-TEXT: Final = Kind("a text", only(str), plain=str)
-INTEGER: Final = Kind("an integer", only(int), plain=int)
-FLAG: Final = Kind("true or false", only(bool), plain=bool)
-OBJECT: Final = Kind("an object", only(dict), dict, plain=dict)
-ANY: Final = Kind("a value", lambda value: value)
-NUMBER: Final = Kind("a number", number, plain=float, exact=False)  # an integer past 2**53 is no double
-ID: Final = Kind("a job id", _identifier, plain=str, exact=False)
-IDS: Final = Kind("an array of job ids", _identifiers, list, exact=False)
-PROCS: Final = Kind("an interval set such as '0-3 5'", _procs, str, exact=False)
-MAYBE_PROCS: Final = Kind("anything", _procs_if_any, str, exact=False)
-RESOURCES: Final = Kind("an array of resources", _resources, _write_resources)
+TEXT: Final = ValueType("a text", only(str), plain=str)
+INTEGER: Final = ValueType("an integer", only(int), plain=int)
+FLAG: Final = ValueType("true or false", only(bool), plain=bool)
+OBJECT: Final = ValueType("an object", only(dict), dict, plain=dict)
+ANY: Final = ValueType("a value", lambda value: value)
+NUMBER: Final = ValueType("a number", number, plain=float, exact=False)  # an integer above 2**53 may not be a double
+ID: Final = ValueType("a job id", _identifier, plain=str, exact=False)
+IDS: Final = ValueType("an array of job ids", _identifiers, list, exact=False)
+PROCS: Final = ValueType("an interval set such as '0-3 5'", _procs, str, exact=False)
+MAYBE_PROCS: Final = ValueType("anything", _procs_if_any, str, exact=False)
+RESOURCES: Final = ValueType("an array of resources", _resources, _write_resources)
 
 
 # --- shapes of events and decisions -----------------------------------------------------------------------------
@@ -120,13 +120,13 @@ class Member:
     """One member of a `data` object."""
 
     key: str
-    kind: Kind
+    kind: ValueType
     required: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """The wire form of one class; the members are in the order of the class's own fields."""
+class MessageShape:
+    """The message form of one class; the members are in the order of the class's fields."""
 
     name: str
     cls: type[Any]
@@ -144,16 +144,16 @@ class Shape:
 _BASE_FIELDS: Final = {"timestamp", "reason", "extra", "beside"}
 
 
-def _optional(**kinds: Kind) -> tuple[Member, ...]:
+def _optional(**kinds: ValueType) -> tuple[Member, ...]:
     return tuple(Member(key, kind, required=False) for key, kind in kinds.items())
 
 
-def _required(**kinds: Kind) -> tuple[Member, ...]:
+def _required(**kinds: ValueType) -> tuple[Member, ...]:
     return tuple(Member(key, kind) for key, kind in kinds.items())
 
 
 EVENT_SHAPES: Final = (
-    Shape(
+    MessageShape(
         "SIMULATION_BEGINS",
         e.SimulationBegins,
         _optional(
@@ -169,23 +169,23 @@ EVENT_SHAPES: Final = (
             profiles=OBJECT,
         ),
     ),
-    Shape("SIMULATION_ENDS", e.SimulationEnds),
-    Shape("JOB_SUBMITTED", e.JobSubmitted, _required(job_id=ID) + _optional(job=OBJECT, profile=OBJECT)),
-    Shape(
+    MessageShape("SIMULATION_ENDS", e.SimulationEnds),
+    MessageShape("JOB_SUBMITTED", e.JobSubmitted, _required(job_id=ID) + _optional(job=OBJECT, profile=OBJECT)),
+    MessageShape(
         "JOB_COMPLETED",
         e.JobCompleted,
         _required(job_id=ID) + _optional(job_state=TEXT, return_code=INTEGER, alloc=TEXT),
     ),
-    Shape("JOB_KILLED", e.JobKilled, _required(job_ids=IDS) + _optional(job_progress=OBJECT)),
-    Shape("RESOURCE_STATE_CHANGED", e.ResourceStateChanged, _required(resources=PROCS, state=ID)),
-    Shape("REQUESTED_CALL", e.RequestedCall),
-    Shape("NOTIFY", e.Notify, _required(type=TEXT) + _optional(resources=MAYBE_PROCS)),
-    Shape("ANSWER", e.Answer, _optional(consumed_energy=NUMBER)),
-    Shape("QUERY", e.Query, _required(requests=OBJECT)),
-    Shape("FROM_JOB_MSG", e.FromJobMsg, _required(job_id=ID, msg=ANY)),
+    MessageShape("JOB_KILLED", e.JobKilled, _required(job_ids=IDS) + _optional(job_progress=OBJECT)),
+    MessageShape("RESOURCE_STATE_CHANGED", e.ResourceStateChanged, _required(resources=PROCS, state=ID)),
+    MessageShape("REQUESTED_CALL", e.RequestedCall),
+    MessageShape("NOTIFY", e.Notify, _required(type=TEXT) + _optional(resources=MAYBE_PROCS)),
+    MessageShape("ANSWER", e.Answer, _optional(consumed_energy=NUMBER)),
+    MessageShape("QUERY", e.Query, _required(requests=OBJECT)),
+    MessageShape("FROM_JOB_MSG", e.FromJobMsg, _required(job_id=ID, msg=ANY)),
 )
 
-_KINDS: Final[dict[Any, Kind]] = {
+_VALUE_TYPES: Final[dict[Any, ValueType]] = {
     str: TEXT,
     d.JobId: ID,
     d.PState: ID,
@@ -197,13 +197,15 @@ _KINDS: Final[dict[Any, Kind]] = {
 }
 
 
-def _shape_of(decision: type[d.Decision]) -> Shape:
-    """Make the shape of a decision from its record. A field that may be None is optional."""
+def _shape_of(decision: type[d.Decision]) -> MessageShape:
+    """Return the shape of a decision. A field that may be None is optional."""
     members = []
     for name, kind in d.field_types(decision).items():
         parts = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-        members.append(Member(decision.v4_keys.get(name, name), _KINDS[parts[0]], required=type(None) not in parts))
-    return Shape(decision.v4_type, decision, tuple(members))
+        members.append(
+            Member(decision.v4_keys.get(name, name), _VALUE_TYPES[parts[0]], required=type(None) not in parts)
+        )
+    return MessageShape(decision.v4_type, decision, tuple(members))
 
 
 DECISION_SHAPES: Final = tuple(_shape_of(decision) for decision in d.DECISIONS if decision.v4_type)

@@ -1,18 +1,18 @@
-"""The protocol of Batsim 5 in JSON: messages to events and decisions of `pybatsched.core`, and back.
+"""Codec of Batsim 5's protocol in JSON.
 
-One `Codec` is made for each conversation, after the handshake (`pybatsched.protocol.v5_handshake`). It is lenient about
-what it reads and strict about what it writes: Batsim 5 refuses members that it does not know. What is read can be
-written again as the same JSON value: where our own words would differ from the peer's, they are kept beside. (Only a
-member of the envelope that is spelled in another way comes back under both names.)
+Each conversation has one `Codec`, created after the handshake (`pybatsched.protocol.v5_handshake`). It is lenient in
+reading and strict in writing, because Batsim 5 rejects unknown members. A decoded message is encoded to the same JSON
+value: where our encoding would differ from the peer's, the original is kept in `beside`. (Exception: a member of the
+envelope with another spelling is written under both names.)
 
-Differences to Batsim 4 that are settled here, so that nobody else need know them:
+Differences to Batsim 4 that are hidden here:
 
-* what Batsim 4 tells in its configuration (`sched-config`, what is enabled) is what the hello asked for;
-* times come with more than six decimals and are put on the tick, as Batsim 4 writes them;
-* calls are at whole milliseconds: an instant is rounded up, and a call has an id, which nobody needs;
-* hosts that sleep are turned on and off, others change their pstate at once;
-* jobs have one text for all that is not Batsim's own, in which we keep a JSON object;
-* notes on jobs (`SetJobMetadata`) cannot be said. They are left out; journals and our own outputs keep them.
+* the configuration (`sched-config`, enabled features) contains what the hello requested;
+* times have more than six decimals and are rounded to the tick, as Batsim 4 writes them;
+* calls are at whole milliseconds, rounded up, and each call has an id;
+* sleeping hosts are turned on and off; others change their pstate at once;
+* jobs have one text for all user fields, which contains a JSON object;
+* there is no message for job metadata (`SetJobMetadata`). It is not sent; journals and our own outputs keep it.
 """
 
 from __future__ import annotations
@@ -40,8 +40,15 @@ from pybatsched.protocol.v5_decisions import (
     write_turned,
 )
 from pybatsched.protocol.v5_events import READERS as EVENT_READERS, Wire, write_event
-from pybatsched.protocol.v5_features import features_for, missing_features
-from pybatsched.protocol.v5_handshake import Features, Hello, is_greeting, read_greeting, write_hello
+from pybatsched.protocol.v5_handshake import (
+    Features,
+    Hello,
+    features_for,
+    is_greeting,
+    missing_features,
+    read_greeting,
+    write_hello,
+)
 from pybatsched.protocol.v5_members import Members, full_name, workload_of
 from pybatsched.protocol.v5_profiles import write_profile
 
@@ -55,30 +62,30 @@ _STAMPED_BEFORE: Final = {
     "HostsTurnedOnOffEvent",
     "JobsKilledEvent",
 }
-#: As many parts as no sequence has.
+#: More parts than any sequence has.
 _MANY: Final = 2**32
 Record = TypeVar("Record", e.Event, d.Decision)
 
 
 def codec_for(raw: bytes, needs: Iterable[BatsimFeature]) -> protocol.Codec:
-    """Return the codec of a conversation by its first message: Batsim 5 starts with a greeting, others with JSON."""
+    """Return the codec for the first message of a conversation: Batsim 5 sends a greeting, Batsim 4 sends JSON."""
     return Codec(features_for(needs)) if is_greeting(raw) else v4
 
 
 class Codec:
-    """One conversation: what was agreed at its begin, and which hosts are on or off."""
+    """One conversation: the agreed features, and which hosts are on or off."""
 
     def __init__(self, features: Features | None = None, init: str = "") -> None:
         self.features = features or Features()
         self.init = init
         self._n_calls = 0
-        self._sleeps: dict[int, frozenset[str]] = {}  # by host, the pstates in which it sleeps
-        self._asleep = EMPTY  # as far as the scheduler has said
-        self._killed: set[str] = set()  # jobs whose kill was asked for and not answered: Batsim dies of a second one
-        # What the simulator has heard and not answered: hosts that were turned on or off, and calls by their time.
+        self._sleeps: dict[int, frozenset[str]] = {}  # by host: the pstates in which it sleeps
+        self._asleep = EMPTY  # by the scheduler's decisions
+        self._killed: set[str] = set()  # jobs with a pending kill: Batsim crashes on a second one
+        # Unanswered requests to the simulator: hosts that are turned on or off, and calls by time.
         self._turning = EMPTY
         self._calls: list[tuple[float, int, str]] = []
-        self._profiles: dict[str, Mapping[str, Any]] = {}  # by their ids: all that there have been
+        self._profiles: dict[str, Mapping[str, Any]] = {}  # all profiles so far, by id
 
     def batsim(self) -> int:
         """Return 5."""
@@ -96,9 +103,9 @@ class Codec:
         return missing_features(policy, name, keeps_notes=keeps_notes)
 
     def order(self, events: tuple[e.Event, ...], /) -> tuple[e.Event, ...]:
-        """Return external events in the order of their file, by their ids (``ee0!7``); those of one instant are mixed.
+        """Return external events in the order of their file, by id (``ee0!7``): Batsim 5 mixes simultaneous ones.
 
-        All others keep their places. O(n log n).
+        All other events keep their positions. O(n log n).
         """
         places = [i for i, event in enumerate(events) if type(event) is e.Notify and "id" in event.extra]
         if len(places) < 2:
@@ -117,7 +124,7 @@ class Codec:
         message = _decoded(raw, EVENT_READERS, e.UnknownEvent, write_event)
         if message.now > LATEST_S:
             raise RemoteProtocolError(
-                f"expected at most {LATEST_S:.3g} s, which are milliseconds of 64 bits, got {message.now:.3g}",
+                f"expected at most {LATEST_S:.3g} s (64-bit milliseconds), got {message.now:.3g}",
                 field="now",
             )
         if message.items and type(message.items[0]) is e.SimulationBegins:
@@ -130,20 +137,20 @@ class Codec:
         return message
 
     def encode_decisions(self, message: Message[d.Decision], /) -> bytes:
-        """Write a reply, without what Batsim 5 has no place for. Raises CannotEncodeError for what it must not lose."""
+        """Write a reply without job metadata. Raises CannotEncodeError for other decisions that Batsim 5 lacks."""
         items = []
         for decision in self.prepare(message.items):
             if type(decision) is not d.SetJobMetadata:
-                is_kept = decision.beside.keys() >= {"event_type", "event"}  # the peer's own words, or ours already
+                is_kept = decision.beside.keys() >= {"event_type", "event"}  # encoded before, by the peer or by us
                 kind, data = ("", {}) if is_kept else write_decision(decision)
                 stamp = message.now if decision.timestamp is None else decision.timestamp
                 items.append({"timestamp": stamp, "event_type": kind, "event": data, **decision.beside})
         return msgspec.json.encode({"now": message.now, "events": items, **message.extra})
 
     def prepare(self, decisions: Iterable[d.Decision], /) -> tuple[d.Decision, ...]:
-        """Give the decisions as they are said, one event each: calls have names, and switches are told apart. O(n).
+        """Return the decisions with one event each: calls get ids, and pstate changes are split by type. O(n).
 
-        What is prepared already stays as it is.
+        A prepared decision does not change.
         """
         ready: list[d.Decision] = []
         for decision in decisions:
@@ -159,16 +166,16 @@ class Codec:
         return tuple(ready)
 
     def _new_kills(self, decision: d.KillJob) -> Iterator[d.KillJob]:
-        """Leave out jobs that are being killed, and the whole decision if there are no others."""
+        """Leave out jobs with a pending kill, and the whole decision if there are no others."""
         job_ids = tuple(job_id for job_id in decision.job_ids if job_id not in self._killed)
         self._killed.update(job_ids)
         if job_ids:
             yield replace(decision, job_ids=job_ids, beside={"event": {"job_ids": list(job_ids)}})
 
     def _switches(self, decision: d.SetResourceState) -> Iterator[d.SetResourceState]:
-        """Hosts that sleep, or shall sleep, are turned on or off; others change their pace at once.
+        """Split a change of pstate: hosts from or to sleep are turned on or off, others change their pstate at once.
 
-        Both parts have their words beside them: asked again, when hosts are in another state, they would be others.
+        The encoded form of both parts is stored in `beside`, because it depends on the current state of the hosts.
         """
         to_sleep = IntervalSet(i for i, asleep in self._sleeps.items() if decision.state in asleep) & decision.procs
         turned = decision.procs & (self._asleep | to_sleep)
@@ -181,7 +188,7 @@ class Codec:
             yield replace(others, beside={"event": write_decision(others)[1]})
 
     def config(self) -> dict[str, Any]:
-        """Say what was agreed, in the words of Batsim 4's configuration."""
+        """Return the agreed features with the keys of Batsim 4's configuration."""
         features = self.features
         return {
             "dynamic-jobs-enabled": features.dynamic_registration,
@@ -209,7 +216,7 @@ class Codec:
         return message
 
     def encode_events(self, message: Message[e.Event], /) -> bytes:
-        """Write a message of a simulation, but for what Batsim 5 does not tell, with the NUL that Batsim writes."""
+        """Write a message of a simulation, without events that Batsim 5 lacks, and with Batsim's final NUL."""
         items = []
         for event in message.items:
             written = write_event(self._completed(event), self._turning)
@@ -221,7 +228,7 @@ class Codec:
         return msgspec.json.encode({"now": message.now, "events": items, **message.extra}) + b"\0"
 
     def _completed(self, event: e.Event) -> e.Event:
-        """Give an event with what only this conversation knows: which call it is, and in which repetition a job was."""
+        """Return an event with the data of this conversation: the id of a call, and the repetition of a killed job."""
         if type(event) is e.SimulationBegins:
             for workload, profiles in (event.profiles or {}).items():
                 self._profiles |= {full_name(name, workload): profile for name, profile in profiles.items()}
@@ -237,7 +244,7 @@ class Codec:
         return event
 
     def _in_repetitions(self, node: Mapping[str, Any], workload: str) -> Mapping[str, Any]:
-        """Batsim 4 counts the parts of a sequence on and on, Batsim 5 within one repetition."""
+        """Convert the index of a part: Batsim 4 counts over all repetitions, Batsim 5 within one repetition."""
         if "current_task" not in node or "current_repetition" in node:
             return node
         profile = self._profiles.get(full_name(node["profile_name"], workload), {})
@@ -246,7 +253,7 @@ class Codec:
         return {**node, "current_repetition": repetition, "current_task_index": index, "current_task": part}
 
     def _killed_profiles(self, progress: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Give the profiles of jobs that were killed, each once, if they were asked for."""
+        """Return the profiles of killed jobs, each once, if they were requested."""
         if not self.features.forward_profiles_on_jobs_killed:
             return e.NOTHING
         ids = dict.fromkeys(full_name(node["profile_name"], workload_of(job_id)) for job_id, node in progress.items())
@@ -259,13 +266,13 @@ def _decoded(
     unknown: Callable[..., Record],
     write: Callable[[Record], Wire | None],
 ) -> Message[Record]:
-    """Read a message; what we would write in another way keeps the peer's own words beside it. O(size)."""
-    envelope = Members(parsed(raw.rstrip(b"\0")), "message")  # there may be a NUL behind it
-    told_now = envelope.number("now")
+    """Read a message. Where our encoding would differ, the peer's is kept in `beside`. O(size)."""
+    envelope = Members(parsed(raw.rstrip(b"\0")), "message")  # it may end with a NUL
+    sent_now = envelope.number("now")
     items: list[Record] = []
     for item in envelope.objects("events"):
-        told_at, kind = item.number("timestamp"), item.text("event_type")
-        at = on_tick(told_now if kind in _STAMPED_BEFORE else told_at)
+        sent_at, kind = item.number("timestamp"), item.text("event_type")
+        at = on_tick(sent_now if kind in _STAMPED_BEFORE else sent_at)
         data = item.maybe("event")
         reader = readers.get(kind)
         if reader is None:
@@ -273,13 +280,13 @@ def _decoded(
         else:
             record = reader(Members({} if data is None else data, f"{item.path}.event"), at)
         beside = item.rest("timestamp", "event_type", "event")
-        if at != told_at:
-            beside["timestamp"] = told_at
+        if at != sent_at:
+            beside["timestamp"] = sent_at
         if _again(write, record) != (kind, data):
             beside |= {"event_type": kind, "event": data}
         items.append(replace(record, beside=beside) if beside else record)
-    now, extra = on_tick(told_now), envelope.rest("now", "events")
-    return Message(now, tuple(items), extra if now == told_now else {**extra, "now": told_now})
+    now, extra = on_tick(sent_now), envelope.rest("now", "events")
+    return Message(now, tuple(items), extra if now == sent_now else {**extra, "now": sent_now})
 
 
 def _number(event: e.Event) -> tuple[str, int]:
@@ -288,7 +295,7 @@ def _number(event: e.Event) -> tuple[str, int]:
 
 
 def _again(write: Callable[[Record], Wire | None], record: Record) -> Wire | None:
-    """Write what was read; None if we have no words for it, as a peer may have."""
+    """Write a decoded record again; None if it cannot be encoded."""
     try:
         return write(record)
     except CannotEncodeError:

@@ -1,6 +1,6 @@
-"""Decisions of `pybatsched.core` as Batsim 5 wants them, and back.
+"""Write decisions of `pybatsched.core` as events of Batsim 5, and read them.
 
-Batsim 5 refuses a message with a member that it does not know, so nothing is written here that is not in its schema.
+Batsim 5 rejects a message with an unknown member, so only members of its schema are written.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _ONE_BY_ONE: Final = "PredefinedExecutorPlacementStrategyWrapper"
 _BY_HAND: Final = "CustomExecutorToHostMapping"
 _SPREAD: Final = {"strategy": "SpreadOverHostsFirst"}
 _MS: Final = 1000
-#: What of a call is not its time, where it was asked for by a peer.
+#: The member with the id of a call.
 CALL_ID: Final = "call_me_later_id"
-#: How hosts are told to go to sleep, or to wake up; all other changes of a pstate are at once.
+#: The event that turns hosts on and off; all other changes of a pstate are immediate.
 TURN: Final = "TurnOnOffHostsEvent"
-#: Times are whole numbers of 64 bits.
+#: Times are 64-bit integers.
 _MOST_MS: Final = 2**64 - 1
-#: When nobody could be called any more.
+#: The latest possible time of a call.
 LATEST_S: Final = _MOST_MS / 1e3
 
 
@@ -34,7 +34,7 @@ LATEST_S: Final = _MOST_MS / 1e3
 
 
 def milliseconds(at: float) -> int:
-    """Give the first whole millisecond that is not before an instant. Instants are on the tick of a microsecond.
+    """Return a time in whole milliseconds, rounded up. Times are on the tick of a microsecond.
 
     >>> milliseconds(1.1), milliseconds(2.0004), milliseconds(3.0)
     (1100, 2001, 3000)
@@ -88,7 +88,7 @@ def _write_pstate(decision: d.SetResourceState) -> dict[str, Any]:
 
 
 def write_decision(decision: d.Decision) -> Wire:
-    """Write a decision: its name, and its members. Raises CannotEncodeError. O(its size)."""
+    """Return the event type and the members of a decision. Raises CannotEncodeError. O(its size)."""
     if isinstance(decision, d.UnknownDecision):
         return decision.type, decision.data
     if isinstance(decision, d.Notify) and decision.kind != d.REGISTRATION_FINISHED:
@@ -100,7 +100,7 @@ def write_decision(decision: d.Decision) -> Wire:
 
 
 def write_turned(procs: IntervalSet, state: str) -> Wire:
-    """Write that hosts shall go to sleep, or wake up."""
+    """Return the event that turns hosts on or off."""
     return TURN, {"host_ids": str(procs), "state": int(state)}
 
 

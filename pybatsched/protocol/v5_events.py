@@ -1,7 +1,7 @@
-"""Events of Batsim 5 as those of `pybatsched.core`, and back.
+"""Read events of Batsim 5 as events of `pybatsched.core`, and write them.
 
-Batsim 5 tells less of a job than Batsim 4 (its processors at the end are not repeated), and more of hosts. What is only
-of interest to people (its version, its arguments) stays in `extra`.
+Batsim 5 sends less about jobs than Batsim 4 (no processors at the end of a job), and more about hosts. Members that
+are only informative (its version, its arguments) stay in `extra`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pybatsched.protocol.v5_members import (
 )
 from pybatsched.protocol.v5_profiles import read_profile, write_profile
 
-#: The name of an event, and its members.
+#: The type of an event, and its members.
 Wire: TypeAlias = tuple[str, Mapping[str, Any]]
-#: Members of a job that are not the user's own.
+#: Members of a job that belong to Batsim.
 _JOB: Final = ("id", "subtime", "res", "profile", "walltime")
-#: What an event file says of machines, and how Batsim 4 notifies of it.
-_MACHINE_NEWS: Final = {
+#: Types of machine events in event files, and the notices of Batsim 4 for them.
+_MACHINE_NOTICES: Final = {
     "machine_unavailable": e.MACHINES_UNAVAILABLE,
     "machine_available": e.MACHINES_AVAILABLE,
 }
-_MACHINE_TYPES: Final = {kind: name for name, kind in _MACHINE_NEWS.items()}
+_MACHINE_TYPES: Final = {kind: name for name, kind in _MACHINE_NOTICES.items()}
 #: The type of all events in files of Batsim 5.
 _GENERIC: Final = "generic"
 _NOTICES: Final = {
@@ -39,7 +39,7 @@ _NOTICES: Final = {
 }
 _U32: Final = 2**32
 
-# --- the begin ----------------------------------------------------------------------------------------------------
+# --- start of the simulation ------------------------------------------------------------------------------------
 
 _BEGINS: Final = (
     "host_number",
@@ -137,7 +137,7 @@ def _write_properties(properties: Mapping[str, str] | None) -> list[dict[str, st
 
 
 def read_job(job_id: str, said: Members, submitted_at: float | None) -> dict[str, Any]:
-    """Read a job's description as Batsim 4 would give it: its own members, and the user's beside them."""
+    """Return a job's description in the form of Batsim 4: Batsim's members and the user's fields in one object."""
     workload = workload_of(job_id)
     walltime = said.maybe_number("walltime")
     job = fields_of(said.maybe_text("extra_data"), _JOB, has_walltime=walltime is not None)
@@ -151,7 +151,7 @@ def read_job(job_id: str, said: Members, submitted_at: float | None) -> dict[str
 
 
 def write_job(job_id: str, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a job's description; what is not Batsim's own goes into the one text that it passes on."""
+    """Return a job's description in the form of Batsim 5, with the user's fields in `extra_data`."""
     walltime = job.get("walltime")
     return {
         "resource_request": job["res"],
@@ -210,7 +210,7 @@ def _read_killed(given: Members, at: float) -> e.JobKilled:
 
 
 def _read_progress(wrapper: Members, workload: str) -> dict[str, Any]:
-    """Read how far a job has come. The index of a part counts within one repetition, unlike Batsim 4's."""
+    """Read the progress of a killed job. The index of a part counts within one repetition, unlike in Batsim 4."""
     kind, said = wrapper.text("kill_progress_type"), wrapper.object("kill_progress")
     node: dict[str, Any] = {"profile_name": short_name(said.maybe_text("profile_id") or "", workload)}
     if kind == _SEQUENCE:
@@ -244,7 +244,7 @@ def _write_progress(node: Mapping[str, Any], workload: str) -> dict[str, Any]:
     if "tasks" in node:
         said["tasks_progress"] = [_write_progress(part, workload) for part in node["tasks"]]
         return {"kill_progress_type": _FORK, "kill_progress": said}
-    said["progress"] = node.get("progress", -1.0)  # Batsim's way to say that it is not known
+    said["progress"] = node.get("progress", -1.0)  # means unknown
     return {"kill_progress_type": _ATOMIC, "kill_progress": said}
 
 
@@ -260,7 +260,7 @@ def _write_call(event: e.RequestedCall) -> dict[str, Any]:
 
 
 def _read_external(given: Members, at: float) -> e.Notify:
-    """Read an external event. Batsim 5 has none of machines: those are told in Batsim 4's words, inside of its text."""
+    """Read an external event. Batsim 5 has no machine events: its text contains those of Batsim 4."""
     said = given.maybe_object("external_event")
     text = None if said is None else said.maybe_text("data")
     fields = fields_of(text)
@@ -268,14 +268,14 @@ def _read_external(given: Members, at: float) -> e.Notify:
     if type(kind) is not str:
         kind, fields = _GENERIC, {} if text is None else {"data": text}
     procs = None
-    if kind in _MACHINE_NEWS:
+    if kind in _MACHINE_NOTICES:
         procs = Members(fields, f"{given.path}.external_event.data").procs("resources")
         del fields["resources"]
-    fields.pop("timestamp", None)  # when it was to be, which is now
+    fields.pop("timestamp", None)  # the planned time, which is now
     identifier = given.maybe_text("id")
     if identifier is not None:
         fields["id"] = identifier
-    return e.Notify(_MACHINE_NEWS.get(kind, kind), procs, timestamp=at, extra=fields or e.NOTHING)
+    return e.Notify(_MACHINE_NOTICES.get(kind, kind), procs, timestamp=at, extra=fields or e.NOTHING)
 
 
 def _write_notify(event: e.Notify) -> dict[str, Any]:
@@ -299,7 +299,7 @@ def _read_on_off(given: Members, at: float) -> e.ResourceStateChanged:
     return e.ResourceStateChanged(given.procs("host_ids"), str(given.maybe_integer("state") or 0), timestamp=at)
 
 
-#: How events are read, by their names.
+#: The readers of events by type.
 READERS: Final[dict[str, Callable[[Members, float], e.Event]]] = {
     "SimulationBeginsEvent": _read_begins,
     "SimulationEndsEvent": lambda given, at: e.SimulationEnds(timestamp=at),  # noqa: ARG005
@@ -338,9 +338,9 @@ _WRITERS: Final[dict[type[e.Event], tuple[str, Callable[[Any], dict[str, Any]]]]
 
 
 def write_event(event: e.Event, turning: IntervalSet = EMPTY) -> Wire | None:
-    """Write an event of a simulation: its name, and its members. None if Batsim 5 has none such. O(its size).
+    """Return the type and the members of an event; None if Batsim 5 does not have it. O(its size).
 
-    `turning` are the hosts on their way between sleep and work: what was turned on or off is told by another name.
+    `turning` are the hosts that are being turned on or off, for which the event has another type.
     """
     if isinstance(event, e.UnknownEvent):
         return event.type, event.data

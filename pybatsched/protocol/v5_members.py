@@ -1,4 +1,4 @@
-"""Members of Batsim 5's JSON objects: read as they should be, whatever their spelling, or an error that names them."""
+"""Read members of Batsim 5's JSON objects, in any spelling of their names, with errors that contain their path."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import msgspec
 
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import RemoteProtocolError
-from pybatsched.protocol.extra_data import EXTRA, fields_in
-from pybatsched.protocol.json_values import number, shown
+from pybatsched.protocol.json_values import EXTRA, fields_in, number, shown
 
 _MISSING: Final = object()
 _PLAIN: Final = str.maketrans("", "", "_-")
 
 
 class Members:
-    """A JSON object of the peer, with its path for messages.
+    """A JSON object of the peer, with its path for error messages.
 
-    A member may be spelled in another way (`extraData`, `Extra_Data`): names of this protocol have changed before. Its
-    `maybe_` forms give None for what is missing or null; the others raise RemoteProtocolError then.
+    A name may have another spelling (`extraData`, `Extra_Data`), because names of this protocol have changed before.
+    The `maybe_` methods return None for a missing member or null; the others raise RemoteProtocolError.
     """
 
     __slots__ = ("_raw", "path")
@@ -32,7 +31,7 @@ class Members:
         self.path = path
 
     def maybe(self, key: str) -> Any:
-        """Give a member of any type. O(1) under its right name, else O(members)."""
+        """Return a member of any type. O(1) with the right spelling, else O(members)."""
         found = self._raw.get(key, _MISSING)
         if found is not _MISSING:
             return found
@@ -42,113 +41,113 @@ class Members:
     def _only(self, key: str, kind: type, expected: str) -> Any:
         value = self.maybe(key)
         if value is not None and type(value) is not kind:
-            self._refuse(key, value, expected)
+            self._fail(key, value, expected)
         return value
 
     def maybe_text(self, key: str) -> str | None:
-        """Give a text."""
+        """Return a text."""
         found: str | None = self._only(key, str, "a text")
         return found
 
     def maybe_integer(self, key: str) -> int | None:
-        """Give an integer."""
+        """Return an integer."""
         found: int | None = self._only(key, int, "an integer")
         return found
 
     def maybe_flag(self, key: str) -> bool | None:
-        """Give true or false."""
+        """Return true or false."""
         found: bool | None = self._only(key, bool, "true or false")
         return found
 
     def maybe_number(self, key: str) -> float | None:
-        """Give a number."""
+        """Return a number."""
         value = self.maybe(key)
         if value is None:
             return None
         try:
             return number(value)
         except (TypeError, ArithmeticError):
-            self._refuse(key, value, "a number")
+            self._fail(key, value, "a number")
 
     def text(self, key: str) -> str:
-        """Give a text that must be there."""
+        """Return a text that must be there."""
         found = self.maybe_text(key)
         if found is None:
-            self._refuse(key, None, "a text")
+            self._fail(key, None, "a text")
         return found
 
     def number(self, key: str) -> float:
-        """Give a number that must be there."""
+        """Return a number that must be there."""
         found = self.maybe_number(key)
         if found is None:
-            self._refuse(key, None, "a number")
+            self._fail(key, None, "a number")
         return found
 
     def integer(self, key: str) -> int:
-        """Give an integer that must be there."""
+        """Return an integer that must be there."""
         found = self.maybe_integer(key)
         if found is None:
-            self._refuse(key, None, "an integer")
+            self._fail(key, None, "an integer")
         return found
 
     def whole(self, key: str, most: int) -> int:
-        """Give a whole number from 0 to `most` that must be there."""
+        """Return a whole number from 0 to `most` that must be there."""
         found = self.integer(key)
         if not 0 <= found <= most:
-            self._refuse(key, found, f"a whole number from 0 to {most}")
+            self._fail(key, found, f"a whole number from 0 to {most}")
         return found
 
     def procs(self, key: str) -> IntervalSet:
-        """Give an interval set that must be there."""
+        """Return an interval set that must be there."""
         text = self.text(key)
         try:
             return IntervalSet.parse(text)
         except ValueError as error:
-            self._refuse(key, text, f"an interval set such as '0-3 5' ({error})")
+            self._fail(key, text, f"an interval set such as '0-3 5' ({error})")
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Give an array of texts; none if there is none."""
+        """Return an array of texts; none if there is none."""
         values = self._only(key, list, "an array of texts") or []
         for index, value in enumerate(values):
             if type(value) is not str:
-                self._refuse(f"{key}[{index}]", value, "a text")
+                self._fail(f"{key}[{index}]", value, "a text")
         return tuple(values)
 
     def integers(self, key: str) -> tuple[int, ...]:
-        """Give an array of integers; none if there is none."""
+        """Return an array of integers; none if there is none."""
         values = self._only(key, list, "an array of integers") or []
         for index, value in enumerate(values):
             if type(value) is not int:
-                self._refuse(f"{key}[{index}]", value, "an integer")
+                self._fail(f"{key}[{index}]", value, "an integer")
         return tuple(values)
 
     def object(self, key: str) -> Members:
-        """Give an object that must be there."""
+        """Return an object that must be there."""
         return Members(self.maybe(key), f"{self.path}.{key}")
 
     def maybe_object(self, key: str) -> Members | None:
-        """Give an object."""
+        """Return an object."""
         value = self.maybe(key)
         return None if value is None else Members(value, f"{self.path}.{key}")
 
     def objects(self, key: str) -> Iterator[Members]:
-        """Give the objects of an array; none if there is none."""
+        """Return the objects of an array; none if there is none."""
         for index, value in enumerate(self._only(key, list, "an array of objects") or ()):
             yield Members(value, f"{self.path}.{key}[{index}]")
 
     def rest(self, *known: str) -> dict[str, Any]:
-        """Give all members but these, under the names they have."""
+        """Return all members but these, with the peer's spelling."""
         return {name: value for name, value in self._raw.items() if name not in known}
 
-    def _refuse(self, key: str, value: Any, expected: str) -> NoReturn:
+    def _fail(self, key: str, value: Any, expected: str) -> NoReturn:
         got = "nothing" if value is None else shown(value)
         raise RemoteProtocolError(f"expected {expected}, got {got}", field=f"{self.path}.{key}")
 
 
 def fields_of(extra_data: str | None, own: Container[str] = (), *, has_walltime: bool = True) -> dict[str, Any]:
-    """Read the fields that a user has put into the one text that Batsim 5 passes on; a text of his own stays one.
+    """Return the user's fields from `extra_data`. A text that is not a JSON object stays a text.
 
-    So does an object that says something else of what Batsim itself says, its `own` members.
+    So does an object that contradicts Batsim's `own` members.
 
     >>> fields_of('{"estimate": 60}'), fields_of("big"), fields_of("")
     ({'estimate': 60}, {'extra_data': 'big'}, {})
@@ -162,7 +161,7 @@ def fields_of(extra_data: str | None, own: Container[str] = (), *, has_walltime:
 
 
 def extra_data_of(fields: Mapping[str, Any], own: Container[str] = ()) -> str:
-    """Write fields into one text; `fields_of` gives them back."""
+    """Return fields as one text, the inverse of `fields_of`."""
     if not fields:
         return ""
     text = fields.get(EXTRA)
@@ -172,15 +171,15 @@ def extra_data_of(fields: Mapping[str, Any], own: Container[str] = ()) -> str:
 
 
 def workload_of(identifier: str) -> str:
-    """Give the workload of an id such as ``w0!a``; empty if it has none."""
+    """Return the workload of an id such as ``w0!a``; empty if it has none."""
     return identifier.partition("!")[0] if "!" in identifier else ""
 
 
 def short_name(identifier: str, workload: str) -> str:
-    """Give an id without its workload, if it is this one."""
+    """Return an id without its workload, if it is this one."""
     return identifier.removeprefix(f"{workload}!") if workload else identifier
 
 
 def full_name(name: str, workload: str) -> str:
-    """Give an id with its workload."""
+    """Return an id with its workload."""
     return name if "!" in name or not workload else f"{workload}!{name}"

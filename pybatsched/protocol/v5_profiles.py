@@ -1,10 +1,10 @@
-"""Profiles as Batsim 5 writes them in messages, and as the rest of pybatsched knows them: by Batsim 4's names.
+"""Convert profiles between the messages of Batsim 5 and the names of Batsim 4, which the rest of pybatsched uses.
 
-Ids of profiles are ``workload!name`` there, and plain names inside of a workload here. A type that Batsim 4 has not is
-kept as it is, under its own name, with its `extra_data` in one piece.
+In messages the id of a profile is ``workload!name``; here it is a name within a workload. A type that Batsim 4 does not
+have keeps its name and members, with its `extra_data` as one text.
 
-Files have other names for the members than messages have, and other rules (amounts depend on the sizes of jobs):
-`pybatsched.workload.formats.batsim5` is about those.
+Files use other member names than messages, and other rules (amounts depend on the sizes of jobs): see
+`pybatsched.workload.formats.batsim5`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pybatsched.protocol.extra_data import EXTRA
+from pybatsched.protocol.json_values import EXTRA
 from pybatsched.protocol.v5_members import Members, extra_data_of, fields_of, full_name, short_name
 
 _EACH: Final = "DefinedAmountsUsedForEachValue"
@@ -22,7 +22,7 @@ _SPREAD: Final = "DefinedAmountsSpreadUniformly"
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How one type of profile is written: (name here, name there, value if it is missing), and what is fixed there."""
+    """One type of profile: members as (name here, name in Batsim 5, default), and fixed members in Batsim 5."""
 
     here: str
     there: str
@@ -31,7 +31,7 @@ class _Form:
 
     @property
     def keys(self) -> set[str]:
-        """The names here."""
+        """The names of Batsim 4."""
         return {"type", *(here for here, _, _ in self.members)}
 
 
@@ -74,12 +74,12 @@ _FORMS: Final = (
     ),
 )
 _BY_HERE: Final = {form.here: form for form in _FORMS}
-#: Types that Batsim 5 alone has a name for.
+#: Types that only Batsim 5 has.
 _ONLY_THERE: Final = {form.there for form in _FORMS} | {
     "ForkJoinCompositionProfile",
     "ParallelTaskMergeCompositionProfile",
 }
-#: What stands for a fixed member that is missing: FlatBuffers may leave out a default.
+#: Defaults of fixed members, which FlatBuffers may leave out.
 _DEFAULTS: Final = {"generation_strategy": _EACH, "trace_type": "SMPI"}
 
 
@@ -87,51 +87,51 @@ def read_profile(given: Members) -> tuple[str, dict[str, Any]]:
     """Read ``{id, profile_type, profile, extra_data?}``: the id, and the profile by Batsim 4's names. O(size)."""
     identifier = given.text("id")
     workload = identifier.partition("!")[0] if "!" in identifier else ""
-    kind, said = given.text("profile_type"), given.object("profile")
+    kind, body = given.text("profile_type"), given.object("profile")
     text = given.maybe_text(EXTRA)
     extra = fields_of(text)
     for form in _FORMS:
-        if form.there == kind and all(_said(said, key) == value for key, value in form.fixed):
+        if form.there == kind and all(_value_of(body, key) == value for key, value in form.fixed):
             profile: dict[str, Any] = {**extra, "type": form.here}
             for here, there, _ in form.members:
-                value = said.maybe(there)
+                value = body.maybe(there)
                 if here == "seq":
-                    value = [short_name(name, workload) for name in said.texts(there)]
+                    value = [short_name(name, workload) for name in body.texts(there)]
                 if value is not None:
                     profile[here] = value
             return identifier, profile
     kept = {EXTRA: text} if text else {}
-    return identifier, {**said.rest(), **kept, "type": kind}
+    return identifier, {**body.rest(), **kept, "type": kind}
 
 
-def _said(said: Members, key: str) -> Any:
-    value = said.maybe(key)
+def _value_of(body: Members, key: str) -> Any:
+    value = body.maybe(key)
     return _DEFAULTS[key] if value is None else value
 
 
 def is_known(kind: str) -> bool:
-    """Tell whether Batsim 5 has profiles of a type, by either name."""
+    """Return whether Batsim 5 has profiles of a type, by either name."""
     return kind in _BY_HERE or kind in _ONLY_THERE
 
 
 def write_profile(identifier: str, profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a profile that is known by Batsim 4's names, its own members in `extra_data`. O(size)."""
+    """Return the message form of a profile with Batsim 4's names. Unknown members go into `extra_data`. O(size)."""
     workload = identifier.partition("!")[0] if "!" in identifier else ""
     kind = str(profile.get("type"))
     form = _BY_HERE.get(kind)
     if form is None:
-        said = {key: value for key, value in profile.items() if key not in {"type", EXTRA}}
+        body = {key: value for key, value in profile.items() if key not in {"type", EXTRA}}
         kept = {EXTRA: profile[EXTRA]} if EXTRA in profile else {}
-        return {"id": identifier, "profile_type": kind, "profile": said, **kept}
-    said = {}
+        return {"id": identifier, "profile_type": kind, "profile": body, **kept}
+    body = {}
     for here, there, default in form.members:
         value = profile.get(here, default)
         if here == "seq":
             value = [full_name(name, workload) for name in value]
         if value is not None:
-            said[there] = value
-    said |= dict(form.fixed)
-    written = {"id": identifier, "profile_type": form.there, "profile": said}
+            body[there] = value
+    body |= dict(form.fixed)
+    written = {"id": identifier, "profile_type": form.there, "profile": body}
     extra = {key: value for key, value in profile.items() if key not in form.keys}
     if extra:
         written[EXTRA] = extra_data_of(extra)

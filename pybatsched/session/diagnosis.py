@@ -1,4 +1,4 @@
-"""What to tell a user whose simulation fell silent, or stopped with jobs left over."""
+"""Diagnosis of a simulation that sends no messages any more, or that stopped with unfinished jobs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ _N_SHOWN = 10
 
 
 def diagnose(engine: Engine) -> str:
-    """Tell which jobs run and wait, since when, and the known causes of a silence. O(jobs alive)."""
+    """Return which jobs run and wait, since when, and the known causes of a stop. O(unfinished jobs)."""
     if not engine.began:
-        return "the simulation had not begun"
+        return "the simulation had not started"
     running = [job for job in engine.jobs.alive.values() if job.state is JobState.RUNNING]
     held = [job for job in engine.jobs.alive.values() if job.state is JobState.HELD]
     waiting = [job for job in engine.jobs.alive.values() if job.state is JobState.WAITING]
     n_over = sum(engine.jobs.n_over.values())
-    counts = f"{n_over} over, {len(running)} running, {len(waiting)} waiting, {engine.n_calls_pending} calls pending"
+    counts = (
+        f"{n_over} finished, {len(running)} running, {len(waiting)} waiting, {engine.n_calls_pending} calls pending"
+    )
     lines = [f"simulated time {engine.now}; {quantity(engine.jobs.n_submitted, 'job')} submitted, {counts}"]
     lines += _listed("running", running, _about_running)
     lines += _listed("held", held, _about_held)
@@ -36,8 +38,8 @@ def diagnose(engine: Engine) -> str:
     return "\n".join(lines)
 
 
-def word_of(engine: Engine, job: Job, now: float) -> str:
-    """Ask the policy why a job waits."""
+def why_waiting_text(engine: Engine, job: Job, now: float) -> str:
+    """Return the policy's reason why a job waits."""
     try:
         return d.reason_text(engine.policy.why_waiting(job, now))
     except NOT_THE_PLUGINS:
@@ -50,17 +52,17 @@ def _causes(engine: Engine, running: list[Job], waiting: list[Job]) -> list[str]
     causes = []
     if waiting and not running and not engine.n_calls_pending:
         causes.append(
-            "jobs wait, nothing runs and no call is pending: unless more jobs come, nothing can ever happen again. "
-            "Batsim calls this a deadlock and exits with code 0 and no farewell; the policy should start or reject them"
+            "jobs wait, no job runs and no call is pending: unless more jobs are submitted, this is a deadlock. Batsim "
+            "then exits with code 0 and sends no last message; the policy should start or reject the waiting jobs"
         )
     if not waiting and not running:
         causes.append(
-            "no job is left: Batsim may wait for external events, or for registration_finished "
-            "(policies that manage registration themselves must send it)"
+            "all jobs have ended: Batsim may wait for external events, or for registration_finished "
+            "(a policy that manages registration must send it)"
         )
     if running:
-        causes.append("a running job may be endless (a recv profile without an answer, a very long delay)")
-    causes.append("Batsim crashed, was stopped, or is busy for longer than --timeout; look at its own output")
+        causes.append("a running job may never end (a recv profile without an answer, a very long delay)")
+    causes.append("Batsim crashed, was stopped, or computes for longer than --timeout; see its output")
     return causes
 
 
@@ -81,4 +83,4 @@ def _about_held(job: Job) -> str:
 
 
 def _about_waiting(job: Job) -> str:
-    return f"{job.id} since {job.submitted_at}, wants {quantity(job.n_procs, 'processor')}"
+    return f"{job.id} since {job.submitted_at}, requests {quantity(job.n_procs, 'processor')}"

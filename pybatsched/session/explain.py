@@ -1,7 +1,8 @@
-"""The stories of jobs, from a journal: submitted, passed over why, started by which rule, requeued, ended.
+"""Histories of jobs from a journal: submitted, not started and why, started by which rule, requeued, ended.
 
-What happened is read from the recording. Why a job was *not* started is asked of the policy itself, which is run again
-beside it; should today's policy answer otherwise than the recorded one, the story says so and goes on without that.
+Events and decisions are read from the journal. Why a job was *not* started is asked from the policy, which is replayed.
+If the current policy answers otherwise than the recorded one, the history contains a line about it and continues
+without these reasons.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from pybatsched.core.jobs import JobState
 from pybatsched.errors import InputError, PybatschedError, RemoteProtocolError, UntrustedFileError
 from pybatsched.protocol.v5_handshake import is_greeting
 from pybatsched.session.job_history import (
-    Story,
+    JobHistory,
+    decision_text,
     ids_in_decision,
     ids_in_event,
     parent_of_segment,
-    said_plainly,
     with_reason,
 )
 from pybatsched.session.journal import Exchange, JournalReader
@@ -30,14 +31,14 @@ from pybatsched.session.replay import session_for
 from pybatsched.session.session import Session
 from pybatsched.session.transcript import Transcript, is_same
 
-#: So many ids are offered to who has named none.
+#: How many similar ids are suggested for an unknown job.
 _N_OFFERED: Final = 5
 
 
-class _Said(NamedTuple):
+class _Decoded(NamedTuple):
     """An exchange, decoded: its time, its events, and its decisions, each with its time and reason.
 
-    None stands for what cannot be read, or is not there.
+    None stands for a part that is missing or cannot be read.
     """
 
     now: float | None
@@ -45,14 +46,14 @@ class _Said(NamedTuple):
     decisions: Sequence[tuple[d.Decision, float, str]] | None
 
 
-def _said(exchange: Exchange, transcript: Transcript) -> _Said:
-    """Decode an exchange, which takes long: once, for all jobs. O(its size)."""
+def _decode(exchange: Exchange, transcript: Transcript) -> _Decoded:
+    """Decode an exchange, once for all jobs because it is slow. O(its size)."""
     try:
         message = transcript.events(exchange)
         now, events = message.now, message.items
     except RemoteProtocolError:
         now, events = None, None
-    return _Said(now, events, _decided(exchange, transcript))
+    return _Decoded(now, events, _decided(exchange, transcript))
 
 
 def _decided(exchange: Exchange, transcript: Transcript) -> Sequence[tuple[d.Decision, float, str]] | None:
@@ -67,101 +68,101 @@ def _decided(exchange: Exchange, transcript: Transcript) -> Sequence[tuple[d.Dec
 
 
 @dataclass(slots=True)
-class _Witness:
-    """The policy, run again beside the recording: it is asked why jobs wait as long as it answers as recorded."""
+class _PolicyReplay:
+    """The replayed policy. It can be asked why jobs wait as long as it gives the recorded answers."""
 
     session: Session | None
-    #: Who can be asked, after what was heard last; nobody where nothing was decided, or it is not known what.
+    #: The engine after the last exchange; None if there was no decision, or it is unknown.
     engine: Engine | None = None
 
-    def hear(self, exchange: Exchange) -> str:
-        """Play an exchange again. Says why the policy cannot be asked any more, if that is so from here on."""
+    def play(self, exchange: Exchange) -> str:
+        """Replay an exchange. Return why the policy cannot be asked from here on; empty if it can."""
         self.engine = None
         if self.session is None or not exchange.is_answered:
             return ""
-        parting = _parting(self.session, exchange)
-        if parting:
+        difference = _difference(self.session, exchange)
+        if difference:
             self.session = None
         elif exchange.reply is not None and self.session.engine.began:
             self.engine = self.session.engine
-        return parting
+        return difference
 
 
 @dataclass(slots=True)
-class _Book:
-    """The stories of some jobs, or of all that are heard of if it `is_open`. Its pages are written by `read`."""
+class _Histories:
+    """The histories of some jobs, or of all jobs of the journal with `takes_all`. `read` adds an exchange."""
 
-    stories: dict[str, Story] = field(default_factory=dict)
-    is_open: bool = False
-    #: Whose segments jobs are.
+    histories: dict[str, JobHistory] = field(default_factory=dict)
+    takes_all: bool = False
+    #: The job of each segment.
     owners: dict[str, str] = field(default_factory=dict)
-    #: Those that may wait: all but the running ones and those that are over.
-    waiting: dict[str, Story] = field(default_factory=dict)
-    #: What is to be said of jobs that are not heard of yet.
-    preface: str = ""
+    #: Jobs that may wait: all but running and finished ones.
+    waiting: dict[str, JobHistory] = field(default_factory=dict)
+    #: The first line of jobs that appear later.
+    first_line: str = ""
 
-    def read(self, exchange: Exchange, said: _Said, witness: _Witness, now: float) -> None:
-        """Write down what an exchange tells. O(its size + waiting jobs)."""
-        for decision, _, _ in said.decisions or ():
+    def read(self, exchange: Exchange, decoded: _Decoded, replayed: _PolicyReplay, now: float) -> None:
+        """Add an exchange. O(its size + waiting jobs)."""
+        for decision, _, _ in decoded.decisions or ():
             if parent := parent_of_segment(decision):
                 self.owners |= dict.fromkeys(ids_in_decision(decision), parent)
-        if said.events is None:
-            self.tell_all(now, f"(message {exchange.n} could not be read)")
-        self._take_events(said, now)
-        parting = witness.hear(exchange)
-        engine = witness.engine
+        if decoded.events is None:
+            self.add_to_all(now, f"(message {exchange.n} could not be read)")
+        self._add_events(decoded, now)
+        difference = replayed.play(exchange)
+        engine = replayed.engine
         if engine is not None:
-            for story in self.waiting.values():
-                story.tell_shape(engine, now)
-        if exchange.reply is not None and said.decisions is None:
-            self.tell_all(now, f"(the reply to message {exchange.n} could not be read)")
-        self._take_decisions(said, now)
+            for history in self.waiting.values():
+                history.add_shape(engine, now)
+        if exchange.reply is not None and decoded.decisions is None:
+            self.add_to_all(now, f"(the reply to message {exchange.n} could not be read)")
+        self._add_decisions(decoded, now)
         if exchange.error is not None:
-            self.tell_all(now, f"the run failed: {exchange.error[0]}: {exchange.error[1].splitlines()[0]}")
-        if parting:
-            self.preface = f"({parting})"
-            self.tell_all(now, self.preface)
+            self.add_to_all(now, f"the run failed: {exchange.error[0]}: {exchange.error[1].splitlines()[0]}")
+        if difference:
+            self.first_line = f"({difference})"
+            self.add_to_all(now, self.first_line)
         if engine is not None:
             self._ask(engine, now)
 
-    def _take_events(self, said: _Said, now: float) -> None:
-        for event in said.events or ():
+    def _add_events(self, decoded: _Decoded, now: float) -> None:
+        for event in decoded.events or ():
             for wire_id in ids_in_event(event):
-                if (story := self._concerned(wire_id, now)) is not None:
-                    story.event(wire_id, event)
+                if (history := self._history_of(wire_id, now)) is not None:
+                    history.event(wire_id, event)
 
-    def _take_decisions(self, said: _Said, now: float) -> None:
-        for decision, at, why in said.decisions or ():
+    def _add_decisions(self, decoded: _Decoded, now: float) -> None:
+        for decision, at, why in decoded.decisions or ():
             for wire_id in ids_in_decision(decision):
-                if (story := self._concerned(wire_id, now)) is not None:
-                    story.decision(wire_id, decision, at, why)
+                if (history := self._history_of(wire_id, now)) is not None:
+                    history.decision(wire_id, decision, at, why)
 
-    def tell_all(self, at: float, text: str) -> None:
-        """Add a line to all stories."""
-        for story in self.stories.values():
-            story.tell(at, text)
+    def add_to_all(self, at: float, text: str) -> None:
+        """Add a line to all histories."""
+        for history in self.histories.values():
+            history.add(at, text)
 
     def lines(self) -> dict[str, list[tuple[float, str]]]:
-        """Give the stories as they are now."""
-        for story in self.stories.values():
-            story.settle()
-        return {job_id: story.lines for job_id, story in self.stories.items()}
+        """Return the histories so far."""
+        for history in self.histories.values():
+            history.flush()
+        return {job_id: history.lines for job_id, history in self.histories.items()}
 
-    def _concerned(self, wire_id: str, now: float) -> Story | None:
+    def _history_of(self, wire_id: str, now: float) -> JobHistory | None:
         own_id = self.owners.get(wire_id, wire_id)
-        story = self.stories.get(own_id)
-        if story is None and self.is_open:
-            story = self.stories[own_id] = Story(own_id)
-            if self.preface:
-                story.tell(now, self.preface)
-        if story is not None:
-            self.waiting[own_id] = story
-        return story
+        history = self.histories.get(own_id)
+        if history is None and self.takes_all:
+            history = self.histories[own_id] = JobHistory(own_id)
+            if self.first_line:
+                history.add(now, self.first_line)
+        if history is not None:
+            self.waiting[own_id] = history
+        return history
 
     def _ask(self, engine: Engine, now: float) -> None:
-        """Ask about those that wait. One that runs waits again only after a message that concerns it."""
-        for job_id, story in list(self.waiting.items()):
-            job = story.ask(engine, now)
+        """Ask the policy about the waiting jobs. A running job waits again only after a message about it."""
+        for job_id, history in list(self.waiting.items()):
+            job = history.ask(engine, now)
             if job is None or job.state is JobState.RUNNING:
                 del self.waiting[job_id]
 
@@ -169,54 +170,56 @@ class _Book:
 def explain(
     reader: JournalReader, job_id: str, policy: str | None = None, given: Mapping[str, Any] | None = None
 ) -> list[tuple[float, str]]:
-    """Give the story of a job, or of the job that it is a part of, as (time, what happened) lines. O(journal).
+    """Return the history of a job, or of the job that it is a segment of, as (time, text) lines. O(journal).
 
-    The policy that is asked is the recorded one, where that is installed; `policy` and `given` are as in `replay`.
+    The recorded policy is asked for reasons, if it is installed; `policy` and `given` are as in `replay`.
     """
     check_named(reader.path, job_id)
-    book = _Book({job_id: Story(job_id)})
-    witness = _Witness(None)
+    histories = _Histories({job_id: JobHistory(job_id)})
+    replayed = _PolicyReplay(None)
     try:
-        witness.session = session_for(reader, policy, given)
+        replayed.session = session_for(reader, policy, given)
     except InputError as error:
         if policy is not None or given:
             raise
-        book.tell_all(0.0, f"(why it waited is not known: {error})")
+        histories.add_to_all(0.0, f"(why it waited is not known: {error})")
     namesakes: dict[str, None] = {}
     transcript = Transcript()
     now = 0.0
     for exchange in reader.exchanges():
-        said = _said(exchange, transcript)
-        now = now if said.now is None else said.now
-        book.read(exchange, said, witness, now)
-        namesakes |= dict.fromkeys(_namesakes(said, job_id))
-    if job_id in book.owners:  # a part of a job: it is in the job's story
-        return explain(JournalReader(reader.path, is_trusted=reader.is_trusted), book.owners[job_id], policy, given)
-    if not any(text for _, text in book.lines()[job_id] if not text.startswith("(")):
+        decoded = _decode(exchange, transcript)
+        now = now if decoded.now is None else decoded.now
+        histories.read(exchange, decoded, replayed, now)
+        namesakes |= dict.fromkeys(_namesakes(decoded, job_id))
+    if job_id in histories.owners:  # a segment: it is in the job's history
+        return explain(
+            JournalReader(reader.path, is_trusted=reader.is_trusted), histories.owners[job_id], policy, given
+        )
+    if not any(text for _, text in histories.lines()[job_id] if not text.startswith("(")):
         raise no_such_job(reader, job_id, namesakes)
     if reader.note:
-        book.tell_all(now, f"({reader.note})")
-    return book.lines()[job_id]
+        histories.add_to_all(now, f"({reader.note})")
+    return histories.lines()[job_id]
 
 
 def _name(job_id: str) -> str:
-    """Give what a job is called in its workload: whoever says 23 may mean w0!23."""
+    """Return the name of a job in its workload: the user may write 23 for w0!23."""
     return job_id.rpartition("!")[2]
 
 
-def _namesakes(said: _Said, job_id: str) -> Iterator[str]:
-    """Give the jobs that an exchange submits or registers under the same name, in whichever workload."""
-    submitted = [event.job_id for event in said.events or () if isinstance(event, e.JobSubmitted)]
-    submitted += [one.job_id for one, _, _ in said.decisions or () if isinstance(one, d.RegisterJob)]
+def _namesakes(decoded: _Decoded, job_id: str) -> Iterator[str]:
+    """Return the jobs of an exchange, submitted or registered, with the same name in any workload."""
+    submitted = [event.job_id for event in decoded.events or () if isinstance(event, e.JobSubmitted)]
+    submitted += [one.job_id for one, _, _ in decoded.decisions or () if isinstance(one, d.RegisterJob)]
     return (other for other in submitted if _name(other) == _name(job_id))
 
 
 def check_named(path: str, job_id: str) -> None:
-    """Raise InputError for a job that no message of a journal names. No policy is run. O(journal).
+    """Raise InputError for a job that is in no message of a journal. No policy is run. O(journal).
 
-    Messages are searched as text, up to the first that names the job. Those are decoded that contain its id, which may
-    as well be the number of a processor, or that may name a job of the same name in another workload. A journal that
-    can be read only once, as a pipe, is not searched.
+    Messages are searched as text, up to the first with the job. A message is decoded if it contains the id, which may
+    also be a processor number, or possibly a job of the same name in another workload. A journal that can be read only
+    once, such as a pipe, is not searched.
     """
     if not Path(path).is_file():
         return
@@ -230,51 +233,51 @@ def check_named(path: str, job_id: str) -> None:
             return
         if any(job == job_id for _, job, _ in exchange.notes):
             return
-        is_hello = exchange.n == 1 and is_greeting(exchange.request)  # it tells the transcript which protocol is spoken
+        is_hello = exchange.n == 1 and is_greeting(exchange.request)  # it selects the protocol of the transcript
         if is_hello or any(quoted in text or name in text or b"!" + name[1:] in text for text in texts):
-            said = _said(exchange, transcript)
-            if any(quoted in text for text in texts) and _may_name(exchange, said, job_id):
+            decoded = _decode(exchange, transcript)
+            if any(quoted in text for text in texts) and _may_name(exchange, decoded, job_id):
                 return
-            namesakes |= dict.fromkeys(_namesakes(said, job_id))
+            namesakes |= dict.fromkeys(_namesakes(decoded, job_id))
     raise no_such_job(reader, job_id, namesakes)
 
 
 def _quoted(text: str) -> bytes:
-    """Write a text as JSON; what the command line has of a byte that is no UTF-8 is that byte again."""
+    """Return a text as JSON bytes; bytes of the command line that are not UTF-8 are restored."""
     return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 
-def _may_name(exchange: Exchange, said: _Said, job_id: str) -> bool:
-    """Tell whether an event or a decision is about a job. True as well if that cannot be read."""
-    if said.events is None or (said.decisions is None and exchange.reply is not None):
+def _may_name(exchange: Exchange, decoded: _Decoded, job_id: str) -> bool:
+    """Return whether an event or a decision is about a job, or cannot be read."""
+    if decoded.events is None or (decoded.decisions is None and exchange.reply is not None):
         return True
-    return any(job_id in ids_in_event(event) for event in said.events) or any(
-        job_id in ids_in_decision(decision) for decision, _, _ in said.decisions or ()
+    return any(job_id in ids_in_event(event) for event in decoded.events) or any(
+        job_id in ids_in_decision(decision) for decision, _, _ in decoded.decisions or ()
     )
 
 
 def _may_hold_escaped(message: bytes, quoted: bytes) -> bool:
-    """Tell whether a message in JSON may hold a text that is written with other escapes than `quoted` is."""
+    """Return whether a JSON message may contain a text with other escapes than `quoted`."""
     if b"\\" in quoted or b"\\u" in message:
         return True
     return b"/" in quoted and b"\\/" in message
 
 
 def no_such_job(reader: JournalReader, job_id: str, namesakes: Iterable[str]) -> InputError:
-    """Make the error for a job that a journal does not know, with the ids that may have been meant."""
+    """Return the error for a job that is not in a journal, with similar ids."""
     offered = list(namesakes)[:_N_OFFERED]
-    perhaps = f"; perhaps {' or '.join(map(repr, offered))}?" if offered else ""
-    return InputError(f"{reader.path!r} knows no job {job_id!r}{perhaps} ({reader.note})")
+    hint = f"; did you mean {' or '.join(map(repr, offered))}?" if offered else ""
+    return InputError(f"{reader.path!r}: unknown job {job_id!r}{hint} ({reader.note})")
 
 
-def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
-    """Give the stories of all jobs at once: what was decided about each, and why; not why it waited. O(journal)."""
+def job_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
+    """Return the decisions about each job with their reasons, but not why it waited. O(journal)."""
     found: dict[str, list[tuple[float, str]]] = {}
     owners: dict[str, str] = {}
     transcript = Transcript()
     for exchange in reader.exchanges():
         for decision, at, why in _decided(exchange, transcript) or ():
-            parent, what = parent_of_segment(decision), said_plainly(decision)
+            parent, what = parent_of_segment(decision), decision_text(decision)
             for wire_id in ids_in_decision(decision) if parent or what else ():
                 if parent:
                     owners[wire_id] = parent
@@ -283,25 +286,25 @@ def stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
     return found
 
 
-def whole_stories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
-    """Give what `explain` tells of each job, of all jobs at once. O(journal + waiting jobs at each exchange).
+def full_histories(reader: JournalReader) -> dict[str, list[tuple[float, str]]]:
+    """Return the result of `explain` for all jobs at once. O(journal + waiting jobs at each exchange).
 
-    The policy that is asked why jobs wait is the recorded one. Raises InputError, before anything is read, if it cannot
-    be asked; if it answers otherwise than it did, all stories say so from there on.
+    The recorded policy is asked why jobs wait. Raises InputError, before the journal is read, if it cannot be asked. If
+    it answers otherwise than recorded, all histories contain a line about it.
     """
-    book = _Book(is_open=True)
-    witness = _Witness(session_for(reader))
+    histories = _Histories(takes_all=True)
+    replayed = _PolicyReplay(session_for(reader))
     transcript = Transcript()
     now = 0.0
     for exchange in reader.exchanges():
-        said = _said(exchange, transcript)
-        now = now if said.now is None else said.now
-        book.read(exchange, said, witness, now)
-    return book.lines()
+        decoded = _decode(exchange, transcript)
+        now = now if decoded.now is None else decoded.now
+        histories.read(exchange, decoded, replayed, now)
+    return histories.lines()
 
 
-def _parting(session: Session, exchange: Exchange) -> str:
-    """Play an exchange again; say why the policy cannot be asked from here on, or nothing if it answers as recorded."""
+def _difference(session: Session, exchange: Exchange) -> str:
+    """Replay an exchange. Return why the policy cannot be asked from here on; empty if it answers as recorded."""
     try:
         same = is_same(exchange, session.handle(exchange.request))
     except PybatschedError as error:

@@ -1,4 +1,4 @@
-"""What is told of one job, line by line, from the events and decisions that concern it."""
+"""The history of one job, line by line, from its events and decisions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pybatsched.core import decisions as d, events as e
 from pybatsched.core.derive import parent_in_note
 from pybatsched.core.engine import Engine
-from pybatsched.core.jobs import Job, JobState, Shape
+from pybatsched.core.jobs import Job, JobShape, JobState
 from pybatsched.errors import quantity
 
 
 @dataclass(slots=True)
 class _PassedOver:
-    """A run of exchanges in which the job was looked at and not started."""
+    """Successive exchanges in which the job was not started for the same reason."""
 
     template: object
     first_at: float
@@ -32,68 +32,68 @@ class _PassedOver:
 
 
 @dataclass(slots=True)
-class Story:
-    """Collects what concerns one job, which the caller picks out (`ids_in_event`, `ids_in_decision`). All is O(1)."""
+class JobHistory:
+    """Collects the lines of one job from its events and decisions, which the caller selects. All methods are O(1)."""
 
     job_id: str
     lines: list[tuple[float, str]] = field(default_factory=list)
     passed_over: _PassedOver | None = None
     held_from: float | None = None
-    shape: Shape | None = None
-    #: What Batsim knows it by: its own id, and those of its segments.
+    shape: JobShape | None = None
+    #: Its ids in Batsim: its own, and those of its segments.
     wire_ids: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.wire_ids = {self.job_id}
 
-    def tell(self, at: float, text: str) -> None:
+    def add(self, at: float, text: str) -> None:
         """Add a line."""
-        self.settle()
+        self.flush()
         self.lines.append((at, text))
 
-    def settle(self) -> None:
-        """Write down the run of refusals so far."""
+    def flush(self) -> None:
+        """Add the lines of the pending `_PassedOver`."""
         if self.passed_over is not None:
             passed, self.passed_over = self.passed_over, None
             self.lines.extend(passed.lines())
 
     def event(self, wire_id: str, event: e.Event) -> None:
-        """Tell what an event says of the job, by the id that it has there."""
+        """Add a line for an event of the job, which has this id in Batsim."""
         match event:
             case e.JobSubmitted(job=job) if wire_id == self.job_id:
                 fields = job or {}
                 wish = f"{_processors(fields.get('res'))}, walltime {fields.get('walltime', 'none')}"
-                self.tell(event.timestamp, f"submitted: {wish}")
+                self.add(event.timestamp, f"submitted: {wish}")
             case e.JobSubmitted():
-                self.tell(event.timestamp, f"registration of {wire_id} acknowledged")
+                self.add(event.timestamp, f"registration of {wire_id} acknowledged")
             case e.JobCompleted():
-                self.tell(event.timestamp, f"ended: {event.final_state}, return code {event.return_code}")
+                self.add(event.timestamp, f"ended: {event.final_state}, return code {event.return_code}")
             case e.JobKilled(job_progress=progress):
                 stopped = wire_id in (progress or {})
-                self.tell(event.timestamp, "kill took effect" if stopped else "kill came too late: it had ended")
+                self.add(event.timestamp, "kill took effect" if stopped else "kill came too late: it had ended")
             case _:
                 pass
 
     def decision(self, wire_id: str, decision: d.Decision, at: float, why: str) -> None:
-        """Tell what a decision says of the job, by the id that it has there, and why."""
-        text = self._said(wire_id, decision)
+        """Add a line for a decision about the job, which has this id in Batsim, with the reason."""
+        text = self._text(wire_id, decision)
         if text:
-            self.tell(at, with_reason(text, why))
+            self.add(at, with_reason(text, why))
 
-    def _said(self, wire_id: str, decision: d.Decision) -> str:
+    def _text(self, wire_id: str, decision: d.Decision) -> str:
         match decision:
             case d.RegisterJob(job=job) if wire_id == self.job_id:
                 return f"registered by the policy: {_processors(job.get('res'))}"
-            case d.SetJobMetadata(metadata=text) if wire_id not in self.wire_ids:  # later notes only say more of it
+            case d.SetJobMetadata(metadata=text) if wire_id not in self.wire_ids:  # later metadata only adds facts
                 self.wire_ids.add(wire_id)
                 kind = "requeued" if "kind=requeue" in text else "replaced"
                 extra_s = dict(part.partition("=")[::2] for part in text.split(";")).get("extra_s")
                 return f"{kind}, goes on as {wire_id}" + (f" with {extra_s} s that are no work" if extra_s else "")
             case _:
-                return said_plainly(decision)
+                return decision_text(decision)
 
     def ask(self, engine: Engine, now: float) -> Job | None:
-        """Ask the policy, which has just decided, why the job was not started. Gives the job, if it is not over."""
+        """Ask the policy, after its decisions, why the job was not started. Return the job, if it is unfinished."""
         job = engine.jobs.alive.get(self.job_id)
         if job is None:
             return None
@@ -102,50 +102,50 @@ class Story:
         elif job.state is JobState.HELD and job.held_from != self.held_from:
             self.held_from = job.held_from
             why = d.reason_text(job.start_reason)
-            self.tell(now, with_reason(f"held on {job.procs}, to start at {job.start_at}", why))
+            self.add(now, with_reason(f"held on {job.procs}, to start at {job.start_at}", why))
         elif job.state is JobState.WAITING:
             if self.held_from is not None:
                 self.held_from = None
-                self.tell(now, "released: it waits again")
+                self.add(now, "released: it waits again")
             try:
                 reason = engine.policy.why_waiting(job, now)
-            except Exception as error:  # noqa: BLE001  a broken explanation must not hide the story
+            except Exception as error:  # noqa: BLE001  a broken explanation must not hide the history
                 reason = f"(why_waiting raised {type(error).__name__}: {error})"
             self._not_started(now, reason)
         return job
 
     def _not_started(self, at: float, reason: d.Reason) -> None:
-        """Note one more time that the job was not started."""
+        """Record once more that the job was not started."""
         text = d.reason_text(reason)
         template = d.reason_template(reason)
         run = self.passed_over
         if run is not None and run.template == template:
             run.last_at, run.last, run.n = at, text, run.n + 1
         else:
-            self.settle()
+            self.flush()
             self.passed_over = _PassedOver(template, at, text, at, text)
 
-    def tell_shape(self, engine: Engine, now: float) -> None:
-        """Tell the last `Reshape`, which no message tells: if the job starts at once, it does so in this shape."""
+    def add_shape(self, engine: Engine, now: float) -> None:
+        """Add a line for the last `Reshape`, which is in no message. A job that starts now has this shape."""
         job = engine.jobs.alive.get(self.job_id)
         if job is not None and job.shape is not None and job.shape is not self.shape:
             self.shape = job.shape
             text = f"reshaped to {quantity(job.shape.n, 'processor')}, times x {job.shape.scale:.12g}"
-            self.tell(now, with_reason(text, d.reason_text(job.shape.reason)))
+            self.add(now, with_reason(text, d.reason_text(job.shape.reason)))
 
 
 def _processors(n: object) -> str:
-    """Write a number of processors, or whatever a message has in its place."""
+    """Return a number of processors as text; a message may contain another type."""
     return quantity(n, "processor") if isinstance(n, int) else f"{n} processors"
 
 
 def with_reason(text: str, why: str) -> str:
-    """Put a reason behind what was decided, if there is one."""
+    """Return a text with its reason, if there is one."""
     return f"{text}: {why}" if why else text
 
 
-def said_plainly(decision: d.Decision) -> str:
-    """Give what a decision says of each job that it is about; nothing of those that are no story by themselves."""
+def decision_text(decision: d.Decision) -> str:
+    """Return the line for a decision about a job; empty for decisions that are not shown."""
     match decision:
         case d.ExecuteJob(procs=procs):
             return f"started on {procs}"
@@ -158,7 +158,7 @@ def said_plainly(decision: d.Decision) -> str:
 
 
 def ids_in_event(event: e.Event) -> tuple[str, ...]:
-    """Give the jobs that an event is about, by the ids that Batsim knows them by, each once."""
+    """Return the jobs of an event, by their ids in Batsim, each once."""
     match event:
         case e.JobSubmitted(job_id=wire_id) | e.JobCompleted(job_id=wire_id):
             return (wire_id,)
@@ -169,7 +169,7 @@ def ids_in_event(event: e.Event) -> tuple[str, ...]:
 
 
 def ids_in_decision(decision: d.Decision) -> tuple[str, ...]:
-    """Give the jobs that a decision tells something of, as `ids_in_event` does. A note does if it is of a segment."""
+    """Return the jobs of a decision, as `ids_in_event`. Job metadata counts only if it is that of a segment."""
     match decision:
         case d.ExecuteJob(job_id=wire_id) | d.RejectJob(job_id=wire_id) | d.RegisterJob(job_id=wire_id):
             return (wire_id,)
@@ -182,5 +182,5 @@ def ids_in_decision(decision: d.Decision) -> tuple[str, ...]:
 
 
 def parent_of_segment(decision: d.Decision) -> str:
-    """Give the job that a new one is a segment of, if this is the decision that says so; else nothing."""
+    """Return the job that a new one is a segment of, if this decision sets that metadata; else an empty text."""
     return parent_in_note(decision.metadata) if isinstance(decision, d.SetJobMetadata) else ""

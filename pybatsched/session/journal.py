@@ -1,16 +1,16 @@
-"""The journal of a run: everything that was said, and why.
+"""The journal of a run: all messages and the reasons of all decisions.
 
-A journal is a stream of msgpack maps, flushed one by one, with no clock in it: the same run gives the same bytes.
+A journal is a stream of msgpack maps, flushed one by one, without wall-clock times: the same run gives the same bytes.
 
     {"record": "header", "format": "pybatsched journal", "version": 1, "pybatsched": …, "policy": …, "options": …,
-     "given": …, "from_file": …, "platform": sha256 of the machine if the first message tells it}
-    {"record": "request", "n": 1, "bytes": …}          as received; an over-large one is cut and says so in "size"
+     "given": …, "from_file": …, "platform": sha256 of the machine if it is in the first message}
+    {"record": "request", "n": 1, "bytes": …}          as received; an over-large one is truncated and has a "size"
     {"record": "reply", "n": 1, "bytes": …, "reasons": [one per decision],
-     "notes": [[index, job, text]]}                    only of decisions that are notes and could not be said
+     "notes": [[index, job, text]]}                    only job metadata that was not sent
     {"record": "error", "n": 1, "kind": …, "text": …}  instead of a reply
     {"record": "end", "how": "ended" | "interrupted" | …}
 
-A run that dies leaves a journal that can be read up to its last whole record.
+The journal of a killed run can be read up to its last complete record.
 """
 
 from __future__ import annotations
@@ -33,30 +33,28 @@ from pybatsched.errors import InputError
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
 
-#: A note on a job that was not sent: its place among the decisions, the job as Batsim knows it, the text.
+#: Job metadata that was not sent: its index among the decisions, the job's id in Batsim, the text.
 Note: TypeAlias = tuple[int, str, str]
-Kind = TypeVar("Kind")
+Value = TypeVar("Value")
 
 FORMAT: Final = "pybatsched journal"
 VERSION: Final = 1
 _HEADER: Final = {"policy": str, "options": dict, "given": dict, "from_file": dict}
 _KEPT_OF_OVERSIZED: Final = 2**20
-#: How every journal begins, behind the byte that says how many members its header has.
+#: The start of every journal, after the byte with the number of members of its header.
 _BEGIN: Final = msgpack.packb({"record": "header", "format": FORMAT})[1:]
 _MAPS: Final = {*range(0x80, 0x90), 0xDE, 0xDF}
 
 
 class JournalWriter:
-    """Writes records, each flushed to the operating system before the next. Nobody else may write there meanwhile."""
+    """Writes records, each flushed to the operating system before the next. The file is locked."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
             self._file: BinaryIO = Path(path).open("ab")  # noqa: SIM115  closed by close()
             if not locks.take(self._file.fileno()):
                 self._file.close()
-                raise InputError(
-                    f"the journal {os.fspath(path)!r} is being written by another run; expected another file"
-                )
+                raise InputError(f"the journal {os.fspath(path)!r} is being written by another run; use another file")
             if Path(path).is_file():
                 self._file.truncate(0)
         except OSError as error:
@@ -64,7 +62,7 @@ class JournalWriter:
         self._pack = msgpack.Packer(use_bin_type=True, unicode_errors="replace").pack
 
     def header(self, plan: PolicyPlan, begins: SimulationBegins | None, options: Mapping[str, Any]) -> None:
-        """Write who plays which policy on which machine."""
+        """Write the versions, the policy with its options, and the machine."""
         from pybatsched import __version__  # noqa: PLC0415  the package imports its modules, not the reverse
 
         self._write(
@@ -81,19 +79,19 @@ class JournalWriter:
         )
 
     def request(self, n: int, raw: bytes, max_bytes: int) -> None:
-        """Write a message of the peer as it came."""
+        """Write a message of the peer as received."""
         if len(raw) > max_bytes:
             self._write(record="request", n=n, bytes=raw[:_KEPT_OF_OVERSIZED], size=len(raw))
         else:
             self._write(record="request", n=n, bytes=raw)
 
     def reply(self, n: int, raw: bytes, reasons: list[str], notes: Sequence[Note] = ()) -> None:
-        """Write the reply with the reason of each decision, and the notes on jobs that are not in it."""
+        """Write the reply with the reason of each decision, and the job metadata that was not sent."""
         kept = {"notes": notes} if notes else {}
         self._write(record="reply", n=n, bytes=raw, reasons=reasons, **kept)
 
     def error(self, n: int, kind: str, text: str) -> None:
-        """Write the error that took the place of a reply."""
+        """Write the error that occurred instead of a reply."""
         self._write(record="error", n=n, kind=kind, text=text)
 
     def end(self, how: str) -> None:
@@ -114,35 +112,34 @@ class JournalWriter:
 
 @dataclass(slots=True)
 class Exchange:
-    """A message of the peer and what came of it: a reply, an error, or nothing if the journal ends there."""
+    """A message of the peer and its result: a reply, an error, or nothing if the journal ends there."""
 
     n: int
     request: bytes
     reply: bytes | None = None
     reasons: list[str] = field(default_factory=list)
-    #: Decisions that are notes on jobs and not in the reply, which Batsim 5 has no place for.
+    #: Job metadata that is not in the reply because Batsim 5 has no message for it.
     notes: Sequence[Note] = ()
     error: tuple[str, str] | None = None
     is_cut: bool = False
 
     @property
     def is_answered(self) -> bool:
-        """Whether there is something to compare with: the request is whole, and what came of it is known."""
+        """Whether the request is complete and its result is known."""
         return not self.is_cut and (self.reply is not None or self.error is not None)
 
 
 class JournalReader:
-    """Reads a journal record by record. `note` says afterwards if the file was cut or how the run ended.
+    """Reads a journal record by record. `note` then describes how the run ended, or that the file is truncated.
 
-    It `is_whole` once its last record is read, in which the run says how it ended.
-    `heard` is told the share of the file that has been read, from 0 to 1. Say `is_trusted` of a journal of the owner's
-    own: then the Python files that it names may be run.
+    `is_whole` is set when the last record, with the end of the run, has been read. `progress` is called with the share
+    of the file that has been read, from 0 to 1. With `is_trusted`, the Python files that the journal names may be run.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        heard: Callable[[float], None] | None = None,
+        progress: Callable[[float], None] | None = None,
         *,
         is_trusted: bool = False,
     ) -> None:
@@ -150,7 +147,7 @@ class JournalReader:
         self.is_trusted = is_trusted
         self.note = ""
         self.is_whole = False
-        self._heard = heard
+        self._progress = progress
         self._records = self._read()
         try:
             header = next(self._records, None)
@@ -158,9 +155,11 @@ class JournalReader:
             raise InputError(f"the journal {self.path!r} cannot be read: {error.strerror}") from None
         if header is None:
             what = self.note or "it is empty"
-            raise InputError(f"{self.path!r} holds no whole record ({what}): the run ended before its first message")
+            raise InputError(
+                f"{self.path!r} contains no complete record ({what}): the run ended before its first message"
+            )
         if header.get("record") != "header" or header.get("format") != FORMAT:
-            raise InputError(f"{self.path!r} is no pybatsched journal; expected a file written with --journal")
+            raise InputError(f"{self.path!r} is not a pybatsched journal; expected a file written with --journal")
         if header.get("version") != VERSION:
             raise InputError(f"{self.path!r} is a journal of version {header.get('version')}; expected {VERSION}")
         if not all(isinstance(header.get(key), kind) for key, kind in _HEADER.items()):
@@ -168,11 +167,11 @@ class JournalReader:
         self.header: Mapping[str, Any] = header
 
     def exchanges(self) -> Iterator[Exchange]:
-        """Give the exchanges in order, once. O(size of one) memory."""
+        """Return the exchanges in order, once. O(size of one) memory."""
         try:
             yield from self._exchanges()
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{self.path!r} is damaged: a record lacks or garbles {error}") from None
+            raise InputError(f"{self.path!r} is damaged: in a record, {error} is missing or invalid") from None
 
     def _exchanges(self) -> Iterator[Exchange]:
         pending: Exchange | None = None
@@ -197,13 +196,13 @@ class JournalReader:
         if pending is not None:
             yield pending
         if not self.is_whole and not self.note:
-            self.note = "the journal has no end: the run was killed, or goes on"
+            self.note = "the journal has no end: the run was killed, or is still running"
 
     def _read(self) -> Iterator[dict[str, Any]]:
         with Path(self.path).open("rb") as file:
             head = file.peek(1 + len(_BEGIN))[: 1 + len(_BEGIN)]
             if head and not (head[0] in _MAPS and _BEGIN.startswith(head[1:])):
-                raise InputError(f"{self.path!r} is no pybatsched journal; expected a file written with --journal")
+                raise InputError(f"{self.path!r} is not a pybatsched journal; expected a file written with --journal")
             yield from self._unpack(file, os.fstat(file.fileno()).st_size)
 
     def _unpack(self, file: BinaryIO, size: int) -> Iterator[dict[str, Any]]:
@@ -214,21 +213,21 @@ class JournalReader:
                 record = unpacker.unpack()
             except msgpack.OutOfData:
                 if whole < size:
-                    self.note = f"the journal is cut: {size - whole} bytes after its last whole record"
+                    self.note = f"the journal is truncated: {size - whole} bytes after its last complete record"
                 return
             except (ValueError, TypeError, msgpack.UnpackException) as error:  # TypeError: a list as a key
                 why = str(error) or type(error).__name__
-                raise InputError(f"{self.path!r}: no readable record at byte {whole} ({why})") from None
+                raise InputError(f"{self.path!r}: the record at byte {whole} cannot be read ({why})") from None
             if not isinstance(record, dict):
-                raise InputError(f"{self.path!r}: no record at byte {whole}, but {record!r:.60}")
+                raise InputError(f"{self.path!r}: byte {whole}: expected a record, found {record!r:.60}")
             whole = unpacker.tell()
-            if self._heard is not None and size:
-                self._heard(min(whole / size, 1.0))  # a run that goes on makes it longer
+            if self._progress is not None and size:
+                self._progress(min(whole / size, 1.0))  # the file may grow while it is read
             yield record
 
 
-def _of(record: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
-    """Give a member of a record. Raises KeyError and TypeError with its name."""
+def _of(record: Mapping[str, Any], name: str, kind: type[Value]) -> Value:
+    """Return a member of a record. Raises KeyError and TypeError with its name."""
     value = record[name]
     if not isinstance(value, kind):
         raise TypeError(f"'{name}'")
@@ -250,7 +249,7 @@ def _notes(record: Mapping[str, Any]) -> list[Note]:
 
 
 def _packable(value: Any) -> Any:
-    """Give a value that msgpack can write: what it cannot is written as text."""
+    """Return a value that msgpack can write; other values are converted to text."""
     if isinstance(value, Mapping):
         return {str(key): _packable(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -261,7 +260,7 @@ def _packable(value: Any) -> Any:
 
 
 def platform_digest(begins: SimulationBegins) -> str:
-    """Give a digest of the machine: its hosts, their properties and the sharing rules."""
+    """Return a digest of the machine: its hosts, their properties and the sharing rules."""
 
     def plain(resources: tuple[Resource, ...] | None) -> object:
         return None if resources is None else [msgspec.structs.asdict(r) | {"extra": dict(r.extra)} for r in resources]

@@ -1,4 +1,4 @@
-"""Running a journal again, to see whether the policy of today answers as the one that was recorded."""
+"""Replay a journal, to check whether the current policy gives the recorded answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pybatsched.session.transcript import is_same
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first point where a replay parts from its recording."""
+    """The first difference between a replay and its recording."""
 
     n: int
     recorded: str
@@ -32,7 +32,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """How many exchanges were the same, and the first that was not. `note` tells if the journal was cut, or its end."""
+    """The number of equal exchanges, and the first difference. `note` describes the end of the journal."""
 
     n_same: int
     difference: Difference | None
@@ -40,17 +40,17 @@ class ReplayResult:
 
 
 def session_for(reader: JournalReader, policy: str | None = None, given: Mapping[str, Any] | None = None) -> Session:
-    """Make a session as the journal's header says, possibly with another policy, or other options (`given`).
+    """Create a session from the journal's header, possibly with another policy or other options (`given`).
 
-    No file is run because a journal names it, unless the owner trusts it (`reader.is_trusted`): `policy` and `given`
-    are the owner's words, the header is not.
+    A Python file that only the journal names is not run, unless the user trusts the journal (`reader.is_trusted`).
+    `policy` and `given` are the user's own.
     """
     header = reader.header
     recorded = header["policy"]
     if policy is None and names_file(recorded) and not reader.is_trusted:
         raise UntrustedFileError(
-            f"{reader.path!r} was recorded with the policy {recorded!r}; a Python file is not run because a journal "
-            "names it: name it yourself, with --policy, or say --trust if the journal is your own"
+            f"{reader.path!r} was recorded with the policy {recorded!r}, a Python file, which is not run from a "
+            "journal: give it with --policy, or use --trust if the journal is your own"
         )
     source = registry.find(policy or recorded, trusted=policy is not None or reader.is_trusted)
     plan = registry.PolicyPlan(source, given or {}, trusted=True)
@@ -69,10 +69,10 @@ def replay(
     *,
     watch: Callable[[Exchange, Engine], None] | None = None,
 ) -> ReplayResult:
-    """Play the recorded messages at the policy, up to the first difference. `watch` sees each exchange that agreed.
+    """Replay the recorded messages up to the first difference. `watch` is called with each equal exchange.
 
-    The rest of the journal is read all the same, to tell whether it is whole. Raises UntrustedFileError where the
-    journal names a Python file that neither `policy` nor `given` name, InputError where there is nothing to compare.
+    The rest of the journal is read to check that it is complete. Raises UntrustedFileError if the journal names a
+    Python file that neither `policy` nor `given` names, InputError if there is nothing to compare.
     """
     session = session_for(reader, policy, given)
     n_same = 0
@@ -80,7 +80,7 @@ def replay(
     exchanges = reader.exchanges()
     for exchange in exchanges:
         if not exchange.is_answered:
-            continue  # nothing to compare with: too large to be kept, or the run died there
+            continue  # nothing to compare: too large to be recorded, or the run was killed there
         difference = _compare(exchange, session)
         if difference is not None:
             break
@@ -90,12 +90,12 @@ def replay(
     if difference is not None:
         return ReplayResult(n_same, difference, _note_of_the_rest(reader, exchanges))
     if not n_same:
-        raise InputError(f"{reader.path!r} holds no whole message: there is nothing to compare ({reader.note})")
+        raise InputError(f"{reader.path!r} contains no complete message to compare ({reader.note})")
     return ReplayResult(n_same, None, reader.note)
 
 
 def _note_of_the_rest(reader: JournalReader, exchanges: Iterator[Exchange]) -> str:
-    """Read a journal to its end, for what is to be said of it; damage there must not hide what was found before it."""
+    """Read a journal to its end and return its note. Damage is returned as text, not raised."""
     try:
         for _ in exchanges:
             pass
@@ -116,12 +116,12 @@ def _compare(exchange: Exchange, session: Session) -> Difference | None:
     except PybatschedError as error:
         replayed = f"{type(error).__name__}: {error}"
         if isinstance(error, UntrustedFileError) and replayed != recorded:
-            raise  # nothing was tried, so nothing differs
+            raise  # the policy did not run, so there is no difference
     return None if recorded == replayed else Difference(exchange.n, recorded, replayed)
 
 
 def _shown(reply: bytes) -> str:
-    """Write a reply's value in one form, so that replies are compared as values."""
+    """Return a reply in a canonical form, so that replies are compared as values."""
     try:
         return msgspec.json.encode(msgspec.json.decode(reply)).decode()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):

@@ -1,7 +1,7 @@
-"""A session: the bytes of one conversation in, the bytes of the replies out, a journal on the side.
+"""A session: it turns the messages of one conversation into replies and writes a journal.
 
-A session is the whole scheduler without the socket: the server, the replayer and the tests drive it. The first message
-selects the codec, which hides which Batsim speaks.
+A session is the scheduler without the socket: the server, the replay and the tests use it. The first message selects
+the codec, which hides the version of Batsim.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pybatsched.core.engine import Engine, Reply
 from pybatsched.errors import InputError, Interrupted, PolicyError, PybatschedError, RemoteProtocolError
 from pybatsched.protocol import CannotEncodeError, Codec, Message, v4
 from pybatsched.protocol.v5 import codec_for
-from pybatsched.protocol.v5_handshake import no_first_message
+from pybatsched.protocol.v5_handshake import first_message_error
 
 if TYPE_CHECKING:
     from pybatsched.policies.registry import PolicyPlan
@@ -27,10 +27,10 @@ MAX_MESSAGE_BYTES: Final = 512 * 2**20
 
 
 class Session:
-    """One run: a policy, an engine and a codec. `handle` takes a message and gives the reply.
+    """One run: a policy, an engine and a codec. `handle` takes a message and returns the reply.
 
-    `watch` is shown every exchange, for people who want to look on. `say` is told what this Batsim lacks, at the begin:
-    that files of Batsim 5 have no notes on jobs, unless somebody `keeps_notes` for them: then they stay in memory.
+    `watch` is called with every exchange. `say` is called at the start with warnings about features that this Batsim
+    lacks. With `keeps_notes` the job metadata that Batsim 5 cannot store is kept in memory.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Session:
         self._say = say
         self._keeps_notes = keeps_notes
         self._codec: Codec = v4
-        #: The last note on each job, by its id towards Batsim, if Batsim itself was not told and they are to be kept.
+        #: The last metadata of each job, by its id in Batsim, if it was not sent and `keeps_notes` is set.
         self.notes: dict[str, str] = {}
 
     @property
@@ -67,7 +67,7 @@ class Session:
         return self.engine.ended
 
     def handle(self, raw: bytes) -> bytes:
-        """Answer one message. Errors in the message or in the policy's decisions are journalled and raised."""
+        """Return the reply to a message. Errors of the peer or of the policy are journalled and raised."""
         self.n_messages += 1
         if self.n_messages == 1:
             self._codec = codec_for(raw, self.plan.source.cls.needs)
@@ -98,11 +98,13 @@ class Session:
         return answer
 
     def handle_parts(self, parts: list[bytes]) -> bytes:
-        """Answer a message as the socket gives it. More than one part is refused, and journalled as one text."""
+        """Return the reply to a message of the socket. Several parts are an error, and journalled as one text."""
         if len(parts) == 1:
             return self.handle(parts[0])
         self.n_messages += 1
-        error = RemoteProtocolError(f"a message in {len(parts)} parts; expected one", message_number=self.n_messages)
+        error = RemoteProtocolError(
+            f"received a message in {len(parts)} parts; expected one", message_number=self.n_messages
+        )
         if self._journal is not None:
             if self.n_messages == 1:
                 self._journal.header(self.plan, None, self.plan.given)
@@ -111,12 +113,12 @@ class Session:
         raise error
 
     def record_in(self, journal: JournalWriter) -> None:
-        """Record this session, from its first message on."""
+        """Record this session in a journal, from its first message on."""
         self._journal = journal
 
     @contextmanager
-    def to_its_end(self) -> Iterator[None]:
-        """Close the journal when the run inside is over, with a word on how it went."""
+    def closing_journal(self) -> Iterator[None]:
+        """Close the journal at the end of the block, and record how the run ended."""
         how = "failed"
         try:
             yield
@@ -131,7 +133,7 @@ class Session:
             self.close(how)
 
     def close(self, how: str) -> None:
-        """Close the journal, if there is one, with a word on how the run ended."""
+        """Close the journal, if there is one, and record how the run ended."""
         if self._journal is not None:
             if not self.n_messages:
                 self._journal.header(self.plan, None, self.plan.given)
@@ -139,7 +141,7 @@ class Session:
             self._journal.close()
 
     def farewell(self, why: BaseException | str) -> bytes:
-        """Give a reply that makes the peer stop too: Batsim aborts on a message without `now`, else it would hang."""
+        """Return a reply that makes the peer stop: Batsim aborts on a message without `now`; else it would hang."""
         text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
         return msgspec.json.encode({"error": text.encode("utf-8", "replace").decode()})
 
@@ -148,7 +150,7 @@ class Session:
             return self._codec.encode_decisions(Message(reply.now, reply.decisions))
         except CannotEncodeError as error:
             raise PolicyError(
-                f"Batsim {self.batsim} knows no {error}; it is for Batsim 4",
+                f"Batsim {self.batsim} does not support {error}; it is for Batsim 4",
                 policy=self.plan.source.name,
                 rule=f"Batsim {self.batsim}",
             ) from None
@@ -186,7 +188,7 @@ class Session:
                 received = self._codec.decode_events(raw)
                 begins = _begins(received)
             else:
-                raise RemoteProtocolError(no_first_message(raw))
+                raise RemoteProtocolError(first_message_error(raw))
         except RemoteProtocolError as error:
             failure = error
         if self._journal is not None:
@@ -206,7 +208,7 @@ class Session:
         try:
             return self.plan.options_for(begins).model_dump(mode="json")
         except InputError:
-            return dict(self.plan.given)  # the engine will meet the same error and report it
+            return dict(self.plan.given)  # the engine reports the same error
 
 
 def _begins(message: Message[e.Event]) -> e.SimulationBegins | None:

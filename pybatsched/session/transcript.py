@@ -1,4 +1,4 @@
-"""What was said in the exchanges of a journal, whichever Batsim it was said to."""
+"""Decode the exchanges of a journal, for both protocols."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pybatsched.session.journal import Exchange
 
 
 class Transcript:
-    """Reads the exchanges of one journal, from the first on: that one tells which protocol is spoken. O(size) each.
+    """Decodes the exchanges of one journal, starting with the first, which selects the protocol. O(size) each.
 
-    The greeting of Batsim 5 and its answer hold no event and no decision.
+    The greeting of Batsim 5 and its answer contain no events and no decisions.
     """
 
     def __init__(self) -> None:
         self._codec: Codec = v4
 
     def events(self, exchange: Exchange) -> Message[e.Event]:
-        """Read what Batsim said. Raises RemoteProtocolError."""
+        """Return the events of an exchange. Raises RemoteProtocolError."""
         return Message(0.0, ()) if self._is_greeting(exchange) else self._codec.decode_events(exchange.request)
 
     def decisions(self, exchange: Exchange) -> Message[d.Decision] | None:
-        """Read the reply, with the notes on jobs that are not in it. None if there is none.
+        """Return the decisions of an exchange, with the job metadata that was not sent; None if there is no reply.
 
         Raises RemoteProtocolError.
         """
@@ -48,7 +48,7 @@ class Transcript:
 
 
 def is_same(exchange: Exchange, answer: bytes) -> bool:
-    """Tell whether an answer is the recorded one. A hello is, if it asks for the same: its version may be another."""
+    """Return whether an answer equals the recorded one. Two hellos are equal if they request the same features."""
     if answer == exchange.reply or exchange.reply is None or exchange.n != 1 or not is_greeting(exchange.request):
         return answer == exchange.reply
     try:

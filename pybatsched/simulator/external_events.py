@@ -16,7 +16,7 @@ import msgspec
 
 from pybatsched.core.intervals import EMPTY, IntervalSet
 from pybatsched.errors import InputError
-from pybatsched.protocol.extra_data import object_in
+from pybatsched.protocol.json_values import object_in
 from pybatsched.workload.formats.checks import is_number
 
 AVAILABLE: Final = "machine_available"

@@ -20,7 +20,7 @@ from pybatsched.metrics.summary import Result, Stuck
 from pybatsched.metrics.truncated import Left
 from pybatsched.policies.registry import PolicyPlan, Reserving
 from pybatsched.protocol import Message, v4
-from pybatsched.session.diagnosis import word_of
+from pybatsched.session.diagnosis import why_waiting_text
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5
@@ -87,7 +87,7 @@ def run_policy(
         reply = v4.decode_decisions(session.handle(v4.encode_events(Message(now, tuple(events)))))
         return reply.now, reply.items
 
-    with session.to_its_end():
+    with session.closing_journal():
         return _run(scenario, through_bytes, outputs, progress, session.engine)
 
 
@@ -207,4 +207,4 @@ def _word_of(engine: Engine | None, wire_id: str, simulation: Simulation) -> str
         nothing = "all its processors may be had, nothing runs and no call is pending"
         return "it may still do so" if simulation.is_cut else nothing
     job = engine.jobs.by_wire_id.get(wire_id)
-    return "the policy does not know it" if job is None else word_of(engine, job, simulation.world.stamp())
+    return "the policy does not know it" if job is None else why_waiting_text(engine, job, simulation.world.stamp())

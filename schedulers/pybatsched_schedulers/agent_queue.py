@@ -9,7 +9,7 @@ from pybatsched import ChoiceOptions, ChoiceScheduler, Decision, Mask, Observati
 
 
 class AgentScheduler(ChoiceScheduler):
-    """Asks an agent for each choice. O(window + running) each, and what the agent takes."""
+    """Asks an agent for each choice. O(window + running) each, plus the agent's time."""
 
     def __init__(
         self, partition: Partition, options: ChoiceOptions, agent: Callable[[Observation, Mask], SupportsIndex]

@@ -1,8 +1,8 @@
 """EASY backfilling: the head of the queue gets a reservation, others may overtake if they do not delay it.
 
-The head's *shadow time* is the earliest instant at which enough processors are expected to be free for it; the
-*extra* processors are those free then beyond its need. Another job may start now if it fits and either ends by the
-shadow time or needs no more than the extra processors. Processors are counted, not named.
+The *shadow time* of the head is the earliest time at which enough processors are expected to be free for it; the
+*extra* processors are those that are free then in addition. Another job may start now if it fits and either ends by the
+shadow time or needs no more than the extra processors. Only the number of processors counts.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from pybatsched import (
 if TYPE_CHECKING:
     from pybatsched import AvailabilityProfile, IntervalSet, Job, Partition
 
-#: From this length on a queue is kept by sizes as well, which costs more than going through a short one.
+#: From this length on a queue is also indexed by job size. For shorter queues a full pass is faster.
 LONG_QUEUE: Final = 64
 
 
 class Backlog:
-    """A long queue by the sizes of its jobs, so that a plan need not look at those that cannot start.
+    """An index of a long queue by job size, so that a plan skips jobs that cannot start.
 
-    For each size there are two sorted lists, one in queue order and one by time to plan for. Adding and removing is
+    For each size there are two sorted lists, one in queue order and one by planned duration. `add` and `remove` are
     O(log queue).
     """
 
@@ -48,7 +48,7 @@ class Backlog:
         self._spans: dict[str, float] = {}
 
     def add(self, entry: Entry, span_s: float) -> None:
-        """Take in a job of the queue."""
+        """Add a job of the queue."""
         n = entry.job.n_procs
         if n not in self._by_size:
             self._by_size[n] = (SortedList(), SortedList())
@@ -58,7 +58,7 @@ class Backlog:
         by_span.add((span_s, entry))
 
     def remove(self, entry: Entry) -> None:
-        """Let go of a job that has left the queue."""
+        """Remove a job that has left the queue."""
         in_order, by_span = self._by_size[entry.job.n_procs]
         in_order.remove(entry)
         by_span.remove((self._spans.pop(entry.job.id), entry))
@@ -66,21 +66,21 @@ class Backlog:
             del self._by_size[entry.job.n_procs]
 
     def candidates(self, now: float, end_by: float, n_free: int, n_extra: int) -> list[Entry]:
-        """Give in queue order all jobs that may start now, and few others. O(sizes * log queue + found).
+        """Return in queue order all jobs that may start now, and few others. O(sizes * log queue + found).
 
-        Of one size at most as many as fit side by side can start. Whoever may start by one of the two rules may do so
-        before those behind him, so the first ones by each rule are enough.
+        At most as many jobs of one size can start as fit at the same time. For each of the two rules the first ones in
+        queue order are enough.
         """
         found: list[Entry] = []
-        end_by = min(end_by, float_info.max)  # which endless jobs never do
-        longest: Any = (end_by - now + TICK,)  # a tick more, and looked at closely below
+        end_by = min(end_by, float_info.max)  # excludes endless jobs
+        longest: Any = (end_by - now + TICK,)  # one tick more; the exact check follows
         for n, (in_order, by_span) in self._by_size.items():
             if n <= n_free:
                 n_fit = n_free // max(n, 1)
                 if n <= n_extra:
                     found += in_order.islice(stop=n_fit)
                 n_in_time = by_span.bisect_left(longest)
-                if n_in_time * n_in_time > n_fit * len(in_order):  # so many that the first ones are soon found
+                if n_in_time * n_in_time > n_fit * len(in_order):  # many: the first ones are found quickly
                     in_time = (entry for entry in in_order if now + self._spans[entry.job.id] <= end_by)
                     found += islice(in_time, n_fit)
                 else:
@@ -94,9 +94,8 @@ class Backlog:
 class EasyScheduler(LocalScheduler):
     """EASY on one partition.
 
-    After a plan the scheduler is settled: nobody in the queue may start, and as long as no processor is freed only
-    newcomers can change that, so only they are looked at. O(newcomers) per plan then, O(queue + running) after an end,
-    with a long queue O(sizes + running).
+    After a plan no job of the queue may start until a processor is freed, so the next plan checks only new jobs. A plan
+    is then O(new jobs); after an end O(queue + running), with a long queue O(sizes + running).
     """
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
@@ -117,14 +116,14 @@ class EasyScheduler(LocalScheduler):
             self._backlog.add(entry, self.span_s(job))
 
     def withdraw(self, job: Job, now: float) -> None:
-        """Take a job out of the queue. O(log queue)."""
+        """Remove a job from the queue. O(log queue)."""
         if self._backlog is not None:
             self._backlog.remove(self._entries[job.id])
         super().withdraw(job, now)
         self._head = None
 
     def start(self, entry: Entry, reason: Reason, procs: IntervalSet | None = None) -> ExecuteJob:
-        """Take a job out of the queue and start it. O(k + log queue)."""
+        """Remove a job from the queue and start it. O(k + log queue)."""
         if self._backlog is not None:
             self._backlog.remove(entry)
         return super().start(entry, reason, procs)
@@ -134,7 +133,7 @@ class EasyScheduler(LocalScheduler):
         self._head = None
 
     def machines_changed(self, now: float) -> None:  # noqa: ARG002
-        """Plan from scratch: the machine is another one."""
+        """Plan from scratch: the available machines changed."""
         self._head = None
 
     def plan(self, now: float) -> Iterator[Decision]:
@@ -153,7 +152,7 @@ class EasyScheduler(LocalScheduler):
                     return
                 first = queue[0]
             self._head = first[2]
-            if first[2].n_procs <= partition.n_free:  # not on these processors: perhaps on those that are freed next
+            if first[2].n_procs <= partition.n_free:  # `pick` returned None: try again after the next end
                 self._shadow_at, self._n_extra = self._next_end(now), 0
             else:
                 self._shadow_at, self._n_extra = self.shadow(self._head, now)
@@ -193,7 +192,7 @@ class EasyScheduler(LocalScheduler):
         return self._backlog.candidates(now, self._shadow_at + HALF_TICK, self.partition.n_free, self._n_extra)
 
     def _next_end(self, now: float) -> float:
-        """Give the next expected end of a running job; infinity if nothing runs. O(running)."""
+        """Return the next expected end of a running job; infinity if none runs. O(running)."""
         return min((max(job.expected_end_at, now) for job in self.partition.running_jobs), default=math.inf)
 
     def backfill(self, job: Job, now: float) -> Reason | None:
@@ -206,14 +205,14 @@ class EasyScheduler(LocalScheduler):
             return "backfilled on {} extra processors beside {}", job.n_procs, self._head and self._head.id
         return None
 
-    # Placing each job as early as it can be is a good guess, not EASY's own doing: a job may start sooner on extra
-    # processors, or later because others do.
+    # Placing each job as early as possible is an estimate, not EASY: a job may start earlier on extra processors, or
+    # later because other jobs do.
     def place(self, profile: AvailabilityProfile, n: int, span_s: float, now: float, not_before: float) -> float:  # noqa: ARG002
-        """Place a job as early as it fits, behind none of the queue."""
+        """Place a job as early as it fits, independent of the jobs before it."""
         return super().place(profile, n, span_s, now, now)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
-        """Say why a job of this queue was not started just now."""
+        """Return why a job of this queue was not started now."""
         head = self._head
         if head is None or job.id not in self._entries or self.partition.n_kills_pending:
             return super().why_waiting(job, now)
@@ -232,7 +231,7 @@ class EasyScheduler(LocalScheduler):
         )
 
     def _why_the_head_waits(self, head: Job) -> Reason:
-        """Tell its reservation: when, and on how many processors."""
+        """Return the reservation of the head: its time and number of processors."""
         counts = head.n_procs, self.partition.n_free
         if self._shadow_at == math.inf:
             return (

@@ -1,4 +1,4 @@
-"""First come, first served: the head of the queue starts when it fits, and nobody overtakes it."""
+"""First come, first served: the head of the queue starts when it fits, and no job overtakes it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pybatsched import Partition
 
 
-class Place(NamedTuple):
-    """A waiting job, with its planned start and end; both are infinity for one that never starts."""
+class PlannedJob(NamedTuple):
+    """A waiting job with its planned start and end; both are infinite if it never starts."""
 
     job: Job
     n: int
@@ -26,8 +26,8 @@ class Place(NamedTuple):
 class QueuePlan:
     """The planned starts of the first jobs of a queue, in order.
 
-    m is the number of jobs that run or are placed below. Insertions and removals move a list of that length, which is
-    quick.
+    In the costs below, m is the number of running and planned jobs. Insertions and removals shift a list of that
+    length, which is quick.
 
     >>> from pybatsched.core.jobs import Job
     >>> plan = QueuePlan(0.0, 1, [(5.0, 2), (9.0, 1)], n_changes=0)  # one is free, two more from 5 on
@@ -38,22 +38,22 @@ class QueuePlan:
     """
 
     def __init__(self, now: float, n_free: int, ends: Iterable[tuple[float, int]], n_changes: int) -> None:
-        """Begin with what is free now, and the expected ends (instant, processors) of what runs, soonest first."""
+        """Start with the free processors and the expected ends (time, processors) of running jobs, earliest first."""
         self.made_at = now
         self.n_free = n_free
-        self.n_changes = n_changes  # how many changes of the partition the plan knows of
-        self.placed: list[Place] = []
-        self._n_placed = 0  # all their processors
+        self.n_changes = n_changes  # the changes of the partition that the plan includes
+        self.placed: list[PlannedJob] = []
+        self._n_placed = 0  # the sum of their processors
         given_back = [(end_at, n) for end_at, n in ends if end_at < math.inf]
-        # When how many are given back, by those that run or are placed.
+        # The times at which running and planned jobs release processors, and how many.
         self._times = [end_at for end_at, _ in given_back]
         self._counts = [n for _, n in given_back]
-        self._n_passed = 0  # so many of these instants lie before the last start, or at it; and
-        self._n_returned = 0  # so many processors were given back at them
-        self._steps: list[int] | None = None  # how many are given back from there on, added up
+        self._n_passed = 0  # how many of these times are not after the last start
+        self._n_returned = 0  # how many processors are released at these
+        self._steps: list[int] | None = None  # the cumulative number released after that
 
     def earliest(self, n: int, now: float) -> float:
-        """Give the start of a job that comes last; infinity for never. O(log m), and O(m) after a change."""
+        """Return the start of a job at the end of the queue; infinity for never. O(log m), and O(m) after a change."""
         not_before = max(now, self.placed[-1].start_at) if self.placed else now
         missing = n - self._n_spare()
         if missing <= 0:
@@ -64,7 +64,7 @@ class QueuePlan:
         return max(not_before, self._times[self._n_passed + i]) if i < len(self._steps) else math.inf
 
     def place(self, job: Job, span_s: float, now: float) -> None:
-        """Put a job behind all others. O(m), quickly; on average it passes one instant."""
+        """Plan a job behind all others. O(m), quickly; on average it passes one release time."""
         start_at = self.placed[-1].start_at if self.placed else now
         missing = job.n_procs - self._n_spare()
         while missing > 0 and self._n_passed < len(self._times):
@@ -76,7 +76,7 @@ class QueuePlan:
         if missing > 0:
             start_at = math.inf
         end_at = instant(start_at, span_s)
-        self.placed.append(Place(job, job.n_procs, start_at, end_at))
+        self.placed.append(PlannedJob(job, job.n_procs, start_at, end_at))
         self._n_placed += job.n_procs
         if end_at < math.inf:
             i = bisect_right(self._times, end_at, self._n_passed)
@@ -85,7 +85,7 @@ class QueuePlan:
         self._steps = None
 
     def cut(self, n_kept: int) -> None:
-        """Forget the places behind the first ones: somebody left, or came in between. O(m) for each, quickly."""
+        """Drop all planned jobs but the first ones, after a change of the queue. O(m) for each, quickly."""
         if n_kept >= len(self.placed):
             return
         for place in reversed(self.placed[n_kept:]):
@@ -97,13 +97,13 @@ class QueuePlan:
         self._steps = None
 
     def start_first(self) -> None:
-        """Let the first job run, as planned: what it gives back and when stays as it is. O(m), quickly."""
+        """Record the planned start of the first job; its planned release stays. O(m), quickly."""
         place = self.placed.pop(0)
         self.n_free -= place.n
         self._n_placed -= place.n
 
     def end(self, end_at: float, n: int) -> bool:
-        """Let a job be over that ends as planned. Gives whether there is one in the plan. O(m), quickly."""
+        """Record the planned end of a job. Return whether it is in the plan. O(m), quickly."""
         if not self._drop(end_at, n):
             return False
         self.n_free += n
@@ -112,7 +112,7 @@ class QueuePlan:
         return True
 
     def _n_spare(self) -> int:
-        """Give how many are free behind the last start; below 0, so many are needed before anybody is given some."""
+        """Return how many processors are free after the last start; negative if some must be released first."""
         return self.n_free - self._n_placed + self._n_returned
 
     def _drop(self, end_at: float, n: int) -> bool:
@@ -129,13 +129,13 @@ class QueuePlan:
 class FcfsScheduler(LocalScheduler):
     """Start heads of the queue while they fit. O(started * (k + log queue)) per plan.
 
-    When jobs start by present knowledge is planned if somebody asks. From then on the plan is kept from event to event
-    as long as all goes by it, and made anew after an early end, an overrun or a change of machines: O(queue + running).
+    The starts of waiting jobs are planned on the first query. The plan is then kept from event to event as long as jobs
+    start and end as planned, and rebuilt after an early end, an overrun or a change of machines: O(queue + running).
     """
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
         super().__init__(partition, options)
-        #: In any other order one who comes later may go before others.
+        #: In any other order a later job may overtake others.
         self.promises = options is None or options.order == "fcfs"
         self._kept: QueuePlan | None = None
 
@@ -154,19 +154,19 @@ class FcfsScheduler(LocalScheduler):
     # --- the plan that is kept ---
 
     def submit(self, job: Job, now: float, *, front: bool = False) -> None:
-        """Put a job into the queue. O(log queue), and what its place costs those behind it."""
+        """Put a job into the queue. O(log queue), plus the removal of later jobs from the plan."""
         super().submit(job, now, front=front)
         if self._kept is not None:
             self._kept.cut(bisect_left(self.queue, self._entries[job.id]))
 
     def withdraw(self, job: Job, now: float) -> None:
-        """Take a waiting job out of the queue again. O(log queue), and what its place means to those behind it."""
+        """Remove a waiting job from the queue. O(log queue), plus the removal of later jobs from the plan."""
         if self._kept is not None:
             self._kept.cut(bisect_left(self.queue, self._entries[job.id]))
         super().withdraw(job, now)
 
     def ended(self, job: Job, now: float) -> None:
-        """Keep the plan if the job ends as it was expected to."""
+        """Keep the plan if the job ends as expected; drop it otherwise."""
         kept, partition = self._kept, self.partition
         if kept is None:
             return
@@ -176,7 +176,7 @@ class FcfsScheduler(LocalScheduler):
             self._kept = None
 
     def _follow(self, kept: QueuePlan, job: Job, now: float) -> None:
-        """Keep the plan if the job has started as it says: a policy may have started it otherwise, or not at all."""
+        """Keep the plan if the job started as planned: a policy may have changed its start, or not started it."""
         self._kept = None
         if not kept.placed:
             return
@@ -187,21 +187,21 @@ class FcfsScheduler(LocalScheduler):
             kept.n_changes += 1
             self._kept = kept
 
-    def _stands(self, plan: QueuePlan, now: float) -> bool:
-        """Tell whether a plan still is what one made now would be. O(1)."""
+    def _is_valid(self, plan: QueuePlan, now: float) -> bool:
+        """Return whether a plan equals one that would be built now. O(1)."""
         partition, placed = self.partition, plan.placed
         if plan.n_changes != partition.n_changes or plan.n_free != partition.n_free:
             return False
         if placed and not (placed[0].start_at >= now and self.queue and placed[0].job is self.queue[0].job):
             return False
-        # What waits for a job past its estimate moves on with the clock.
+        # The start of a job that waits for a job past its estimate moves with the clock.
         is_late = bool(partition.running_jobs) and partition.running_jobs[0].expected_end_at < round(now + TICK, 6)
         return plan.made_at == now or not is_late
 
-    def _settled(self, now: float) -> QueuePlan:
-        """Give the plan of the whole queue. O(1) if nothing has happened, O(newcomers) if jobs only came."""
+    def _current_plan(self, now: float) -> QueuePlan:
+        """Return the plan of the whole queue. O(1) if nothing changed, O(new jobs) if jobs were only submitted."""
         plan, partition = self._kept, self.partition
-        if plan is None or not self._stands(plan, now):
+        if plan is None or not self._is_valid(plan, now):
             soon = round(now + TICK, 6)
             ends = ((max(job.expected_end_at, soon), partition.n_returned_by(job)) for job in partition.running_jobs)
             plan = self._kept = QueuePlan(now, partition.n_free, ends, partition.n_changes)
@@ -212,14 +212,14 @@ class FcfsScheduler(LocalScheduler):
 
     def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:  # noqa: ARG002
         """Return the end of the planned queue. O(log queue), usually."""
-        return self._settled(now).earliest(n, now)
+        return self._current_plan(now).earliest(n, now)
 
     def planned_start(self, job: Job, now: float) -> float | None:
-        """Say when a job of this queue would start by present knowledge; None for never. O(log queue), usually."""
+        """Return when a job of this queue would start by the current plan; None for never. O(log queue), usually."""
         entry = self._entries.get(job.id)
         if entry is None:
             return super().planned_start(job, now)
-        start_at = self._settled(now).placed[bisect_left(self.queue, entry)].start_at
+        start_at = self._current_plan(now).placed[bisect_left(self.queue, entry)].start_at
         return None if start_at == math.inf else start_at
 
 

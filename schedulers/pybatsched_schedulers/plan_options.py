@@ -1,4 +1,4 @@
-"""Options of the policies that plan a start for every job, conservative and deadline-based; and what DBF reads."""
+"""Options of conservative and deadline-based backfilling, and the job fields of the latter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ConservativeOptions(QueueOptions):
 
     compression: bool = Field(
         True,
-        description="after an early end move waiting jobs forward; without it they keep the time they were promised",
+        description="move waiting jobs forward after an early end; without it they keep their reserved start",
     )
 
 
@@ -25,12 +25,12 @@ class DbfOptions(ConservativeOptions):
 
     fixpoint: bool = Field(
         True,
-        description="repeat the placement until all accepted deadlines are safe; false is the published single pass",
+        description="repeat the placement until all accepted deadlines are met; false is the published single pass",
     )
     promote: Promote = Field(
         "max",
-        description="where promoted jobs alone would miss their deadlines, promote all that came before the last of "
-        "these (max), or before the first and look again (each)",
+        description="if promoted jobs would still miss their deadlines, promote all jobs submitted before the last of "
+        "these (max), or before the first of these and repeat (each)",
     )
     infeasible: Literal["regular", "reject"] = Field(
         "regular", description="a job that cannot meet its deadline when it arrives is treated as regular, or rejected"
@@ -38,4 +38,4 @@ class DbfOptions(ConservativeOptions):
 
 
 class DbfFields(QueueFields, DeadlineFields):
-    """What deadline-based backfilling reads of jobs: when they are to be over."""
+    """The job fields of deadline-based backfilling: the deadline."""

@@ -1,6 +1,6 @@
-"""A trained agent as a policy: it is shown what it was shown in training, and its choices are carried out.
+"""A trained agent as a policy: it gets the same observations as in training, and its choices are applied.
 
-What can be chosen, and what comes of it, is told in `pybatsched.policies.choices`; docs/learning.md is about the whole.
+`pybatsched.policies.choices` defines the choices and their effects; see also docs/learning.md.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class RlOptions(ChoiceOptions):
 
     agent: str = Field(
         min_length=1,
-        description="module:object or path/to/file.py:object: a function from an observation and its mask to a choice, "
-        "or a class of such; its code is run",
+        description="module:object or path/to/file.py:object: a function that maps an observation and its mask to a "
+        "choice, or a class of such functions; its code is run",
     )
 
 
 class Rl(LocalPolicy):
-    """Whatever an agent chooses from the queue: one that was trained with pybatsched.gym."""
+    """An agent, trained with pybatsched.gym, chooses the jobs from the queue."""
 
     Options: ClassVar[type[BaseModel]] = RlOptions
     names_code = ("agent",)
     local: AgentScheduler
 
     def on_begin(self, cluster: Cluster) -> None:
-        """Load the agent, and make the one partition."""
+        """Load the agent and create one partition of all processors."""
         try:
-            from pybatsched_schedulers.agent_queue import AgentScheduler  # noqa: PLC0415  numpy is not for everybody
+            from pybatsched_schedulers.agent_queue import AgentScheduler  # noqa: PLC0415  numpy is optional
         except ModuleNotFoundError as error:
             raise InputError(f"policy rl needs {error.name}; pip install 'pybatsched[rl]'") from None
         agent = agent_of(self.options.agent, self.trusted_files)
@@ -49,7 +49,7 @@ class Rl(LocalPolicy):
         return {"n_choices": self.local.n_choices}
 
     def remarks(self) -> Iterable[str]:
-        """Say whether the agent knows what it may choose."""
+        """Report masked choices of the agent."""
         n = self.local.n_masked
         if n:
             yield f"the agent made {n:,} of {self.local.n_choices:,} choices that were masked; see docs/learning.md"

@@ -74,10 +74,10 @@ def test_policies() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "esay"], "there is no policy 'esay'; installed: conservative, dbf, easy, fcfs, locality"),
+        (["--policy", "esay"], "unknown policy 'esay'; installed: conservative, dbf, easy, fcfs, locality"),
         (["--policy", "easy", "-o", "order"], "-o 'order': expected KEY=VALUE"),
         (["--policy", "easy", "-o", "order=random"], "option order (from -o)"),
-        (["--policy", "easy", "-o", "ordre=sjf"], "has no option 'ordre'"),
+        (["--policy", "easy", "-o", "ordre=sjf"], "unknown option 'ordre'"),
         (["--policy", "easy", "--config", "gone.toml"], "--config gone.toml: No such file"),
         (["--policy", "easy", "--timeout", "-1"], "is no number of seconds from 0"),
         (["--policy", "easy", "--timeout", "soon"], "--timeout"),
@@ -85,7 +85,7 @@ def test_policies() -> None:
         (["--policy", "easy", "--journal", "no/such/dir/x"], "cannot be written"),
         (["--policy"], "expected one argument"),
         (["--endpoint", "tcp://127.0.0.1:1"], "--policy"),
-        (["policies", "nope"], "there is no policy 'nope'"),
+        (["policies", "nope"], "unknown policy 'nope'"),
         (["replay", "gone.pbj"], "cannot be read: No such file"),
         (["explain", "gone.pbj", "w0!1"], "cannot be read: No such file"),
         (["replay", "n\0"], "argument 'n\\x00': no name has a NUL character in it"),
@@ -169,7 +169,7 @@ def test_all_policies_with_an_option_are_named_where_none_is_given() -> None:
         ("[polcy.easy]\n", "unknown key 'polcy'; expected tables [policy.NAME]"),
         ("policy = 3\n", "expected a table [policy.easy]"),
         ("[policy]\neasy = 3\n", "expected a table [policy.easy]"),
-        ("[policy.easy]\nordre = 'sjf'\n", "has no option 'ordre' (from run.toml)"),
+        ("[policy.easy]\nordre = 'sjf'\n", "unknown option 'ordre' (from run.toml)"),
         ("\xff", "run.toml:"),
     ],
 )

@@ -78,7 +78,9 @@ def test_a_policy_that_cannot_be_borrowed_is_told_before_the_run(place: Path) ->
         *("-e", "out/x", "--journal", "out/x.pbj"),
         cwd=place,
     )
-    text = "policy 'ujfb' is no policy with one queue; expected one such as fcfs or easy"
+    text = (
+        "policy 'ujfb' cannot be used as a local scheduler: it has no single queue; expected one such as fcfs or easy"
+    )
     assert (done.returncode, done.stderr) == (2, f"pybatsched: policy redirection, option principal: {text}\n")
     assert not (place / "out").exists()
 

@@ -156,7 +156,7 @@ def test_it_is_told_in_a_replay_as_it_was_told_in_the_run(tmp_path: Path) -> Non
     policy = f"{PUSHY}:Ticking"
     plan = registry.PolicyPlan(registry.find(policy, trusted=True))
     session = Session(plan, journal=JournalWriter(tmp_path / "run.pbj"))
-    with pytest.raises(PolicyError, match="'endless calls'"), session.to_its_end():
+    with pytest.raises(PolicyError, match="'endless calls'"), session.closing_journal():
         FakeBatsim(Workload().job("a", n=1, s=9_000), 4).run(session.handle)
     result = replay(JournalReader(tmp_path / "run.pbj"), policy)
     assert (result.n_same, result.difference) == (session.n_messages, None)

@@ -149,13 +149,13 @@ def test_peer_errors() -> None:
     stage = Stage()
     cases: list[tuple[str, str, tuple[e.Event, ...]]] = [
         ("second SIMULATION_BEGINS", "events[0].data", (stage.begins(),)),
-        ("no job w0!x is known", "events[0].data.job_id", (e.JobCompleted("w0!x", timestamp=0),)),
+        ("unknown job w0!x", "events[0].data.job_id", (e.JobCompleted("w0!x", timestamp=0),)),
         ("a number of processors", "events[1].data.job.res", (e.RequestedCall(timestamp=0), submitted(res=None))),
         ("a number of processors", "events[0].data.job.res", (submitted(res=-1),)),
         ("a number of processors", "events[0].data.job.res", (submitted(res=True),)),
         ("number of seconds", "events[0].data.job.walltime", (submitted(walltime="x"),)),
-        ("without its description", "events[0].data.job", (e.JobSubmitted("w0!a", timestamp=0),)),
-        ("happened at 5", "events[0].timestamp", (e.RequestedCall(timestamp=5.0),)),
+        ("has no description", "events[0].data.job", (e.JobSubmitted("w0!a", timestamp=0),)),
+        ("the event is at 5", "events[0].timestamp", (e.RequestedCall(timestamp=5.0),)),
         ("without resources", "events[0].data.resources", (e.Notify(e.MACHINES_AVAILABLE, timestamp=0),)),
         (
             "no resources 9",
@@ -176,15 +176,15 @@ def submitted(**fields: Any) -> e.JobSubmitted:
 def test_more_peer_errors() -> None:
     stage = Stage()
     job = stage.submit("a")
-    with pytest.raises(RemoteProtocolError, match="submitted twice"):
+    with pytest.raises(RemoteProtocolError, match="was submitted before; expected a new id"):
         stage.submit("a")
     with pytest.raises(RemoteProtocolError, match="was not started"):
         stage.step(stage.completed(job))
     stage.do(start(job, "0"))
     stage.step(stage.completed(job), at=5.0)
-    with pytest.raises(RemoteProtocolError, match="over already"):
+    with pytest.raises(RemoteProtocolError, match="has ended already"):
         stage.step(stage.completed(job))
-    with pytest.raises(RemoteProtocolError, match="time goes back: 4.0 after 5.0"):
+    with pytest.raises(RemoteProtocolError, match="time goes back: got 4.0, expected at least 5.0"):
         stage.step(at=4.0)
     stage.step(at=5.0 - 1e-6)
     assert stage.engine.now == 5.0
@@ -207,7 +207,7 @@ def test_older_and_foreign_peers_describe_less() -> None:
         )
     )
     assert stage.free == "0-2"
-    with pytest.raises(RemoteProtocolError, match="no number of processors"):
+    with pytest.raises(RemoteProtocolError, match="the number of processors is missing"):
         broken = Stage(begin=False)
         broken.step(broken.begins(n_compute=None, n_resources=None, compute_resources=None))
     with pytest.raises(RemoteProtocolError, match="4 resources are described; expected 7"):

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from pydantic import Field, ValidationInfo, model_validator
 
 from pybatsched import FieldError, FieldModel, JobFields, Policy
-from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, FieldCheck, described
+from pybatsched.core.fields import NOTHING, DeadlineFields, Fault, FieldCheck, field_descriptions
 from pybatsched.errors import InputError, PolicyError
 from pybatsched.testing import Workload, run_policy
 
@@ -90,9 +90,9 @@ def test_a_field_without_a_default_must_be_there() -> None:
     class Strict(JobFields):
         project: str = Field(description="a text")
 
-    assert FieldCheck(Strict).refusal("w0!1", {}) == "job w0!1, field project: expected a text, got nothing"
-    assert FieldCheck(Strict).refusal("w0!1", {"project": ""}) is None
-    assert described(Strict) == {"estimate": "more than 0 seconds", "project": "a text"}
+    assert FieldCheck(Strict).error_text("w0!1", {}) == "job w0!1, field project: expected a text, got nothing"
+    assert FieldCheck(Strict).error_text("w0!1", {"project": ""}) is None
+    assert field_descriptions(Strict) == {"estimate": "more than 0 seconds", "project": "a text"}
 
 
 @given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.lists(st.none())))
@@ -141,5 +141,5 @@ def test_fields_that_are_no_model(tmp_path: Path) -> None:
         "from pybatsched import Policy\n\nclass Mine(Policy):\n    JobFields = dict\n    def decide(self, now): ...\n"
     )
     (tmp_path / "mine.py").write_text(text)
-    with pytest.raises(InputError, match="Mine.JobFields must be a subclass of pybatsched.JobFields"):
+    with pytest.raises(InputError, match="Mine.JobFields: expected a subclass of pybatsched.JobFields"):
         run_policy(f"{tmp_path}/mine.py:Mine", Workload().job("a", n=1, s=1), n_procs=1)

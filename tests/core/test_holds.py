@@ -120,13 +120,13 @@ def test_facts_words_and_lineage_share_the_metadata() -> None:
 @pytest.mark.parametrize(
     ("decision", "rule", "text"),
     [
-        (hold("w0!a", "0", 4.0), "right number", "asks for 2 processors, got 1"),
+        (hold("w0!a", "0", 4.0), "right number", "requests 2 processors, got 1"),
         (hold("w0!a", "0-1", -1.0), "start in the future", "cannot start at -1.0"),
         (hold("w0!a", "0-1", float("nan")), "start in the future", "cannot start at nan"),
         (hold("w0!b", "0-1", 4.0), "job waiting", "cannot hold processors for job w0!b: it is running"),
-        (hold("w0!a", "2-3", 4.0), "processors free", "held by w0!b"),
+        (hold("w0!a", "2-3", 4.0), "processors free", "used by w0!b"),
         (hold("w0!gone", "2-3", 4.0), "job known", "w0!gone"),
-        (hold("w0!a", "7-8", 4.0), "inside the partition", "no compute processors"),
+        (hold("w0!a", "7-8", 4.0), "inside the partition", "not compute processors"),
         (d.Release("w0!a"), "job held", "cannot release job w0!a: it is waiting"),
         (d.Release("w0!b"), "job held", "it is running"),
         (d.StartAt("w0!a", "0-1", 4.0), "well-formed", "StartAt.procs is a str"),  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ def test_held_processors_do_not_sleep() -> None:
     stage = Stage()
     job = stage.submit("a", 2)
     stage.do(hold(job, "0-1", 4.0))
-    with pytest.raises(PolicyError, match="0 run job w0!a"):
+    with pytest.raises(PolicyError, match="0 are used by job w0!a"):
         stage.do(d.SetResourceState(IntervalSet.parse("0"), "2"))
 
 

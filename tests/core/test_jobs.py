@@ -17,7 +17,7 @@ def enter(job: Job, state: JobState) -> None:
     """Ask for a change of state by the function that makes it."""
     match state:
         case JobState.WAITING:
-            jobs.wait_again(job, job.present_terms)
+            jobs.wait_again(job, job.present_work)
         case JobState.HELD:
             jobs.hold_job(job, 0.0, 5.0, IntervalSet([0]), partition=None, reason="")
         case JobState.RUNNING:

@@ -55,7 +55,7 @@ def test_a_load_in_one_reply(stage: Stage) -> None:
     }
     assert note == "parent=w0!a;segment=1;kind=replace;extra_s=30.5"
     assert (job.load_s, job.walltime, job.estimate, job.expected_end_at) == (30.5, 45.5, 42.5, 49.5)
-    assert "started at 7.0 on 1-2, the first 30.5 s no work (loads its file)" in job.story()
+    assert "started at 7.0 on 1-2, with 30.5 s before its work (loads its file)" in job.story()
 
 
 def test_within_the_walltime_both_stay_as_they_are(stage: Stage) -> None:
@@ -111,7 +111,7 @@ def test_no_load_and_nothing_else_is_a_plain_start(how: dict[str, Any]) -> None:
 def test_only_delays_can_have_something_in_front_of_them(stage: Stage, profile: str) -> None:
     n = 2 if profile == "arrays" else 1
     job = stage.submit("a", n=n, profile=profile, walltime=99)
-    with pytest.raises(PolicyError, match="only of one made of delays|give a duration_s") as caught:
+    with pytest.raises(PolicyError, match="expected a profile of delays|expected a duration_s") as caught:
         stage.do(replace(job, f"0-{n - 1}", extra_s=1.0))
     assert (caught.value.rule, caught.value.job_id) == ("can be replaced", "w0!a")
 

@@ -114,7 +114,7 @@ def test_the_story_is_told() -> None:
 def test_two_starts_on_the_same_processor_in_one_reply() -> None:
     stage = Stage()
     a, b = stage.submit("a"), stage.submit("b")
-    assert "0 are not free: held by w0!a" in str(refused(stage, start(a, "0"), start(b, "0")))
+    assert "0 are not free: used by w0!a" in str(refused(stage, start(a, "0"), start(b, "0")))
 
 
 def test_partitions_are_kept_apart() -> None:
@@ -187,7 +187,8 @@ def test_a_set_of_what_is_no_integer_is_the_policys_fault() -> None:
 @pytest.mark.parametrize("given", ["one line", b"one line", None, 5])
 def test_lines_of_text_are_more_than_one_text(hook: str, given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {hook: lambda _self: given}))
-    expected = rf"'well-formed': {hook} must return an iterable of texts, .*; it returned {type(given).__name__}: "
+    found = type(given).__name__
+    expected = rf"'well-formed': {hook} must return an iterable of texts such as a list, .*; it returned {found}: "
     with pytest.raises(PolicyError, match=expected):
         getattr(stage.engine, hook)
 
@@ -196,7 +197,7 @@ def test_lines_of_text_are_more_than_one_text(hook: str, given: Any) -> None:
 def test_figures_are_a_mapping(given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {"figures": lambda _self: given}))
     with pytest.raises(
-        PolicyError, match="'well-formed': figures must return a mapping of names to numbers, as a dict"
+        PolicyError, match="'well-formed': figures must return a mapping of names to numbers, such as a dict"
     ):
         _ = stage.engine.figures
 
@@ -212,7 +213,9 @@ def test_a_figure_may_be_a_float_of_numpy() -> None:
 @pytest.mark.parametrize("given", [d.RejectJob("w0!a"), 5])
 def test_decisions_are_more_than_one_decision(given: Any) -> None:
     stage = Stage(type("Terse", (Puppet,), {"decide": lambda _self, _now: given if _self.jobs else None}))
-    expected = "'well-formed': decide must return an iterable of decisions, as a list or a generator, or None; it ret"
+    expected = (
+        "'well-formed': decide must return an iterable of decisions, such as a list or a generator, or None; it ret"
+    )
     with pytest.raises(PolicyError, match=expected):
         stage.submit("a")
 

@@ -50,7 +50,7 @@ def test_a_requeued_job_goes_on_in_its_shape_and_can_have_another(
     stage.do(d.Reshape(job.id, 3, 0.25), d.Reshape(job.id, 1, 2.0))
     assert times(job) == reshaped
     assert job.estimate_at(0.5) == goes_on[3]
-    assert (job.resume_on, job.terms.walltime, job.terms.estimate) == (None, 30.0, 24.0)
+    assert (job.resume_on, job.full_work.walltime, job.full_work.estimate) == (None, 30.0, 24.0)
     stage.do(d.Reshape(job.id, 3, 0.5))
     assert times(job) == goes_on
     assert not job.is_reshaped, "it could start as it is"
@@ -112,7 +112,7 @@ def test_without_walltime_and_estimate_there_are_none(stage: Stage) -> None:
 
 def test_an_unknown_profile_has_no_times(stage: Stage) -> None:
     job = stage.submit("a", profile="zzz")
-    with pytest.raises(PolicyError, match="its profile 'zzz' is not known"):
+    with pytest.raises(PolicyError, match="its profile 'zzz' is unknown"):
         stage.do(d.Reshape(job.id, 2, 0.5))
 
 

@@ -47,10 +47,10 @@ def on_wire(reply: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("procs", "rule", "text"),
     [
-        ("0-1", "right number", "job w0!a asks for 3 processors, got 2"),
-        ("", "right number", "job w0!a asks for 3 processors, got 0"),
-        ("2-4", "inside the partition", "4 are no compute processors of this platform"),
-        ("7-9", "inside the partition", "7-9 are no compute processors of this platform"),
+        ("0-1", "right number", "job w0!a requests 3 processors, got 2"),
+        ("", "right number", "job w0!a requests 3 processors, got 0"),
+        ("2-4", "inside the partition", "4 are not compute processors of this platform"),
+        ("7-9", "inside the partition", "7-9 are not compute processors of this platform"),
     ],
 )
 def test_a_job_cannot_be_resumed_on_just_any_processors(stage: Stage, procs: str, rule: str, text: str) -> None:
@@ -66,7 +66,7 @@ def test_a_job_is_resumed_within_a_partition() -> None:
     stage = Stage(Two, dynamic_jobs_enabled=True)
     job = stage.run("a", "0-1", walltime=15)
     error = refused(stage, d.Requeue(job.id, procs=IntervalSet.parse("1-2")))
-    assert (error.rule, error.text) == ("inside the partition", "1-2 lie in more than one partition")
+    assert (error.rule, error.text) == ("inside the partition", "1-2 are in more than one partition; expected one")
     stage.do(d.Requeue(job.id, procs=IntervalSet.parse("2-3")))
     stage.step(*stage.killed(job))
     assert str(job.resume_on) == "2-3"
@@ -153,9 +153,9 @@ def test_requeued_again_and_again(stage: Stage) -> None:
     assert job.profile == {"type": "delay", "delay": 1.0}
     assert list(stage.engine.cluster.profiles) == ["w0"], "each derived profile is for one job alone"
     for k in (1, 2, 3):
-        with pytest.raises(PolicyError, match=f"there has been a profile dyn!w0.a.{k} already"):
+        with pytest.raises(PolicyError, match=f"the profile name dyn!w0.a.{k} was used before"):
             stage.do(d.RegisterProfile("dyn", f"w0.a.{k}", {"type": "delay", "delay": 1}))
-    assert "went on as dyn!w0.a.3" in job.story()
+    assert "continued as dyn!w0.a.3" in job.story()
 
 
 def test_from_scratch_means_the_whole_job_whatever_was_done_before(stage: Stage) -> None:
@@ -257,20 +257,20 @@ def test_the_id_of_the_job_registered_in_advance_is_not_free(stage: Stage, is_us
     job = stage.run("a", "0", profile="mixed", walltime=99)
     again = d.RegisterJob("w0!a.1", {"subtime": 0, "res": 1, "profile": "total"})
     stage.do(d.Requeue(job.id), at=28.0)
-    with pytest.raises(PolicyError, match="there has been a job w0!a.1 already"):
+    with pytest.raises(PolicyError, match="the id w0!a.1 was used before"):
         stage.do(again)
     answer = stage.killed(job) if is_used else [stage.completed(job), e.JobKilled(("w0!a",), {}, timestamp=28.0)]
-    with pytest.raises(PolicyError, match="there has been a job w0!a.1 already"):
+    with pytest.raises(PolicyError, match="the id w0!a.1 was used before"):
         stage.do(again, events=answer)
 
 
 @pytest.mark.parametrize(
     ("profile", "requeue", "progress", "text"),
     [
-        ("mixed", {"work": "rest"}, None, "can only be restarted from scratch"),
-        ("mixed", {"extra_s": 1.0}, None, "can only be restarted from scratch"),
+        ("mixed", {"work": "rest"}, None, "requires work='all' without extra_s"),
+        ("mixed", {"extra_s": 1.0}, None, "requires work='all' without extra_s"),
         ("ph", {"work": "rest"}, None, "no progress"),
-        ("ph", {"extra_s": 1.0}, 0.0, "has not shown a pace"),
+        ("ph", {"extra_s": 1.0}, 0.0, "the speed of the job is not known yet"),
     ],
 )
 def test_what_cannot_be_requeued_says_why(
@@ -456,7 +456,7 @@ def test_of_the_policys_own_profiles_only_names_are_kept(stage: Stage, workload:
     stage.do(profile, made, start(f"{workload}!1", "2"))
     stage.step(stage.completed(stage.engine.cluster.jobs[f"{workload}!1"]))
     assert "nap" not in stage.engine.cluster.profiles[workload]
-    with pytest.raises(PolicyError, match=f"there has been a profile {workload}!nap already"):
+    with pytest.raises(PolicyError, match=f"the profile name {workload}!nap was used before"):
         stage.do(profile)
     with pytest.raises(PolicyError, match="--enable-profile-reuse"):
         stage.do(d.RegisterJob(f"{workload}!2", {"subtime": 0.0, "res": 1, "profile": "nap"}))

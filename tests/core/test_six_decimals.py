@@ -11,7 +11,7 @@ from hypothesis import example, given, strategies as st
 from support.built import built_part
 from support.examples import examples
 
-from pybatsched.core.instants import on_tick, plainly_on_tick
+from pybatsched.core.instants import on_tick, on_tick_in_python
 from pybatsched.simulator.outputs.files import JOB_COLUMNS, job_row, plain_job_row, rejected_row
 
 
@@ -38,7 +38,7 @@ seconds = ticks | between | binary | st.floats(allow_nan=False, allow_infinity=F
 @example(1e9)
 @example(1e300)
 def test_a_number_comes_to_the_same_tick(compiled: Any, x: float) -> None:
-    assert struct.pack("d", compiled.on_tick(x)) == struct.pack("d", plainly_on_tick(x))
+    assert struct.pack("d", compiled.on_tick(x)) == struct.pack("d", on_tick_in_python(x))
 
 
 @examples(3000)

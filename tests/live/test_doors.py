@@ -107,8 +107,8 @@ def test_a_journal_runs_the_files_that_it_names_only_if_it_is_trusted(tmp_path: 
     (tmp_path / "mine.py").write_text("raise SystemExit('it was run')\n" + MINE)
     done = run_cli("replay", "j.pbj", cwd=tmp_path)
     assert done.returncode == 2
-    assert "say --trust if the journal is your own" in done.stderr
+    assert "use --trust if the journal is your own" in done.stderr
     assert "it was run" in run_cli("replay", "j.pbj", "--trust", cwd=tmp_path).stderr
     (tmp_path / "mine.py").write_text(MINE)
     assert run_cli("replay", "j.pbj", "--trust", cwd=tmp_path).returncode == 0
-    assert "knows no job" in run_cli("explain", "j.pbj", "w0!a", "--trust", cwd=tmp_path).stderr
+    assert "unknown job" in run_cli("explain", "j.pbj", "w0!a", "--trust", cwd=tmp_path).stderr

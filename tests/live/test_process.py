@@ -99,7 +99,7 @@ BROKEN = {
     "deep": (b"[" * 200_000, "expected a JSON object"),
     "unknown job": (
         b'{"now":1.0,"events":[{"timestamp":1.0,"type":"JOB_COMPLETED","data":{"job_id":"w0!x"}}]}',
-        "events[0].data.job_id: no job w0!x is known",
+        "events[0].data.job_id: unknown job w0!x",
     ),
     "late event": (
         b'{"now":1.0,"events":[{"timestamp":9.0,"type":"REQUESTED_CALL","data":{}}]}',
@@ -340,7 +340,7 @@ def test_waiting_jobs_are_named_in_the_diagnosis() -> None:
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--timeout", "1") as server, said_at_once(server.wait_ready(), requests):
         assert server.finish() == 4
-    assert "waiting: w0!1 since 0.0, wants 4 processors" in server.errors
+    assert "waiting: w0!1 since 0.0, requests 4 processors" in server.errors
     assert "waiting: and 3 more" in server.errors
 
 
@@ -535,7 +535,8 @@ def test_options_from_batsim_are_checked_when_they_come() -> None:
         peer.ask(recording("sched-config").requests[0])
         assert server.finish() == 2
     assert (
-        "policy fcfs has no option 'n' (from Batsim's --sched-cfg); it knows: order, assume_walltime" in server.errors
+        "policy fcfs: unknown option 'n' (from Batsim's --sched-cfg); expected one of: order, assume_walltime"
+        in server.errors
     )
 
 

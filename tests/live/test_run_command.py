@@ -109,7 +109,7 @@ def test_options_by_way_of_batsim_name_no_files(place: Path) -> None:
     (place / "mine.py").write_text("raise SystemExit('it was run')\n")
     done = run(place, "--", "--sched-cfg", '{"principal": "mine.py:Mine"}', policy="redirection")
     assert done.returncode == 2
-    assert "option principal (from Batsim's --sched-cfg): 'mine.py:Mine' names a Python file" in done.stderr
+    assert "option principal (from Batsim's --sched-cfg): 'mine.py:Mine' is a Python file" in done.stderr
     assert "it was run" not in done.stderr
 
 

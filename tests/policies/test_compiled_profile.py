@@ -60,7 +60,7 @@ operations = st.one_of(
 def test_every_operation_gives_what_the_plain_one_gives(
     compiled: Any, begin: float, n: int, steps: list[tuple[str, Any]]
 ) -> None:
-    plain, fast = PlainProfile(begin, n), compiled.Profile(begin, n)
+    plain, fast = PlainProfile(begin, n), compiled.AvailabilityProfile(begin, n)
     for name, arguments in steps:
         before = fast.copy()
         expected = getattr(plain, name)(*arguments)
@@ -71,7 +71,7 @@ def test_every_operation_gives_what_the_plain_one_gives(
 
 
 def test_a_copy_lives_on_its_own(compiled: Any) -> None:
-    profile = compiled.Profile(0.0, 4)
+    profile = compiled.AvailabilityProfile(0.0, 4)
     other = profile.copy()
     other.take(3, 1.0, 2.0)
     assert profile.steps() == [(0.0, 4)]
@@ -80,7 +80,7 @@ def test_a_copy_lives_on_its_own(compiled: Any) -> None:
 
 def test_it_counts_in_the_same_ticks_and_has_all_methods(compiled: Any) -> None:
     assert (compiled.HALF_TICK, compiled.TICK) == (HALF_TICK, TICK)
-    for plain, fast in ((PlainProfile, compiled.Profile), (PlainFreedIntervals, compiled.Gains)):
+    for plain, fast in ((PlainProfile, compiled.AvailabilityProfile), (PlainFreedIntervals, compiled.FreedIntervals)):
         public = {name for name in vars(plain) if not name.startswith("_")}
         assert {name for name in vars(fast) if not name.startswith("_")} == public
 
@@ -102,7 +102,7 @@ def test_it_counts_in_the_same_ticks_and_has_all_methods(compiled: Any) -> None:
 def test_what_is_none_of_its_arguments_is_an_error_and_changes_nothing(
     compiled: Any, name: str, arguments: Any, error: type[Exception]
 ) -> None:
-    profile = compiled.Profile(0.0, 4)
+    profile = compiled.AvailabilityProfile(0.0, 4)
     with pytest.raises(error):
         getattr(profile, name)(*arguments)
     assert profile.steps() == [(0.0, 4)]
@@ -113,14 +113,14 @@ def test_what_a_generator_raises_goes_on(compiled: Any) -> None:
         yield (1, 0.0, 5.0)
         raise RuntimeError("no more")
 
-    profile = compiled.Profile(0.0, 4)
+    profile = compiled.AvailabilityProfile(0.0, 4)
     with pytest.raises(RuntimeError, match="no more"):
         profile.take_all(spans())
     assert profile.steps() == [(0.0, 4)]
 
 
 def test_many_steps(compiled: Any) -> None:
-    plain, fast = PlainProfile(0.0, 3000), compiled.Profile(0.0, 3000)
+    plain, fast = PlainProfile(0.0, 3000), compiled.AvailabilityProfile(0.0, 3000)
     for k in range(1000):
         for profile in (plain, fast):
             profile.take(1, float(7 * k % 1009), float(7 * k % 1009 + k % 13 + 1))
@@ -129,7 +129,7 @@ def test_many_steps(compiled: Any) -> None:
 
 @given(st.lists(st.tuples(at | st.just(math.inf), at | st.just(math.inf)), max_size=30), st.data())
 def test_gains_are_the_same(compiled: Any, added: list[tuple[float, float]], data: st.DataObject) -> None:
-    plain, fast, forgotten = PlainFreedIntervals(), compiled.Gains(), 0
+    plain, fast, forgotten = PlainFreedIntervals(), compiled.FreedIntervals(), 0
     for start_at, end_at in added:
         plain.add(start_at, end_at)
         fast.add(start_at, end_at)
@@ -144,7 +144,7 @@ def test_gains_are_the_same(compiled: Any, added: list[tuple[float, float]], dat
 
 
 def test_gains_that_were_forgotten_are_an_error(compiled: Any) -> None:
-    for gains in (PlainFreedIntervals(), compiled.Gains()):
+    for gains in (PlainFreedIntervals(), compiled.FreedIntervals()):
         gains.add(1.0, 2.0)
         gains.forget(1)
         with pytest.raises(IndexError):
@@ -184,7 +184,7 @@ def test_every_pass_gives_what_the_plain_one_gives(
     compiled: Any, n: int, waiting: list[tuple[int, float, float]], steps: list[tuple[str, Any]]
 ) -> None:
     plain = Plans(PlainProfile(0.0, n), PlainFreedIntervals(), waiting)
-    fast = Plans(compiled.Profile(0.0, n), compiled.Gains(), waiting)
+    fast = Plans(compiled.AvailabilityProfile(0.0, n), compiled.FreedIntervals(), waiting)
     for name, arguments in steps:
         answers: list[Any] = []
         for plan in (plain, fast):
@@ -215,7 +215,7 @@ def test_jobs_get_the_places_that_the_plain_one_gives_them(
     freed_from: float,
 ) -> None:
     sizes, spans_s, before = [n for n, _, _ in jobs], [span_s for _, span_s, _ in jobs], [place for _, _, place in jobs]
-    plain, fast = PlainProfile(begin, n), compiled.Profile(begin, n)
+    plain, fast = PlainProfile(begin, n), compiled.AvailabilityProfile(begin, n)
     for profile in (plain, fast):
         profile.take_all(taken)
     given_before = list(before)
@@ -238,7 +238,7 @@ def test_jobs_get_the_places_that_the_plain_one_gives_them(
     ],
 )
 def test_jobs_that_are_none_get_no_places(compiled: Any, lists: Any, error: type[Exception]) -> None:
-    profile = compiled.Profile(0.0, 4)
+    profile = compiled.AvailabilityProfile(0.0, 4)
     with pytest.raises(error):
         profile.place_anew(0.0, 0.0, *lists)
     assert profile.steps() == [(0.0, 4)]
@@ -247,10 +247,10 @@ def test_jobs_that_are_none_get_no_places(compiled: Any, lists: Any, error: type
 @examples(1000)
 @given(st.floats(0, 1e10) | st.integers(0, 10**12).map(lambda n: n / 1e6 + HALF_TICK), st.floats(0, 1e10))
 def test_ends_are_on_the_tick(compiled: Any, now: float, span_s: float) -> None:
-    rows, gains = Reservations(), compiled.Gains()
+    rows, gains = Reservations(), compiled.FreedIntervals()
     rows.insert((0.0, 1, Job("w0!1", 1)), span_s, math.inf, 0)
     gains.add(0.0, math.inf)
-    assert compiled.Profile(now, 1).compress(now, rows, gains) == [(0, math.inf)]
+    assert compiled.AvailabilityProfile(now, 1).compress(now, rows, gains) == [(0, math.inf)]
     assert (rows.places, rows.ends) == ([now], [instant(now, span_s)])
 
 
@@ -259,7 +259,7 @@ def test_rows_that_are_none_are_an_error(compiled: Any, name: str) -> None:
     class Odd:
         sizes, spans_s, places, ends, seen = ([1], [2.0], [3.0], [5.0], [0])
 
-    profile = compiled.Profile(0.0, 4)
+    profile = compiled.AvailabilityProfile(0.0, 4)
     for field, value, error in (
         ("sizes", ["one"], TypeError),
         ("sizes", (1,), TypeError),
@@ -267,14 +267,14 @@ def test_rows_that_are_none_are_an_error(compiled: Any, name: str) -> None:
         ("places", [], ValueError),
     ):
         odd: Any = type("Odder", (Odd,), {field: value})()
-        gains = compiled.Gains()
+        gains = compiled.FreedIntervals()
         gains.add(0.0, 9.0)
         with pytest.raises(error):
             getattr(profile, name)(0.0, odd, gains)
     with pytest.raises(TypeError):
         getattr(profile, name)(0.0, Odd(), PlainFreedIntervals())
     with pytest.raises(AttributeError):
-        getattr(profile, name)(0.0, object(), compiled.Gains())
+        getattr(profile, name)(0.0, object(), compiled.FreedIntervals())
 
 
 @examples(20)
@@ -284,7 +284,7 @@ def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
     dice = Random(seed)
     waiting = [(dice.randint(1, 30), float(dice.choice([1, 5, 20, 100])), math.inf) for _ in range(150)]
     plain = Plans(PlainProfile(0.0, 32), PlainFreedIntervals(), waiting)
-    fast = Plans(compiled.Profile(0.0, 32), compiled.Gains(), waiting)
+    fast = Plans(compiled.AvailabilityProfile(0.0, 32), compiled.FreedIntervals(), waiting)
     for now in range(0, 300, 30):
         n, until = dice.randint(1, 30), now + dice.randint(2, 90)
         if dice.random() < 0.5:
@@ -294,7 +294,10 @@ def test_long_plans_are_passed_through_alike(compiled: Any, seed: int) -> None:
             plain.profile.advance(now)
             fast.profile.advance(now)
         else:
-            plain.profile, fast.profile = PlainProfile(float(now), 32 - n), compiled.Profile(float(now), 32 - n)
+            plain.profile, fast.profile = (
+                PlainProfile(float(now), 32 - n),
+                compiled.AvailabilityProfile(float(now), 32 - n),
+            )
             for plan in (plain, fast):
                 plan.profile.give(n, until, math.inf)
                 plan.profile, _ = plan.profile.replan(float(now), plan.rows, plan.gains)
@@ -327,7 +330,7 @@ class Twin(NamedTuple):
 def twin(request: pytest.FixtureRequest, compiled: Any) -> Twin:
     if request.param == "plain":
         return Twin(PlainProfile, PlainFreedIntervals)
-    return Twin(compiled.Profile, compiled.Gains)
+    return Twin(compiled.AvailabilityProfile, compiled.FreedIntervals)
 
 
 FIELDS = ("sizes", "spans_s", "places", "ends", "seen")
@@ -569,8 +572,8 @@ def test_every_policy_starts_the_same_jobs_on_the_same_processors(
     plain = starts(run_policy(policy, workload, 8, config=DYNAMIC))
     with pytest.MonkeyPatch.context() as patch:
         for module in (local, conservative, ujfb):
-            patch.setattr(module, "AvailabilityProfile", compiled.Profile)
-        patch.setattr(conservative, "FreedIntervals", compiled.Gains)
+            patch.setattr(module, "AvailabilityProfile", compiled.AvailabilityProfile)
+        patch.setattr(conservative, "FreedIntervals", compiled.FreedIntervals)
         assert starts(run_policy(policy, workload, 8, config=DYNAMIC)) == plain
 
 

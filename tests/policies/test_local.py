@@ -192,10 +192,10 @@ def test_replanning_is_what_it_says(planned: list[tuple[int, float, int]], taken
         jobs.append(job)
         scheduler.submit(job, 0.0)
         scheduler._newcomers.clear()
-        scheduler._note(job, float(place))
+        scheduler._record(job, float(place))
     expected = slow_replan(free.copy(), [(n, float(place), float(s)) for n, place, s in planned], 0.0)
     scheduler._replan(free, 0.0)
-    assert [scheduler._rows.by_id()[job.id] for job in jobs] == expected
+    assert [scheduler._reservations.by_id()[job.id] for job in jobs] == expected
     assert sorted(scheduler._by_place) == scheduler._by_place
     again = AvailabilityProfile(0.0, 4)
     again.take_all((n, float(at), float(at + s)) for n, at, s in taken)

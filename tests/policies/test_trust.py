@@ -24,7 +24,7 @@ from pybatsched.core.policy import TrustedFiles
 from pybatsched.errors import InputError, UntrustedFileError
 from pybatsched.policies import registry
 from pybatsched.policies.registry import PolicyPlan, PolicySource, Recorded
-from pybatsched.session.explain import explain, stories
+from pybatsched.session.explain import explain, job_histories
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.replay import replay, session_for
 from pybatsched.session.session import Session
@@ -74,8 +74,8 @@ def file(tmp_path: Path) -> File:
 
 def refused(option: str, by: str, name: str, policy: str = "redirection") -> str:
     return (
-        f"policy {policy}: option {option} (from {by}): {name!r} names a Python file; what comes from there may choose "
-        f"among installed policies only: {INSTALLED} (give files with -o)"
+        f"policy {policy}: option {option} (from {by}): {name!r} is a Python file, which is not accepted from "
+        f"there; expected an installed policy: {INSTALLED} (give files with -o)"
     )
 
 
@@ -84,7 +84,7 @@ def play(plan: PolicyPlan, said: Mapping[str, Any] | None = None, journal: Path 
     writer = None if journal is None else JournalWriter(journal)
     session = Session(plan, journal=writer)
     config = {"dynamic-jobs-enabled": True, "sched-config": json.dumps(said) if said else ""}
-    with session.to_its_end():
+    with session.closing_journal():
         return FakeBatsim(WORKLOAD, 4, config=config).run(session.handle)
 
 
@@ -150,7 +150,8 @@ def test_who_forgets_to_say_whose_word_it_is_gets_installed_policies(file: File)
     with pytest.raises(UntrustedFileError) as caught:
         registry.find(file.name)
     expected = (
-        f"policy {file.name!r} is a Python file; who named it may choose among installed policies only: {INSTALLED}"
+        f"policy {file.name!r} is a Python file, which is accepted only from your own options; expected an installed "
+        f"policy: {INSTALLED}"
     )
     assert str(caught.value) == expected
     partition = Cluster(IntervalSet.parse("0-3")).add_partition("all", IntervalSet.parse("0-3"))
@@ -358,15 +359,15 @@ def test_a_journal_does_not_run_the_policy_it_was_recorded_with(file: File, tmp_
     done = run_cli("replay", str(journal))
     assert done.returncode == 2
     why = (
-        f"{str(journal)!r} was recorded with the policy {file.name!r}; a Python file is not run because a journal "
-        "names it: name it yourself, with --policy, or say --trust if the journal is your own"
+        f"{str(journal)!r} was recorded with the policy {file.name!r}, a Python file, which is not run from a "
+        "journal: give it with --policy, or use --trust if the journal is your own"
     )
     assert why in done.stderr
     story = run_cli("explain", str(journal), "w0!b")
     assert story.returncode == 0
     assert f"(why it waited is not known: {why})" in story.stdout
     assert "started on 0-2: fits" in story.stdout
-    assert stories(JournalReader(journal))["w0!b"] == [(5.0, "started on 0-2: fits")]
+    assert job_histories(JournalReader(journal))["w0!b"] == [(5.0, "started on 0-2: fits")]
     assert not file.was_run()
     assert run_cli("replay", str(journal), "--policy", file.name).returncode == 0
     assert file.was_run()
@@ -414,9 +415,9 @@ def test_recorded_options_hold_for_the_same_file_wherever_it_lies(file: File, tm
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["-o", "ordre=sjf"], "policy easy has no option 'ordre' (from -o)"),
+        (["-o", "ordre=sjf"], "policy easy: unknown option 'ordre' (from -o)"),
         (["-o", "order"], "-o 'order': expected KEY=VALUE"),
-        (["--policy", "gone.py:X"], "policy 'gone.py:X': there is no file gone.py"),
+        (["--policy", "gone.py:X"], "policy 'gone.py:X': file gone.py not found"),
     ],
 )
 @pytest.mark.parametrize("command", [["replay"], ["explain", "w0!a"]], ids=lambda command: command[0])

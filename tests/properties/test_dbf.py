@@ -125,9 +125,13 @@ def test_jobs_that_can_always_wait_hold_up_nobody_by_waiting(workload: Workload)
     class Noted(DbfScheduler):
         def plan(self, now: float) -> Iterator[Decision]:
             yield from super().plan(now)
-            assert not self._promises or set(self._rows.by_id()).isdisjoint(self._promises), "nobody is ever promoted"
+            assert not self._promises or set(self._reservations.by_id()).isdisjoint(self._promises), (
+                "nobody is ever promoted"
+            )
             regular = [
-                (place, job) for job_id, place in self._rows.by_id().items() for job in [self._entries[job_id][2]]
+                (place, job)
+                for job_id, place in self._reservations.by_id().items()
+                for job in [self._entries[job_id][2]]
             ]
             alone = self.expected_profile(now)
             for place, job in sorted(regular, key=lambda found: self._entries[found[1].id]):
@@ -145,13 +149,13 @@ class Watched(DbfScheduler):
     """Checks its books after every round."""
 
     def plan(self, now: float) -> Iterator[Decision]:
-        finals = dict(self._rows.by_id())
+        finals = dict(self._reservations.by_id())
         yield from super().plan(now)
         for at, n_free in self._with_provisional().steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
         provisional = self._accepted.places
-        assert set(self._rows.by_id()).isdisjoint(provisional)
-        assert set(self._rows.by_id()) | set(provisional) == set(self._entries)
+        assert set(self._reservations.by_id()).isdisjoint(provisional)
+        assert set(self._reservations.by_id()) | set(provisional) == set(self._entries)
         assert not self._wanted
         assert set(provisional) <= set(self._promises)
         assert [(place, job.id) for place, _, job in self._accepted.by_place] == sorted(
@@ -159,7 +163,7 @@ class Watched(DbfScheduler):
             key=lambda found: (found[0], self._entries[found[1]][1]),
         )
         running = {job.id for job in self.partition.running_jobs}
-        assert set(finals) <= set(self._rows.by_id()) | running, "a final place is left by starting only"
+        assert set(finals) <= set(self._reservations.by_id()) | running, "a final place is left by starting only"
 
 
 class WatchedDbf(Dbf):

@@ -48,7 +48,7 @@ class Watched(ConservativeScheduler):
         yield from super().plan(now)
         for at, n_free in self._profile.steps():
             assert 0 <= n_free <= self.partition.n_procs, f"{n_free} processors free at {at}"
-        assert set(self._rows.by_id()) == set(self._entries)
+        assert set(self._reservations.by_id()) == set(self._entries)
         assert set(self._booked) == {job.id for job in self.partition.running_jobs}
 
 

@@ -23,7 +23,7 @@ from pybatsched.testing import FakeBatsim, Workload, plan_for, run_policy
 from pybatsched_schedulers.reallocation.grid import GridJob
 from pybatsched_schedulers.reallocation.options import Sizing
 from pybatsched_schedulers.reallocation.policy import Reallocation
-from pybatsched_schedulers.reallocation.sizing import SEARCHES, Place
+from pybatsched_schedulers.reallocation.sizing import SEARCHES, SiteOffer
 
 ONE_CLUSTER = grids().map(lambda grid: Grid(dict([next(iter(grid.clusters.items()))])))
 DONE = {"COMPLETED_SUCCESSFULLY", "COMPLETED_WALLTIME_REACHED"}
@@ -44,7 +44,7 @@ class Watched(Reallocation):
                 self.calls.append(decision.at)
             yield decision
 
-    def _submit(self, one: GridJob, place: Place, now: float, reason: Reason) -> Iterator[Decision]:
+    def _submit(self, one: GridJob, place: SiteOffer, now: float, reason: Reason) -> Iterator[Decision]:
         yield from super()._submit(one, place, now, reason)
         if one.job.id in self._waiting:
             assert one.planned_end(now) == place.end_at  # its reservation is what it was promised
@@ -56,7 +56,7 @@ class Watched(Reallocation):
         assert one.job.state is JobState.WAITING
         super()._withdraw(one, now)
 
-    def _move(self, one: GridJob, place: Place, now: float) -> Iterator[Decision]:
+    def _move(self, one: GridJob, place: SiteOffer, now: float) -> Iterator[Decision]:
         assert self.sites[place.nth] is not one.site
         assert round(one.planned_end(now) - place.end_at, 6) >= self.options.threshold
         self.moves[now] += 1

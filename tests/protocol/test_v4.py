@@ -243,7 +243,7 @@ def test_nonsense_is_refused_by_name(raw: bytes, field: str, expected: str) -> N
             "SIMULATION_BEGINS",
             {"compute_resources": [{"id": 0, "zone_properties": {"a": "1", "b": [2]}}]},
             "compute_resources",
-            "b among the zone_properties of a resource is [2]",
+            "b in the zone_properties of a resource is [2]; expected a text",
         ),
         ("SIMULATION_BEGINS", {"nb_resources": 2.5}, "nb_resources", "an integer"),
     ],

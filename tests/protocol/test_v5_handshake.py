@@ -42,8 +42,8 @@ def test_a_hello_says_json_and_what_is_wanted() -> None:
     [
         (b"", "four bytes"),
         (b"\x01\0\0\0abc", "FlatBuffers"),
-        (b"\x02\0\0\0{", "no JSON"),
-        (b'{"now":0.0,"events":[]}', "with JSON alone, as if to Batsim 4"),
+        (b"\x02\0\0\0{", "not JSON"),
+        (b'{"now":0.0,"events":[]}', "its answer to the greeting is only JSON"),
         (b'\x02\0\0\0{"now": 0.0, "events": []}', "one EDCHelloEvent"),
         (
             b'\x02\0\0\0{"now": 0, "events": [{"timestamp": 0, "event_type": "RejectJobEvent", "event": {}}]}',

@@ -20,7 +20,7 @@ from support.process import run_cli
 from pybatsched.campaign.spec import read_spec
 from pybatsched.cli.common.arguments import policy_plan
 from pybatsched.metrics.runs import read_what_is_there
-from pybatsched.session.explain import stories
+from pybatsched.session.explain import job_histories
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.simulator import external_events
@@ -218,7 +218,7 @@ def _packed(record: Any) -> bytes:
 
 def read_stories(path: Path) -> None:
     """Read all stories, as `report` does."""
-    stories(JournalReader(path))
+    job_histories(JournalReader(path))
 
 
 # --- campaigns and options -------------------------------------------------------------------------------------------

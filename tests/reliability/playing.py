@@ -17,8 +17,7 @@ from pybatsched.errors import PeerLostError, PybatschedError, RemoteProtocolErro
 from pybatsched.live.server import ServerOptions, serve
 from pybatsched.policies.registry import PolicyPlan
 from pybatsched.protocol import Codec, Message, v4, v5
-from pybatsched.protocol.v5_features import features_for
-from pybatsched.protocol.v5_handshake import read_hello, write_greeting
+from pybatsched.protocol.v5_handshake import features_for, read_hello, write_greeting
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5

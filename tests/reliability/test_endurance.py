@@ -13,7 +13,7 @@ from support.process import Peer, Server
 
 from pybatsched.cli.common import arguments
 from pybatsched.core import finished_jobs
-from pybatsched.core.finished_jobs import N_LAST_WORDS
+from pybatsched.core.finished_jobs import N_RECENT
 from pybatsched.errors import RemoteProtocolError, quantity
 from pybatsched.session.session import Session
 from reliability.endurance import REGISTERING, Reading, judge_journal, judge_memory, judge_peaks, read, shares
@@ -36,21 +36,21 @@ def test_nothing_grows_with_jobs_that_are_over() -> None:
     session = Session(arguments.policy_plan("easy", [], None))
     talk = LongTalk(session.handle)
     talk.begin()
-    talk.go_on(N_LAST_WORDS + 1_500)
+    talk.go_on(N_RECENT + 1_500)
     counts = []
     for _ in range(3):
         counts.append(n_held_by(session))
-        talk.go_on(N_LAST_WORDS // 2)  # after so many the oldest last words are forgotten: the same place each time
+        talk.go_on(N_RECENT // 2)  # after so many the oldest last words are forgotten: the same place each time
         assert len(session.engine.jobs.alive) == 100
-    assert max(counts) - min(counts) < N_LAST_WORDS // 2, counts  # not one object a job
-    with pytest.raises(RemoteProtocolError, match="job w0!7 is submitted twice"):
+    assert max(counts) - min(counts) < N_RECENT // 2, counts  # not one object a job
+    with pytest.raises(RemoteProtocolError, match="job w0!7 was submitted before"):
         session.handle(_submitted("w0!7", 1e9))
 
 
 @pytest.fixture
 def little_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let less be kept of the last jobs, so that a test needs fewer jobs to see what grows."""
-    monkeypatch.setattr(finished_jobs, "N_LAST_WORDS", 64)
+    monkeypatch.setattr(finished_jobs, "N_RECENT", 64)
     monkeypatch.setattr(finished_jobs, "_N_FRESH", 32)
 
 
@@ -68,7 +68,7 @@ def test_nothing_grows_with_jobs_that_were_registered(policy: str, reuses_profil
     assert n_held_by(session) - n_held < 300
     names = [f"w0.{number}.1" for number in range(talk.n_submitted)]
     assert sum(session.engine.jobs.knows(f"dyn!{name}") for name in names) == talk.n_registered
-    assert sum(session.engine.cluster.is_spent("dyn", name) for name in names) == talk.n_registered
+    assert sum(session.engine.cluster.is_retired("dyn", name) for name in names) == talk.n_registered
 
 
 @pytest.mark.usefixtures("little_kept")
@@ -81,7 +81,7 @@ def test_nothing_grows_with_jobs_that_cannot_be_restarted() -> None:
     talk.go_on(1_500)
     assert n_held_by(session) - n_held < 300
     (remark,) = session.engine.remarks
-    assert remark.startswith("redirection: 950 jobs stayed where they were, as w0!51: ")
+    assert remark.startswith("redirection: 950 jobs could not be redirected (first: w0!51): ")
 
 
 def _submitted(job_id: str, now: float) -> bytes:

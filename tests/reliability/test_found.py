@@ -91,14 +91,14 @@ def test_members_of_journals(
     next(one for one in records if one["record"] == kind).update(change)
     (tmp_path / "run.pbj").write_bytes(b"".join(map(msgpack.packb, records)))
     done = run_cli(words[0], "run.pbj", *words[1:], cwd=tmp_path)
-    told = f"pybatsched: 'run.pbj' is damaged: a record lacks or garbles '{garbled}'\n"
+    told = f"pybatsched: 'run.pbj' is damaged: in a record,  '{garbled}'\n"
     assert (done.returncode, done.stderr) == (2, told)
 
 
 def test_a_key_of_a_journal_that_is_a_list(tmp_path: Path, records: list[dict[str, Any]]) -> None:
     raw = msgpack.packb(records[0])
     (tmp_path / "run.pbj").write_bytes(raw + b"\x81\x91\x01\x01")
-    with pytest.raises(InputError, match=f"no readable record at byte {len(raw)} "):
+    with pytest.raises(InputError, match=f"the record at byte {len(raw)} cannot be read "):
         list(JournalReader(tmp_path / "run.pbj").exchanges())
 
 

@@ -183,7 +183,8 @@ def check_reading(found: Found, path: Path) -> int:
         reader = JournalReader(path)
         exchanges = list(reader.exchanges())
     except Exception as error:  # noqa: BLE001  whatever it is, it is told
-        is_told = "holds no whole record" in str(error) and again.returncode == 2 and "no whole record" in again.stderr
+        is_told = "contains no complete record" in str(error) and "no complete record" in again.stderr
+        is_told = is_told and again.returncode == 2
         found.expect(is_told, f"the journal cannot be read: {error}; replay: {again.returncode} {again.stderr:.200}")
         return 0
     n_answered = sum(exchange.is_answered for exchange in exchanges)
@@ -191,7 +192,8 @@ def check_reading(found: Found, path: Path) -> int:
     found.expect(again.returncode == (0 if n_answered else 2), f"replay: {again.returncode} {said:.200}")
     found.expect(not n_answered or "identical" in said, f"replay: {said:.200}")
     if not reader.is_whole and n_answered:
-        found.expect("cut" in said or "no end" in said, f"replay does not say that the journal is cut: {said:.200}")
+        is_told = "truncated" in said or "no end" in said
+        found.expect(is_told, f"replay does not say that the journal is truncated: {said:.200}")
     return n_answered
 
 

@@ -22,7 +22,7 @@ from pybatsched.report import campaign_figures, page
 from pybatsched.report.campaign import points as samples
 from pybatsched.report.figures import KINDS, plain
 from pybatsched.report.gantt import bars, chart
-from pybatsched.session.explain import explain, stories
+from pybatsched.session.explain import explain, job_histories
 from pybatsched.session.journal import JournalReader
 
 PUSHY = ROOT / "tests" / "support" / "pushy.py"
@@ -357,7 +357,7 @@ def test_the_figure_of_a_plain_gantt_chart_has_no_legend(place: Path) -> None:
 
 def test_stories_of_all_jobs_are_those_of_each(place: Path) -> None:
     """What explain tells of a job, all at once: its starts, kills and rejections, also under its other names."""
-    told = stories(JournalReader(str(place / "pushy.pbj")))
+    told = job_histories(JournalReader(str(place / "pushy.pbj")))
     assert len(told) == 30
     for job_id in ("w0!00", "w0!05", "w0!23"):
         wanted = [

@@ -20,7 +20,7 @@ from pybatsched.report import durations, page
 from pybatsched.report.gantt.chart import data_of, kin_of
 from pybatsched.report.run import charts, job_history
 from pybatsched.report.run.page import Told
-from pybatsched.session.explain import explain, whole_stories
+from pybatsched.session.explain import explain, full_histories
 from pybatsched.session.journal import JournalReader
 
 
@@ -221,7 +221,7 @@ def test_nothing_is_drawn_where_nobody_waits(tmp_path: Path) -> None:
 def test_whole_stories_are_what_explain_tells(place: Path) -> None:
     for name in ("books.pbj", "out/easy.pbj"):
         path = place / name
-        found = whole_stories(JournalReader(path))
+        found = full_histories(JournalReader(path))
         assert len(found) == 30
         for job_id, lines in found.items():
             told = explain(JournalReader(path), job_id)

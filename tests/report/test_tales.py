@@ -42,7 +42,7 @@ def test_a_journal_that_is_cut_is_told_as_far_as_it_goes_and_said_to_be_cut(tmp_
     assert told.note == ""
     cut_before_reply(journal, 3)  # in which the first job ends
     cut = job_history.tell(read_run(prefix))
-    note = "the journal is cut: 7 bytes after its last whole record"
+    note = "the journal is truncated: 7 bytes after its last complete record"
     assert cut.note == f"The journal {journal} is not whole, and stories end with it: {note}."
     assert cut.stories == {job_id: lines[: len(cut.stories[job_id])] for job_id, lines in told.stories.items()}
     assert "answers otherwise" not in str(cut.stories)
@@ -55,14 +55,15 @@ def test_a_journal_of_a_run_that_was_killed_is_not_whole(tmp_path: Path) -> None
     journal = Path(f"{prefix}.pbj")
     raw = journal.read_bytes()
     journal.write_bytes(raw[: record_ends(raw)[-2]])
-    assert job_history.tell(read_run(prefix)).note.endswith(": the journal has no end: the run was killed, or goes on.")
+    note = ": the journal has no end: the run was killed, or is still running."
+    assert job_history.tell(read_run(prefix)).note.endswith(note)
 
 
 def test_a_journal_that_is_cut_before_its_first_job_tells_nothing(tmp_path: Path) -> None:
     """Given, it is an error; found, a note."""
     prefix = simulate(tmp_path, "run")
     cut_before_reply(Path(f"{prefix}.pbj"), 1)
-    why = f"it tells of no job of {prefix} (the journal is cut: 7 bytes after its last whole record)"
+    why = f"it tells of no job of {prefix} (the journal is truncated: 7 bytes after its last complete record)"
     assert job_history.tell(read_run(prefix)) == Told(note=f"The journal {prefix}.pbj is not told: {why}.")
     done = run_cli("report", prefix, "--journal", f"{prefix}.pbj", "--output", "x.html", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, f"pybatsched: --journal {prefix}.pbj: {why}\n")

@@ -46,10 +46,10 @@ def outcome(workload: Workload, **options: Any) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("hosts", "said"),
     [
-        ([{}] * 6, "host node0 has no property node; locality must know which cores share a node"),
+        ([{}] * 6, "host node0 has no property node; policy locality expects it on all hosts"),
         (
             [*MACHINE.hosts[:3], {"memory_gb": "32"}, *MACHINE.hosts[4:]],
-            "host node3 has no property node; locality must know which cores share a node",
+            "host node3 has no property node; policy locality expects it on all hosts",
         ),
         ([{"node": "n", "fs_bw_gbps": "0"}] * 6, "node n, property fs_bw_gbps: expected more than 0 GB/s"),
         ([{"node": "n", "memory_gb": "0"}] * 6, "node n, property memory_gb: expected more than 0 GB"),
@@ -108,18 +108,18 @@ def test_bad_jobs(fields: dict[str, Any], said: str, faithful: bool) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"score": "lea", "x1": 1}, "score lea says what x1 is; give one of them"),
-        ({"score": "fcfs", "x2": 0}, "score fcfs says what x2 is; give one of them"),
-        ({"score": "lem", "x3": 2}, "score lem says what x3 is; give one of them"),
-        ({"faithful": True, "backfill": True}, "faithful is the published program, without backfill"),
-        ({"faithful": True, "persistence": True}, "faithful is the published program, without persistence"),
-        ({"faithful": True, "bigger_nodes": "idle"}, "faithful is the published program, without bigger_nodes idle"),
-        ({"faithful": True, **AREA}, "faithful is the published program, without bigger_nodes area"),
-        ({"faithful": True, "x3": 1}, "faithful is the published program, without x3"),
-        ({"faithful": True, "interval_s": 0}, "faithful counts whole seconds: expected interval_s from 1, got 0"),
-        ({"faithful": True, "interval_s": 1.5}, "faithful counts whole seconds: expected interval_s from 1, got 1.5"),
-        ({"bigger_nodes": "area"}, "bigger_nodes area needs areas, and areas are of use only with it"),
-        ({"areas": {"16": 1}}, "bigger_nodes area needs areas, and areas are of use only with it"),
+        ({"score": "lea", "x1": 1}, "score lea sets x1 already; expected only one of them"),
+        ({"score": "fcfs", "x2": 0}, "score fcfs sets x2 already; expected only one of them"),
+        ({"score": "lem", "x3": 2}, "score lem sets x3 already; expected only one of them"),
+        ({"faithful": True, "backfill": True}, "faithful does not support backfill"),
+        ({"faithful": True, "persistence": True}, "faithful does not support persistence"),
+        ({"faithful": True, "bigger_nodes": "idle"}, "faithful does not support bigger_nodes idle"),
+        ({"faithful": True, **AREA}, "faithful does not support bigger_nodes area"),
+        ({"faithful": True, "x3": 1}, "faithful does not support x3"),
+        ({"faithful": True, "interval_s": 0}, "faithful: expected interval_s in whole seconds from 1, got 0"),
+        ({"faithful": True, "interval_s": 1.5}, "faithful: expected interval_s in whole seconds from 1, got 1.5"),
+        ({"bigger_nodes": "area"}, "expected bigger_nodes area and areas together"),
+        ({"areas": {"16": 1}}, "expected bigger_nodes area and areas together"),
         (
             {"bigger_nodes": "area", "areas": {"x": 1}},
             "areas: expected areas from 0 by classes of memory in GB, got 'x': 1.0",
@@ -233,5 +233,5 @@ def test_a_platform_without_nodes_is_exit_code_2(tmp_path: Path) -> None:
     args = ["--procs", "2", "-w", str(tmp_path / "w.json"), "-e", str(tmp_path / "run"), "--enable-dynamic-jobs"]
     done = run_cli("simulate", *args, "--policy", "locality")
     assert done.returncode == 2
-    assert "has no property node; locality must know which cores share a node" in done.stderr
+    assert "has no property node; policy locality expects it on all hosts" in done.stderr
     assert "Traceback" not in done.stderr

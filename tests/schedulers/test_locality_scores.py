@@ -15,10 +15,10 @@ from pybatsched.core.cluster import Cluster
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import Job
 from pybatsched.testing import Workload, run_policy
-from pybatsched_schedulers.locality.node_index import Board
+from pybatsched_schedulers.locality.node_index import NodeIndex
 from pybatsched_schedulers.locality.nodes import Nodes
 from pybatsched_schedulers.locality.options import LocalityOptions
-from pybatsched_schedulers.locality.scores import Draft, Waiter, Weights
+from pybatsched_schedulers.locality.scores import Draft, WaitingJob, Weights
 
 RACKHAM = Node(n_cores=20, memory_gb=128, bandwidth=0.1)
 
@@ -29,7 +29,7 @@ def nodes_of(machine: Machine) -> Nodes:
 
 
 def draft_of(nodes: Nodes, now: float) -> Draft:
-    board = Board(list(nodes))
+    board = NodeIndex(list(nodes))
     board.refresh(now)
     return Draft(board, now)
 
@@ -38,8 +38,8 @@ def job(name: str) -> Job:
     return Job(name, 1)
 
 
-def waiter(n: int, span_s: float, file: str = "", size_gb: float = 0.0) -> Waiter:
-    return Waiter(job("new"), n, span_s, file, size_gb, 128)
+def waiter(n: int, span_s: float, file: str = "", size_gb: float = 0.0) -> WaitingJob:
+    return WaitingJob(job("new"), n, span_s, file, size_gb, 128)
 
 
 def runs(nodes: Nodes, index: int, n: int, until: float, file: str = "", size_gb: float = 0.0) -> None:
@@ -50,13 +50,13 @@ def runs(nodes: Nodes, index: int, n: int, until: float, file: str = "", size_gb
     node.start(job(f"on {index} until {until}"), n, since, until, file)
 
 
-def scores(draft: Draft, one: Waiter, *, some_idle: bool, **options: Any) -> list[float]:
+def scores(draft: Draft, one: WaitingJob, *, some_idle: bool, **options: Any) -> list[float]:
     weights = LocalityOptions.model_validate(options).rule().weights(some_idle=some_idle)
     offers = [draft.offer(index, one, weights) for index in range(len(draft.nodes))]
     return [math.inf if offer is None else offer.score for offer in offers]
 
 
-def best(draft: Draft, one: Waiter, *, some_idle: bool, **options: Any) -> tuple[str, float]:
+def best(draft: Draft, one: WaitingJob, *, some_idle: bool, **options: Any) -> tuple[str, float]:
     offer = draft.best(one, LocalityOptions.model_validate(options).rule().weights(some_idle=some_idle))
     assert offer is not None
     return "ABC"[offer.nth], offer.at
@@ -65,7 +65,7 @@ def best(draft: Draft, one: Waiter, *, some_idle: bool, **options: Any) -> tuple
 # --- the worked example: A has the file and is busy until 1000, B is idle, C is busy with another file until 500 ---
 
 
-def example(*, busy_b: float = 0.0, file_b: str = "") -> tuple[Draft, Waiter]:
+def example(*, busy_b: float = 0.0, file_b: str = "") -> tuple[Draft, WaitingJob]:
     nodes = nodes_of(Machine((RACKHAM,) * 3))
     runs(nodes, 0, 20, 1000, "F1", 10)
     runs(nodes, 2, 20, 500, "F3", 20)

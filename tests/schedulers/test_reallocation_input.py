@@ -22,7 +22,7 @@ TWO = Grid({"c1": (4, None), "c2": (2, None)})
 SLOW_AND_FAST = Grid({"c1": (2, 1), "c2": (4, 2)})
 LOCAL = "policy reallocation, option local: "
 NO_PROMISE = (
-    "does not keep to the starts it plans, so nobody can tell where a job would end first; "
+    "does not guarantee its planned starts, so expected ends are not reliable; "
     "expected conservative, or fcfs in the order of arrival"
 )
 
@@ -136,13 +136,16 @@ def test_clusters_are_in_the_order_of_their_first_hosts_and_need_not_be_in_a_row
         ),
         (
             {"local": "redirection"},
-            f"{LOCAL}policy 'redirection' is no policy with one queue; expected one such as fcfs or easy",
+            (
+                f"{LOCAL}policy 'redirection' cannot be used as a local scheduler: it has no single queue; expected "
+                "one such as fcfs or easy"
+            ),
         ),
         (
             {"local_options": {"foo": 1}},
             (
-                f"{LOCAL}policy conservative has no option 'foo' (from its options); "
-                "it knows: order, assume_walltime, compression"
+                f"{LOCAL}policy conservative: unknown option 'foo' (from its options); "
+                "expected one of: order, assume_walltime, compression"
             ),
         ),
     ],

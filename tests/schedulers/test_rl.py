@@ -78,7 +78,7 @@ def test_on_the_embedded_simulator(week: tuple[Path, Played], tmp_path: Path) ->
     assert -summary["figures"]["mean_wait_s"] == pytest.approx(sum(week[1].rewards))
     refused = run_cli("replay", "run.pbj", cwd=tmp_path)  # a journal runs nobody's code
     assert refused.returncode == 2
-    assert f"option agent (from the journal): {BY_NUMBERS!r} names Python code" in refused.stderr
+    assert f"option agent (from the journal): {BY_NUMBERS!r} is Python code" in refused.stderr
     assert run_cli("replay", "run.pbj", "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).returncode == 0
     told = run_cli("explain", "run.pbj", next(iter(week[1].starts)), "-o", f"agent={BY_NUMBERS}", cwd=tmp_path).stdout
     assert ": chosen" in told
@@ -142,7 +142,7 @@ JOBS = Workload().job("a", n=2, s=5, walltime=9).job("b", n=3, s=5, at=1, wallti
     ("code", "said"),
     [
         ("best = 5", "agent '{}' is a int; expected a function of an observation and its mask"),
-        ("other = len", "agent '{}': there is no best in it"),
+        ("other = len", "agent '{}': it does not define best"),
         ("import no_such_module", "agent '{}' cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
         ("class best:\n    def __init__(self): 1 / 0", "agent '{}' cannot be loaded: ZeroDivisionError"),
     ],
@@ -157,9 +157,9 @@ def test_what_cannot_be_an_agent(code: str, said: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("gone.py:best", "agent 'gone.py:best': there is no file gone.py"),
+        ("gone.py:best", "agent 'gone.py:best': file gone.py not found"),
         ("no_such_module:best", "agent 'no_such_module:best' cannot be loaded: ModuleNotFoundError"),
-        ("pybatsched.gym:gone", "agent 'pybatsched.gym:gone': there is no gone in it"),
+        ("pybatsched.gym:gone", "agent 'pybatsched.gym:gone': it does not define gone"),
         ("pybatsched.gym", "agent 'pybatsched.gym': expected module:object or path/to/file.py:object"),
         ("mine.py", "agent 'mine.py': expected module:object or path/to/file.py:object"),
         ("../x:y", "agent '../x:y': expected module:object or path/to/file.py:object"),
@@ -173,9 +173,7 @@ def test_names_that_name_no_agent(name: str, said: str) -> None:
 def test_a_module_that_is_a_file_here_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_agent.py").write_text("import no_such_module\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        InputError, match=r"^agent 'my_agent:best': there is no module my_agent; for the file say my_ag"
-    ):
+    with pytest.raises(InputError, match=r"^agent 'my_agent:best': unknown module my_agent; for the file use my_ag"):
         run_policy("rl", JOBS, 4, agent="my_agent:best")
 
 
@@ -211,8 +209,8 @@ def test_only_the_owner_may_name_an_agent(name: str) -> None:
     with pytest.raises(UntrustedFileError) as caught:
         play(PolicyPlan(source, trusted=True), agent=name)
     assert str(caught.value) == (
-        f"policy rl: option agent (from Batsim's --sched-cfg): {name!r} names Python code; what comes from there may "
-        "not (give it with -o)"
+        f"policy rl: option agent (from Batsim's --sched-cfg): {name!r} is Python code, which is not accepted from "
+        "there; give it with -o"
     )
     with pytest.raises(UntrustedFileError):
         play(PolicyPlan(source, {"agent": name}))  # the owner said nothing of trust

@@ -92,19 +92,23 @@ def test_the_same_over_a_real_socket(policy: str, options: dict[str, Any], seed:
         ("redirection", ["alpha=-0.1"], "option alpha (from -o): Input should be greater than or equal to 0"),
         ("redirection", ["theta=-1"], "option theta (from -o): Input should be greater than or equal to 0"),
         ("redirection", ["theta=nan"], "option theta (from -o): Input should be greater than or equal to 0"),
-        ("redirection", ["group_size=9"], "group_size = 9 leaves no principal group; the platform has 8 processors"),
-        ("redirection", ["group_size=8"], "group_size = 8 leaves no principal group; the platform has 8 processors"),
-        ("redirection", ["alpha=0.9"], "alpha = 0.9 leaves no principal group; the platform has 8 processors"),
+        ("redirection", ["group_size=9"], "group_size = 9 leaves the principal group empty; the platform has 8 procs"),
+        ("redirection", ["group_size=8"], "group_size = 8 leaves the principal group empty; the platform has 8 procs"),
+        ("redirection", ["alpha=0.9"], "alpha = 0.9 leaves the principal group empty; the platform has 8 procs"),
         ("redirection", ["filter=p"], "option filter (from -o): Input should be 'q', 'w', 'none' or 'w_paper'"),
         ("redirection", ["conflict=x"], "'greatest_walltime', 'greatest_count', 'latest_start' or 'widest'"),
-        ("redirection", ["principal=fifo"], "option principal: there is no policy 'fifo'; installed: conservative,"),
-        ("redirection", ["principal=redirection"], "'redirection' is no policy with one queue"),
-        ("redirection", ['redirected_options={"x": 1}'], "option redirected: policy easy has no option 'x'"),
+        ("redirection", ["principal=fifo"], "option principal: unknown policy 'fifo'; installed: conservative,"),
+        (
+            "redirection",
+            ["principal=redirection"],
+            "'redirection' cannot be used as a local scheduler: it has no single queue",
+        ),
+        ("redirection", ['redirected_options={"x": 1}'], "option redirected: policy easy: unknown option 'x'"),
         ("redirection", ["alpha=0.2", "group_size=2"], "expected either alpha or group_size"),
         (
             "redirection",
             ["redirected=dbf", 'redirected_options={"infeasible": "reject"}'],
-            "option redirected: dbf with these options may reject a job that was killed for its sake",
+            "option redirected: dbf with these options may reject a redirected job after its kill",
         ),
         ("dbf", ["promote=all"], "option promote (from -o): Input should be 'max' or 'each'"),
         ("dbf", ["infeasible=kill"], "option infeasible (from -o): Input should be 'regular' or 'reject'"),
@@ -198,7 +202,7 @@ def test_a_group_too_small_for_anybody_is_remarked(size: int, remarked: bool, tm
     jobs = Workload().job("a", n=2, s=9, walltime=10).job("b", n=3, s=5, at=1, walltime=6)
     done = simulate(jobs, tmp_path, "redirection", f"group_size={size}")
     assert done.returncode == 0
-    remark = "nobody could be redirected: the group has 1 processor, and no job asked for fewer than 2"
+    remark = "no job could be redirected: the group has 1 processor, and no job requests fewer than 2"
     assert (remark in done.stderr) is remarked
     with Server("--policy", "redirection", "-o", f"group_size={size}") as server, Peer(server.wait_ready()) as peer:
         FakeBatsim(jobs, N_PROCS, config=DYNAMIC).run(peer.ask)
@@ -312,6 +316,6 @@ def test_a_job_that_batsim_cannot_restart_is_left_and_remarked(reuse: bool) -> N
         assert not remarks
         assert any("kind=requeue" in job.metadata for job in run.jobs.values())
     else:
-        assert "1 job stayed where it was, as w0!second" in remarks[0]
+        assert "1 job could not be redirected (first: w0!second)" in remarks[0]
         assert "--enable-profile-reuse" in remarks[0]
         assert {job.final_state for job in run.jobs.values()} == {e.COMPLETED_SUCCESSFULLY}

@@ -255,8 +255,8 @@ def test_a_job_that_cannot_go_on_is_no_victim_and_that_is_said() -> None:
     assert found["U"] == [(101, 161, "0-6")]
     (remark,) = session.engine.remarks
     assert remark == (
-        "ujfb: 1 regular job ran while urgent ones wanted processors and could not be preempted, as w0!R1: "
-        "Batsim cannot stop their profiles and go on with them"
+        "ujfb: 1 regular job could not be preempted for urgent jobs (first: w0!R1): "
+        "Batsim cannot stop and continue their profiles"
     )
     assert isinstance(session.engine.policy, Ujfb)
     local = session.engine.policy.local

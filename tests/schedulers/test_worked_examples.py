@@ -275,7 +275,7 @@ def test_the_plan_after_each_arrival(
                 seen.append([{int(job_id[3:]): place for job_id, place in places.items()} for places in self.plans()])
 
         def plans(self) -> tuple[dict[str, float], dict[str, float]]:
-            return self._rows.by_id(), self._accepted.places
+            return self._reservations.by_id(), self._accepted.places
 
     run_policy(type("WatchedDbf", (Dbf,), {"scheduler": Watched}), with_deadlines(rows), 4)
     assert seen[-1] == [final, provisional]

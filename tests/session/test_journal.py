@@ -80,7 +80,7 @@ def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journ
         cut.write_bytes(whole[:size])
         n_whole = sum(end <= size for end in ends)
         if n_whole == 0:
-            with pytest.raises(InputError, match="no whole record"):
+            with pytest.raises(InputError, match="no complete record"):
                 JournalReader(cut)
             continue
         reader = JournalReader(cut)
@@ -88,24 +88,29 @@ def test_a_journal_cut_at_any_byte_is_readable_up_to_its_last_whole_record(journ
         replies = [exchange for exchange in exchanges if exchange.reply is not None]
         assert (len(exchanges), len(replies)) == (n_whole // 2, (n_whole - 1) // 2)
         left = size - ends[n_whole - 1]
-        no_end = "the journal has no end: the run was killed, or goes on"
-        assert reader.note == (f"the journal is cut: {left} bytes after its last whole record" if left else no_end)
+        no_end = "the journal has no end: the run was killed, or is still running"
+        assert reader.note == (
+            f"the journal is truncated: {left} bytes after its last complete record" if left else no_end
+        )
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"hello", "is no pybatsched journal; expected a file written with --journal"),
-        (b"h", "is no pybatsched journal"),
-        (b"# a page of text\n", "is no pybatsched journal"),
-        (b'{"nb_res": 4}', "is no pybatsched journal"),
-        (b"\x1f\x8b\x08\x00", "is no pybatsched journal"),  # gzip
-        (b"\xdd\xff\xff\xff\xff", "is no pybatsched journal"),  # an array of four thousand million
-        (msgpack.packb({"record": "request"}), "is no pybatsched journal"),
-        (b"", r"holds no whole record \(it is empty\): the run ended before its first message"),
-        (b"\x8a\xa6rec", r"holds no whole record \(the journal is cut: 5 bytes after its last whole record\)"),
+        (b"hello", "is not a pybatsched journal; expected a file written with --journal"),
+        (b"h", "is not a pybatsched journal"),
+        (b"# a page of text\n", "is not a pybatsched journal"),
+        (b'{"nb_res": 4}', "is not a pybatsched journal"),
+        (b"\x1f\x8b\x08\x00", "is not a pybatsched journal"),  # gzip
+        (b"\xdd\xff\xff\xff\xff", "is not a pybatsched journal"),  # an array of four thousand million
+        (msgpack.packb({"record": "request"}), "is not a pybatsched journal"),
+        (b"", r"contains no complete record \(it is empty\): the run ended before its first message"),
+        (
+            b"\x8a\xa6rec",
+            r"contains no complete record \(the journal is truncated: 5 bytes after its last complete record\)",
+        ),
         (msgpack.packb({"record": "header", "format": "pybatsched journal", "version": 99}), "version 99; expected 1"),
-        (b"\xc1", "is no pybatsched journal"),
+        (b"\xc1", "is not a pybatsched journal"),
     ],
 )
 def test_what_is_no_journal(tmp_path: Path, content: bytes, message: str) -> None:
@@ -119,7 +124,7 @@ def test_damage_in_the_middle_is_named_by_its_byte(journal: Path) -> None:
     raw = journal.read_bytes()
     end = record_ends(raw)[2]
     journal.write_bytes(raw[:end] + b"\xc1" + raw[end:])
-    with pytest.raises(InputError, match=f"no readable record at byte {end}"):
+    with pytest.raises(InputError, match=f"the record at byte {end} cannot be read"):
         list(JournalReader(journal).exchanges())
 
 
@@ -164,7 +169,7 @@ def test_replay_of_a_cut_journal(journal: Path) -> None:
     journal.write_bytes(raw[: len(raw) // 2])
     result = replay(JournalReader(journal))
     assert result.difference is None
-    assert "is cut" in result.note
+    assert "is truncated" in result.note
 
 
 def test_replay_of_a_cut_journal_says_so_beside_a_difference(tmp_path: Path) -> None:
@@ -174,7 +179,7 @@ def test_replay_of_a_cut_journal_says_so_beside_a_difference(tmp_path: Path) -> 
     result = replay(JournalReader(path), "fcfs")
     assert result.difference is not None
     left = len(raw) - 3 - record_ends(raw)[-2]
-    assert result.note == f"the journal is cut: {left} bytes after its last whole record"
+    assert result.note == f"the journal is truncated: {left} bytes after its last complete record"
     done = run_cli("replay", str(path), "--policy", "fcfs")
     assert (done.returncode, done.stdout) == (7, f"({result.note})\n")
     assert "first difference at message 4" in done.stderr
@@ -186,7 +191,7 @@ def test_damage_behind_a_difference_does_not_hide_it(tmp_path: Path) -> None:
     path.write_bytes(raw + b"\xc1")
     result = replay(JournalReader(path), "fcfs")
     assert result.difference is not None
-    assert f"no readable record at byte {len(raw)}" in result.note
+    assert f"the record at byte {len(raw)} cannot be read" in result.note
 
 
 @pytest.mark.parametrize("n_records", [1, 2])
@@ -196,16 +201,16 @@ def test_a_journal_without_a_whole_message_is_not_identical(n_records: int, jour
     ends = record_ends(raw)
     journal.write_bytes(raw[: ends[n_records - 1] + 7])
     done = run_cli("replay", str(journal))
-    why = "there is nothing to compare (the journal is cut: 7 bytes after its last whole record)"
+    why = "(the journal is truncated: 7 bytes after its last complete record)"
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"pybatsched: {str(journal)!r} holds no whole message: {why}\n"
+    assert done.stderr == f"pybatsched: {str(journal)!r} contains no complete message to compare {why}\n"
 
 
 def test_a_run_that_was_stopped_before_its_first_message_is_not_identical(tmp_path: Path) -> None:
     session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
-    with pytest.raises(Interrupted), session.to_its_end():
+    with pytest.raises(Interrupted), session.closing_journal():
         raise Interrupted(2)
-    with pytest.raises(InputError, match=r"holds no whole message: .* \(the run was interrupted\)"):
+    with pytest.raises(InputError, match=r"contains no complete message .* \(the run was interrupted\)"):
         replay(JournalReader(tmp_path / "run.pbj"))
 
 
@@ -281,7 +286,7 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
     journal.close()
     assert told(tmp_path / "run.pbj", "w0!a") == [
         (
-            "0 (why it waited is not known: there is no policy 'Gentle'; "
+            "0 (why it waited is not known: unknown policy 'Gentle'; "
             f"installed: {', '.join(registry.available())} (or give path/to/file.py:Class))"
         ),
         "0 submitted: 2 processors, walltime 20",
@@ -292,7 +297,7 @@ def test_the_story_of_a_requeued_job(tmp_path: Path) -> None:
         "4 requeued, goes on as dyn!w0.a.1 with 0.5 s that are no work: so that its parts can be put together again",
         "9 started on 0-1: head of the queue",
         "15.5 ended: COMPLETED_SUCCESSFULLY, return code 0",
-        "15.5 (the journal has no end: the run was killed, or goes on)",
+        "15.5 (the journal has no end: the run was killed, or is still running)",
     ]
 
 
@@ -329,7 +334,7 @@ def test_the_story_of_a_reshaped_job(tmp_path: Path) -> None:
 
 
 def test_unknown_jobs(journal: Path) -> None:
-    with pytest.raises(InputError, match=r"knows no job 'w0!ghost' \(the run ended\)"):
+    with pytest.raises(InputError, match=r"unknown job 'w0!ghost' \(the run ended\)"):
         explain(JournalReader(journal), "w0!ghost")
 
 
@@ -337,14 +342,16 @@ def test_unknown_jobs(journal: Path) -> None:
 def test_a_job_that_is_missing_because_the_journal_is_cut(journal: Path, policy: str | None) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: record_ends(raw)[4] + 9])  # the header and two exchanges
-    with pytest.raises(InputError, match=r"knows no job 'w0!6' \(the journal is cut: 9 bytes after its last whole rec"):
+    with pytest.raises(
+        InputError, match=r"unknown job 'w0!6' \(the journal is truncated: 9 bytes after its last complete rec"
+    ):
         explain(JournalReader(journal), "w0!6", policy)
 
 
 def test_explain_survives_a_cut(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
-    assert any("is cut" in line for line in told(journal, "w0!3"))
+    assert any("is truncated" in line for line in told(journal, "w0!3"))
 
 
 def test_explain_tells_what_it_knows_when_the_policy_has_changed(
@@ -377,7 +384,7 @@ def test_the_story_of_a_suspended_job(tmp_path: Path) -> None:
     jobs = Workload().job("a", n=6, s=100, walltime=101, estimate=100)
     jobs.job("u", n=7, s=60, at=10, walltime=61, estimate=60, urgent=True)
     session = Session(plan_for("ujfb", swap="fixed"), journal=journal)
-    with session.to_its_end():
+    with session.closing_journal():
         FakeBatsim(jobs, 8, config={"dynamic-jobs-enabled": True}).run(session.handle)
     journal.close()
     assert told(tmp_path / "run.pbj", "w0!a") == [
@@ -416,7 +423,8 @@ def test_records_of_a_stranger_are_checked(record: dict[str, Any], tmp_path: Pat
     for command in (("replay", str(path)), ("explain", str(path), "w0!a")):
         done = run_cli(*command)
         assert done.returncode == 2, done.stderr
-        assert "is damaged: a record lacks or garbles" in done.stderr
+        assert "is damaged: in a record, '" in done.stderr
+        assert "' is missing or invalid" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -442,5 +450,5 @@ def test_trust_holds_for_the_id_of_a_part(tmp_path: Path) -> None:
     whole = run_cli("explain", str(path), "w0!a", "--trust")
     part = run_cli("explain", str(path), "dyn!w0.a.1", "--trust")
     assert (whole.returncode, part.returncode) == (0, 0)
-    assert "say --trust" not in part.stdout + part.stderr
+    assert "use --trust" not in part.stdout + part.stderr
     assert part.stdout.splitlines()[-3:] == whole.stdout.splitlines()[-3:]

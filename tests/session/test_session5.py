@@ -15,11 +15,11 @@ from pybatsched.core import decisions as d
 from pybatsched.core.policy import Policy
 from pybatsched.errors import InputError, PolicyError, RemoteProtocolError
 from pybatsched.protocol.v5_handshake import Features, Hello, read_hello, write_greeting, write_hello
-from pybatsched.session.earlier import why_not_earlier
-from pybatsched.session.explain import explain, stories
+from pybatsched.session.explain import explain, job_histories
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.replay import replay
 from pybatsched.session.session import Session
+from pybatsched.session.waits import why_not_earlier
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 
 CROWDED = (
@@ -33,7 +33,7 @@ CROWDED = (
 def journalled(path: Path, policy: str | type[Policy], workload: Workload, **options: Any) -> FakeBatsim:
     """Run a policy for Batsim 5 with a journal."""
     session = Session(plan_for(policy, **options), journal=JournalWriter(path), checked=True)
-    with session.to_its_end():
+    with session.closing_journal():
         return FakeBatsim(workload, 4, batsim=5).run(session.handle)
 
 
@@ -55,9 +55,9 @@ def test_options_come_with_the_greeting() -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("no JSON", "the text behind Batsim's -s ENDPOINT is no JSON object"),
-        ('{"policy": "easy"}', "asks for policy 'easy'"),
-        ('{"ordre": "sjf"}', r"no option 'ordre' .from the text behind Batsim's -s ENDPOINT"),
+        ("no JSON", "the text behind Batsim's -s ENDPOINT is not a JSON object"),
+        ('{"policy": "easy"}', "requests policy 'easy'"),
+        ('{"ordre": "sjf"}', r"unknown option 'ordre' .from the text behind Batsim's -s ENDPOINT"),
     ],
 )
 def test_wrong_options_are_told_by_their_place(text: str, word: str) -> None:
@@ -94,7 +94,7 @@ def test_who_goes_on_as_whom_is_explained_though_batsim_is_not_told(tmp_path: Pa
     """The same story as with Batsim 4, word by word."""
     for batsim in (4, 5):
         session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / f"{batsim}.pbj"), keeps_notes=True)
-        with session.to_its_end():
+        with session.closing_journal():
             config = {"dynamic-jobs-enabled": True}
             fake = FakeBatsim(CROWDED, 4, config, batsim=batsim).run(session.handle)
     assert fake.jobs["dyn!w0.a.1"].metadata == ""
@@ -102,7 +102,7 @@ def test_who_goes_on_as_whom_is_explained_though_batsim_is_not_told(tmp_path: Pa
     told: list[Callable[[JournalReader], object]] = [
         lambda reader: explain(reader, "w0!a"),
         lambda reader: explain(reader, "w0!b"),
-        stories,
+        job_histories,
         lambda reader: why_not_earlier(reader, "w0!b"),
     ]
     for ask in told:
@@ -124,7 +124,7 @@ class Asks(Policy):
 def test_what_cannot_be_said_is_the_policys_mistake_by_name(tmp_path: Path) -> None:
     said: list[str] = []
     session = Session(plan_for(Asks), journal=JournalWriter(tmp_path / "run.pbj"), say=said.append)
-    with pytest.raises(PolicyError, match="Batsim 5 knows no Query"), session.to_its_end():
+    with pytest.raises(PolicyError, match="Batsim 5 does not support Query"), session.closing_journal():
         FakeBatsim(CROWDED, 4, batsim=5).run(session.handle)
     assert said == ["policy Asks has on_answer, which is never called: Batsim 5 has no queries (of energy, say)"]
     *_, last = JournalReader(tmp_path / "run.pbj").exchanges()
@@ -137,7 +137,7 @@ def test_what_batsim_5_lacks_is_told_at_the_start() -> None:
     Session(plan_for("ujfb"), say=said.append).handle(write_greeting(""))
     text, crash = said
     assert "segmentation fault" in crash
-    assert text.startswith("policy ujfb may let jobs go on as others, and Batsim 5 keeps no notes on jobs")
+    assert text.startswith("policy ujfb may continue jobs under other ids, and Batsim 5 stores no job metadata")
     said.clear()
     Session(plan_for("easy"), say=said.append).handle(write_greeting(""))
     Session(plan_for("ujfb"), say=said.append, keeps_notes=True).handle(write_greeting(""))
@@ -147,7 +147,7 @@ def test_what_batsim_5_lacks_is_told_at_the_start() -> None:
 @pytest.mark.parametrize("batsim", [4, 5])
 def test_a_part_of_a_job_is_explained_by_the_story_of_the_job(batsim: int, tmp_path: Path) -> None:
     session = Session(plan_for("ujfb"), journal=JournalWriter(tmp_path / "run.pbj"))
-    with session.to_its_end():
+    with session.closing_journal():
         FakeBatsim(CROWDED, 4, {"dynamic-jobs-enabled": True}, batsim=batsim).run(session.handle)
     whole, of_part = (explain(JournalReader(tmp_path / "run.pbj"), name) for name in ("w0!a", "dyn!w0.a.1"))
     assert of_part == whole
@@ -159,7 +159,7 @@ def test_a_part_of_a_job_is_explained_by_the_story_of_the_job(batsim: int, tmp_p
 )
 def test_what_begins_no_conversation_is_told_with_both_that_do(raw: bytes, tmp_path: Path) -> None:
     session = Session(plan_for("easy"), journal=JournalWriter(tmp_path / "run.pbj"))
-    with pytest.raises(RemoteProtocolError) as told, session.to_its_end():
+    with pytest.raises(RemoteProtocolError) as told, session.closing_journal():
         session.handle(raw)
     text = str(told.value)
     assert text.startswith("message 1: expected a JSON object (Batsim 3.1 to 4.2), or the greeting of Batsim 5")
@@ -203,7 +203,7 @@ def test_a_journal_with_a_garbled_hello_is_explained_as_far_as_it_goes(tmp_path:
     broken = raw.replace(hello, b"\x01" + hello[1:])
     assert broken != raw
     (tmp_path / "broken.pbj").write_bytes(broken)
-    with pytest.raises(InputError, match="knows no job 'w0!a'"):
+    with pytest.raises(InputError, match="unknown job 'w0!a'"):
         explain(JournalReader(tmp_path / "broken.pbj"), "w0!a")
     result = replay(JournalReader(tmp_path / "broken.pbj"))
     assert result.difference is not None

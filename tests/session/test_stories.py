@@ -13,8 +13,8 @@ from support.journals import cut_before_reply
 from pybatsched.core.engine import Engine
 from pybatsched.core.jobs import Job
 from pybatsched.protocol import v4
-from pybatsched.session.explain import explain, stories, whole_stories
-from pybatsched.session.job_history import Story
+from pybatsched.session.explain import explain, full_histories, job_histories
+from pybatsched.session.job_history import JobHistory
 from pybatsched.session.journal import Exchange, JournalReader, JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.testing import FakeBatsim, Refused, Workload, plan_for
@@ -24,7 +24,7 @@ DYNAMIC = {"dynamic-jobs-enabled": True}
 
 def record(path: Path, workload: Workload, n_procs: int, policy: str = "easy", **options: object) -> Path:
     session = Session(plan_for(policy, **options), journal=JournalWriter(path))
-    with session.to_its_end():
+    with session.closing_journal():
         FakeBatsim(workload, n_procs, config=DYNAMIC).run(session.handle)
     return path
 
@@ -59,14 +59,14 @@ def test_a_message_is_decoded_once_however_many_jobs_it_is_about(
     path = record(tmp_path / "run.pbj", crowd(50), 50, "fcfs")
     n_exchanges = len(list(JournalReader(path).exchanges()))
     n = counted(monkeypatch)
-    assert len(whole_stories(JournalReader(path))) == 50
+    assert len(full_histories(JournalReader(path))) == 50
     assert n == {"decode_events": 2 * n_exchanges, "decode_decisions": n_exchanges}  # one of two is the policy's own
     n.clear()
     explain(JournalReader(path), "w0!7")
     # The message that submits the job is decoded once more: that its text contains the id is not enough.
     assert n == {"decode_events": 2 * n_exchanges + 1, "decode_decisions": n_exchanges + 1}
     n.clear()
-    assert len(stories(JournalReader(path))) == 50
+    assert len(job_histories(JournalReader(path))) == 50
     assert n == {"decode_decisions": n_exchanges}
 
 
@@ -74,14 +74,14 @@ def test_only_jobs_that_wait_are_asked_about(tmp_path: Path, monkeypatch: pytest
     """Of the others as many may run at each message as the machine has processors."""
     path = record(tmp_path / "run.pbj", crowd(50), 50, "fcfs")
     looked = Counter[str]()
-    ask = Story.ask
+    ask = JobHistory.ask
 
-    def asks(story: Story, engine: Engine, now: float) -> Job | None:
+    def asks(story: JobHistory, engine: Engine, now: float) -> Job | None:
         looked[story.job_id] += 1
         return ask(story, engine, now)
 
-    monkeypatch.setattr(Story, "ask", asks)
-    whole_stories(JournalReader(path))
+    monkeypatch.setattr(JobHistory, "ask", asks)
+    full_histories(JournalReader(path))
     assert set(looked.values()) == {2}  # with its start, and with its end
 
 
@@ -91,7 +91,7 @@ def test_stories_of_suspended_jobs_are_those_that_explain_tells(tmp_path: Path) 
     jobs.job("u", n=7, s=60, at=10, walltime=61, estimate=60, urgent=True)
     jobs.job("c", n=8, s=10, at=20, walltime=11, estimate=10).job("big", n=9, s=5, at=30, walltime=9)
     path = record(tmp_path / "run.pbj", jobs, 8, "ujfb", swap="fixed")
-    found = whole_stories(JournalReader(path))
+    found = full_histories(JournalReader(path))
     assert sorted(found) == ["w0!a", "w0!b", "w0!big", "w0!c", "w0!u"]
     for job_id, lines in found.items():
         *told, end = explain(JournalReader(path), job_id)
@@ -112,8 +112,8 @@ def test_a_reply_that_was_cut_off_is_no_other_answer(tmp_path: Path) -> None:
     whole = {job_id: explain(JournalReader(path), job_id) for job_id in ("w0!a", "w0!b", "w0!c")}
     cut_before_reply(path, 4)
     reader = JournalReader(path)
-    found = whole_stories(reader)
-    note = "the journal is cut: 7 bytes after its last whole record"
+    found = full_histories(reader)
+    note = "the journal is truncated: 7 bytes after its last complete record"
     assert (reader.is_whole, reader.note) == (False, note)
     assert [text.partition(":")[0] for _, text in found["w0!b"]] == ["submitted", "not started"]
     assert [text for _, text in found["w0!c"]] == ["submitted: 4 processors, walltime none"]
@@ -144,9 +144,9 @@ def test_how_a_run_failed_is_in_all_stories(tmp_path: Path) -> None:
     def handle(raw: bytes) -> bytes:
         return session.handle(raw if next(answers) else b"nonsense")
 
-    with pytest.raises(Refused), session.to_its_end():
+    with pytest.raises(Refused), session.closing_journal():
         FakeBatsim(QUEUE, 4).run(handle)
-    found = whole_stories(JournalReader(tmp_path / "run.pbj"))
+    found = full_histories(JournalReader(tmp_path / "run.pbj"))
     assert sorted(found) == ["w0!a", "w0!b"]
     for job_id, lines in found.items():
         assert lines[-1][1].startswith("the run failed: RemoteProtocolError: message 4: ")

@@ -223,7 +223,7 @@ def test_a_scheduler_that_answers_batsim_5_wrongly_is_told_by_the_number_of_the_
     """The greeting is the first message."""
     code, errors = Rude(b'{"now":0,"events":[]}').play(inputs, "--protocol", "v5")
     assert code == 3
-    assert "message 1: the scheduler answers the greeting with JSON alone, as if to Batsim 4" in errors
+    assert "message 1: the scheduler uses the protocol of Batsim 4 (simulate --protocol v4): its answer" in errors
 
     def answer() -> None:
         rude.socket.send(write_hello(Hello("rude", "1")))
@@ -338,7 +338,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
     [
         ([], "give either --policy NAME or --external"),
         (["--policy", "easy", "--external"], "give either --policy NAME or --external"),
-        (["--policy", "nobody"], "there is no policy 'nobody'"),
+        (["--policy", "nobody"], "unknown policy 'nobody'"),
         (["--policy", "easy", "--procs", "4"], "give either -p PLATFORM or --procs N"),
         (["--policy", "easy", "--mmax", "99"], "cannot keep 99 compute hosts"),
         (["--policy", "easy", "-w", "absent.json"], "absent.json"),

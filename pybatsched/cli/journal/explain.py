@@ -10,9 +10,9 @@ from pybatsched.cli.common import arguments
 from pybatsched.cli.common.progress import Bar
 from pybatsched.cli.journal.replay import add_policy
 from pybatsched.core.instants import seconds_text
-from pybatsched.session.earlier import Holder, Wait, waits_of
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader
+from pybatsched.session.waits import Holder, Wait, waits_of
 from pybatsched.text_table import aligned
 
 EPILOG: Final = """\

@@ -17,7 +17,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.job_table import JobTable
 from pybatsched.metrics.runs import Run
 from pybatsched.report.run.page import Told
-from pybatsched.session.explain import stories, whole_stories
+from pybatsched.session.explain import full_histories, job_histories
 from pybatsched.session.journal import JournalReader
 
 Stories = Mapping[str, Sequence[tuple[float, str]]]
@@ -73,11 +73,11 @@ def _told(run: Run, path: str) -> Told:
     found: Stories = {}
     if not why:
         try:
-            found = whole_stories(reader)
+            found = full_histories(reader)
         except InputError as error:
             why = str(error)
     if why:
-        found = stories(reader)
+        found = job_histories(reader)
     own = jobs.frame["id"].to_list()
     if own and found.keys().isdisjoint(own):
         raise InputError(f"--journal {path}: it tells of no job of {run.prefix} ({reader.note})")

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from pybatsched.errors import InputError
-from pybatsched.protocol.extra_data import EXTRA, WALLTIME, fields_in, object_in
+from pybatsched.protocol.json_values import EXTRA, WALLTIME, fields_in, object_in
 from pybatsched.workload.formats.checks import Place, is_count, is_number, shown
 from pybatsched.workload.model import Workload
 from pybatsched.workload.prepare import users_of

@@ -1,7 +1,7 @@
-"""Accepted jobs of deadline-based backfilling: their provisional places, and drafts of other plans for them.
+"""Accepted jobs of deadline-based backfilling: their provisional reservations, and drafts of new plans.
 
-A *draft* is a plan that may come to be. It promotes some of the accepted jobs to final places, puts a newcomer behind
-them, and finds provisional places for the others behind that, each as early as it can be, in queue order.
+A *draft* is a possible plan. It promotes some accepted jobs to final reservations, places a new job behind them, and
+then places the other accepted jobs provisionally in queue order, each as early as possible.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 Entry: TypeAlias = "tuple[float, int, Job]"
 
 
-class Newcomer(NamedTuple):
-    """A regular job by what it asks for; one of 0 processors is none."""
+class NewJob(NamedTuple):
+    """The request of a new regular job; 0 processors mean no job."""
 
     n: int
     span_s: float
 
 
-NOBODY = Newcomer(0, 0.0)
+NO_JOB = NewJob(0, 0.0)
 
 
 class Draft(NamedTuple):
-    """A plan that may come to be.
+    """A possible plan.
 
-    `final` is the profile of what runs and of all final places, `full` has the provisional ones as well. `late` would
-    miss their deadlines among those with provisional places, `late_promoted` among the promoted; if there are any of
-    these, the provisional places were not looked for. Jobs that are lost anyway are not counted as late.
+    `final` is the profile with running jobs and final reservations, `full` also has the provisional ones. `late` are
+    the provisional jobs that would miss their deadlines, `late_promoted` the promoted ones; if there are any of these,
+    the provisional jobs were not placed. Jobs that are lost anyway do not count as late.
     """
 
     final: AvailabilityProfile
@@ -48,24 +48,24 @@ class Draft(NamedTuple):
 
     @property
     def keeps_all(self) -> bool:
-        """Whether every deadline is met that can be."""
+        """Whether every feasible deadline is met."""
         return not self.late and not self.late_promoted
 
 
-class Accepted:
-    """Jobs whose deadlines were accepted and whose places may still change.
+class AcceptedJobs:
+    """Jobs with accepted deadlines and provisional reservations.
 
-    `by_place` holds (place, arrival, job), sorted. `is_stale` says that places may be others than placing the jobs in
-    queue order would give; as long as they are not, a job has the best place there was.
+    `by_place` holds (start, arrival, job), sorted. `is_stale` means that the starts may differ from placing the jobs in
+    queue order; otherwise every job has the earliest possible start.
     """
 
     def __init__(self, span_s: Callable[[Job], float], promote: Promote) -> None:
         self.places: dict[str, float] = {}
         self.by_place: list[Entry] = []
         self.is_stale = False
-        self._limits: dict[str, tuple[float, float]] = {}  # how long each is to run, and when it must be over
+        self._limits: dict[str, tuple[float, float]] = {}  # planned duration and latest end of each
         self._entries: dict[str, Entry] = {}
-        self._sorted: list[Entry] | None = []  # these in queue order; None: sort them when they are asked for
+        self._sorted: list[Entry] | None = []  # in queue order; None: sort when needed
         self._span_s = span_s
         self._promote = promote
 
@@ -76,7 +76,7 @@ class Accepted:
         return job_id in self.places
 
     def add(self, entry: Entry, deadline_at: float, place: float) -> bool:
-        """Take in a job of the queue. Gives whether it comes last in queue order. O(accepted)."""
+        """Add a job of the queue. Return whether it is the last in queue order. O(accepted)."""
         job = entry[2]
         is_last = all(other < entry for other in self._entries.values())
         self._limits[job.id] = (self._span_s(job), deadline_at + HALF_TICK)
@@ -87,7 +87,7 @@ class Accepted:
         return is_last
 
     def remove(self, job: Job) -> float:
-        """Let go of a job that starts, is promoted or leaves the queue. Gives its place. O(accepted), quickly."""
+        """Remove a job that starts, is promoted or leaves the queue. Return its start. O(accepted), quickly."""
         place = self.places.pop(job.id)
         take_out(self.by_place, (place, self._entries.pop(job.id)[1], job))
         del self._limits[job.id]
@@ -95,7 +95,7 @@ class Accepted:
         return place
 
     def move(self, places: Mapping[str, float]) -> None:
-        """Give all jobs other places; who has none is let go of. O(accepted * log accepted)."""
+        """Change the starts of all jobs; jobs without a start are removed. O(accepted * log accepted)."""
         self.places = dict(places)
         if len(places) != len(self._entries):
             self._entries = {job_id: self._entries[job_id] for job_id in places}
@@ -104,41 +104,41 @@ class Accepted:
         self.by_place = sorted((place, *self._entries[job_id][1:]) for job_id, place in places.items())
 
     def _in_order(self) -> list[Entry]:
-        """Give all jobs in queue order. O(1), and O(accepted * log accepted) after a change."""
+        """Return all jobs in queue order. O(1), and O(accepted * log accepted) after a change."""
         if self._sorted is None:
             self._sorted = sorted(self._entries.values())
         return self._sorted
 
     def take_all(self, profile: AvailabilityProfile) -> None:
-        """Take what all jobs have reserved. O(accepted * profile)."""
+        """Allocate the reservations of all jobs in a profile. O(accepted * profile)."""
         for place, _, job in self.by_place:
             profile.take(job.n_procs, place, instant(place, self._span_s(job)))
 
     def lost(self) -> set[str]:
-        """Give the jobs that will miss their deadlines by the present plan. O(accepted)."""
+        """Return the jobs that will miss their deadlines by the current plan. O(accepted)."""
         return self._late_at(self.places)
 
     def lost_in(self, final: AvailabilityProfile, now: float) -> set[str]:
-        """Give the jobs that would miss their deadlines even if they were the next to be placed."""
+        """Return the jobs that would miss their deadlines even if they were placed next."""
         first = {job.id: final.earliest(job.n_procs, self._span_s(job), now) for _, _, job in self._entries.values()}
         return self._late_at(first)
 
     def is_late_in(self, places: Mapping[str, float]) -> bool:
-        """Tell whether other places would make somebody late who is not by his present place."""
+        """Return whether new starts would make a job late that is not late now."""
         return not self._late_at(places) <= self.lost()
 
     def _late_at(self, places: Mapping[str, float]) -> set[str]:
         late = set()
         for job_id, place in places.items():
             span_s, limit_at = self._limits[job_id]
-            if place + span_s > limit_at:  # as `meets` says
+            if place + span_s > limit_at:  # as in `meets`
                 late.add(job_id)
         return late
 
     # --- drafts ---
 
-    def saved(self, final: AvailabilityProfile, newcomer: Newcomer, now: float, lost: Container[str]) -> Draft | None:
-        """Promote until nobody is late but those who are lost. None if no set of promotions does that.
+    def saved(self, final: AvailabilityProfile, newcomer: NewJob, now: float, lost: Container[str]) -> Draft | None:
+        """Promote jobs until only lost jobs are late. Return None if no set of promotions does that.
 
         A round costs O(accepted * profile), and every round promotes more.
         """
@@ -154,10 +154,10 @@ class Accepted:
                 return None
             promoted = grown
 
-    def in_one_pass(self, final: AvailabilityProfile, newcomer: Newcomer, now: float) -> Draft:
-        """Promote as it is published: those at risk, and once those before them; what is missed then is missed.
+    def in_one_pass(self, final: AvailabilityProfile, newcomer: NewJob, now: float) -> Draft:
+        """Promote as published: the late jobs, and once the jobs before them. Some deadlines may still be missed.
 
-        With ``promote="each"`` those before are found one late job at a time.
+        With ``promote="each"`` the jobs before are found for one late job at a time.
         """
         draft = self.draft(final, frozenset(), newcomer, now)
         if draft.late:
@@ -174,7 +174,7 @@ class Accepted:
         return draft
 
     def _grown(self, promoted: frozenset[str], late: list[Entry]) -> frozenset[str]:
-        """Promote also those who came before a promoted job that would be late. The same set if there are none."""
+        """Also promote the jobs before a late promoted job. Return the same set if there are none."""
         for last in [late[-1]] if self._promote == "max" else late:
             before = {job_id for job_id, entry in self._entries.items() if entry < last}
             if not before <= promoted:
@@ -185,20 +185,20 @@ class Accepted:
         self,
         final: AvailabilityProfile,
         promoted: frozenset[str],
-        newcomer: Newcomer,
+        newcomer: NewJob,
         now: float,
         lost: Container[str] = (),
         *,
         anyway: bool = False,
     ) -> Draft:
-        """Place the promoted jobs, then a newcomer, then the others. O(accepted * profile).
+        """Place the promoted jobs, then the new job, then the others. O(accepted * profile).
 
         Stops when a promoted job is late, unless `anyway`.
         """
         final = final.copy()
         in_order = self._in_order()
         places: dict[str, float] = {}
-        freed_from = math.inf  # the earliest instant at which somebody who moved has left room
+        freed_from = math.inf  # the earliest time at which a moved job freed processors
         for _, _, job in in_order:
             if job.id in promoted:
                 place = places[job.id] = final.earliest(job.n_procs, self._span_s(job), now)
@@ -226,13 +226,13 @@ class Accepted:
         return [entry for entry in entries if entry[2].id in late and entry[2].id not in lost]
 
     def placed(self, full: AvailabilityProfile, now: float) -> dict[str, float]:
-        """Place all jobs in queue order into a profile, wherever there is room. O(accepted * profile)."""
+        """Place all jobs in queue order into a profile, each as early as possible. O(accepted * profile)."""
         return self._placed(self._in_order(), full, now, -math.inf)
 
     def _placed(
         self, entries: list[Entry], full: AvailabilityProfile, now: float, freed_from: float
     ) -> dict[str, float]:
-        """Place jobs in order into a profile, each as early as it can be. O(accepted * profile)."""
+        """Place jobs in order into a profile, each as early as possible. O(accepted * profile)."""
         ids = [job.id for _, _, job in entries]
         sizes, spans_s = [job.n_procs for _, _, job in entries], [self._limits[job_id][0] for job_id in ids]
         before = [self.places[job_id] for job_id in ids]
@@ -241,5 +241,5 @@ class Accepted:
 
 
 def meets(deadline_at: float, place: float, span_s: float) -> bool:
-    """Tell whether a job that starts at a place is over in time."""
+    """Return whether a job with this start meets its deadline."""
     return place + span_s <= deadline_at + HALF_TICK

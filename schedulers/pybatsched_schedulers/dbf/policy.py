@@ -1,12 +1,12 @@
-"""Deadline-based backfilling (N'Takpé and Suter, Compas 2016): jobs that can wait make room for those that cannot.
+"""Deadline-based backfilling (N'Takpé and Suter, Compas 2016): jobs with deadlines are delayed as far as possible.
 
-Regular jobs are planned as in conservative backfilling, for good. A job with a deadline is *accepted* if it can meet it
-when it arrives; from then on it has a place that is provisional: every regular job that comes is placed before it, and
-it moves back, as long as its deadline allows. Accepted jobs that would miss theirs are *promoted*: they get a final
-place before the newcomer does.
+Regular jobs are planned as in conservative backfilling. A job with a deadline is *accepted* if it can meet it when it
+arrives. It then has a provisional reservation: every new regular job is placed before it, and it moves back, as long as
+its deadline allows. Accepted jobs that would miss their deadlines are *promoted*: they get a final reservation before
+the new job does.
 
-One pass of the published procedure can promote too few jobs and break its own promise, so by default it is repeated
-until every accepted deadline is safe (`fixpoint`).
+One pass of the published procedure can promote too few jobs and miss accepted deadlines, so by default it is repeated
+until every accepted deadline is met (`fixpoint`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pybatsched import (
     mypyc_attr,
 )
 from pybatsched_schedulers.conservative import TOLERANCE, ConservativeScheduler, upcoming
-from pybatsched_schedulers.dbf.accepted_jobs import NOBODY, Accepted, Draft, Entry, Newcomer, meets
+from pybatsched_schedulers.dbf.accepted_jobs import NO_JOB, AcceptedJobs, Draft, Entry, NewJob, meets
 from pybatsched_schedulers.plan_options import DbfFields, DbfOptions
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 class DbfScheduler(ConservativeScheduler):
     """Deadline-based backfilling on one partition.
 
-    The final places are those of conservative backfilling, which this is as long as no job has a deadline; the
-    provisional ones of `_accepted` lie over them. O(profile) for a regular arrival that disturbs no provisional place,
+    The final reservations are those of conservative backfilling; `_accepted` holds the provisional ones. Without
+    deadlines this is conservative backfilling. O(profile) for a regular arrival that moves no provisional reservation,
     else O(accepted * profile) for each round of promotions.
     """
 
-    promises = False  # jobs with deadlines step back, and regular ones are placed before them
+    promises = False  # jobs with deadlines move back for regular ones
     _is_steady = False
 
     def __init__(self, partition: Partition, options: QueueOptions | None = None) -> None:
@@ -52,13 +52,13 @@ class DbfScheduler(ConservativeScheduler):
         rules = options if isinstance(options, DbfOptions) else DbfOptions.model_validate({})
         self._repeats = rules.fixpoint
         self.rejects_later = rules.infeasible == "reject"
-        self._wanted: dict[str, float] = {}  # deadlines of jobs that have no place yet
-        self._promises: dict[str, float] = {}  # accepted deadlines of jobs that are not over
+        self._wanted: dict[str, float] = {}  # deadlines of jobs without a reservation
+        self._promises: dict[str, float] = {}  # accepted deadlines of unfinished jobs
         self._broken: list[str] = []
         self._refused: list[Job] = []
-        self._accepted = Accepted(self.span_s, rules.promote)
+        self._accepted = AcceptedJobs(self.span_s, rules.promote)
         self._full: AvailabilityProfile | None = (
-            None  # with provisional places; None: make it anew when it is asked for
+            None  # with provisional reservations; None: rebuild it when it is needed
         )
 
     # --- what happened ---
@@ -71,7 +71,7 @@ class DbfScheduler(ConservativeScheduler):
         super().submit(job, now, front=front)
 
     def withdraw(self, job: Job, now: float) -> None:
-        """Take a job out of the queue, and its promise back."""
+        """Remove a job from the queue, and its accepted deadline."""
         self._wanted.pop(job.id, None)
         self._promises.pop(job.id, None)
         if job in self._refused:
@@ -86,34 +86,34 @@ class DbfScheduler(ConservativeScheduler):
         LocalScheduler.withdraw(self, job, now)
 
     def refuse(self, job: Job, now: float) -> None:
-        """Take a job out of the queue for good; if it was accepted, that promise is broken."""
+        """Remove a rejected job from the queue; an accepted deadline counts as missed."""
         deadline_at = self._promises.get(job.id)
         if deadline_at is not None:
             self._broken.append(f"job {job.id} was accepted with the deadline {deadline_at} and is rejected at {now}")
         super().refuse(job, now)
 
     def ended(self, job: Job, now: float) -> None:
-        """Give back what is left of its time, and see whether its deadline was met."""
+        """Release the rest of its allocation, and check its deadline."""
         super().ended(job, now)
         if job.state is JobState.WAITING:
-            return  # it was killed to begin again, and the promise stands
+            return  # it was requeued: the accepted deadline is still valid
         deadline_at = self._promises.pop(job.id, math.inf)
-        ended_at = now if job.ended_at is None else job.ended_at  # a busy scheduler hears of it later
+        ended_at = now if job.ended_at is None else job.ended_at  # `now` may be later
         if ended_at > deadline_at + TOLERANCE:
             self._broken.append(f"job {job.id} was accepted with the deadline {deadline_at} and ended at {ended_at}")
 
     def is_promised(self, job: Job) -> bool:
-        """Tell whether a job's deadline was accepted."""
+        """Return whether a job's deadline was accepted."""
         return job.id in self._promises
 
     def broken_promises(self) -> Iterable[str]:
-        """Tell the accepted deadlines that were missed."""
+        """Return a line for each accepted deadline that was missed."""
         return self._broken
 
-    def _gain(self, n: int, start_at: float, end_at: float) -> None:
-        super()._gain(n, start_at, end_at)
+    def _release(self, n: int, start_at: float, end_at: float) -> None:
+        super()._release(n, start_at, end_at)
         self._full = None
-        self._accepted.is_stale |= not self.compression  # nobody will move anybody forward but the next arrival
+        self._accepted.is_stale |= not self.compression  # only the next arrival moves jobs forward
 
     # --- the plan ---
 
@@ -123,7 +123,7 @@ class DbfScheduler(ConservativeScheduler):
         while self._refused:
             job = self._refused[0]
             reason = ("cannot meet its deadline {}", self._wanted[job.id])
-            self.refuse(job, now)  # one that was requeued may have a promise
+            self.refuse(job, now)  # a requeued job may have an accepted deadline
             yield RejectJob(job.id, reason=reason)
 
     def _due(self, now: float) -> list[Entry]:
@@ -143,22 +143,22 @@ class DbfScheduler(ConservativeScheduler):
             return super()._forget(entry)
         place = self._accepted.remove(job)
         end_at = instant(place, self.span_s(job))
-        self._profile.take(job.n_procs, place, end_at)  # what starts is final
+        self._profile.take(job.n_procs, place, end_at)  # the reservation of a starting job is final
         return place, end_at
 
-    def _settle(self, now: float) -> None:
+    def _update_plan(self, now: float) -> None:
         if self._full is not None:
             self._full.advance(now)
         provisional = self._accepted.by_place
         if provisional and provisional[0][0] < now - TOLERANCE:
             self._must_repair = True
-        super()._settle(now)
+        super()._update_plan(now)
 
     def _goes_first(self, job: Job) -> bool:
         return super()._goes_first(job) and job.id not in self._wanted
 
-    def _welcome(self, job: Job, now: float) -> None:
-        """Accept a job with a deadline that can be met; place any other before all accepted ones."""
+    def _place_newcomer(self, job: Job, now: float) -> None:
+        """Accept a job with a feasible deadline; place any other job before all accepted ones."""
         deadline_at = self._wanted.get(job.id)
         if deadline_at is None:
             self._insert(job, now)
@@ -170,7 +170,7 @@ class DbfScheduler(ConservativeScheduler):
             self._full.take(job.n_procs, place, instant(place, span_s))
             self._promises[job.id] = self._wanted.pop(job.id)
             if not self._accepted.add(self._entries[job.id], deadline_at, place):
-                self._accepted.is_stale = self._wakes = True  # it was placed behind some that it comes before
+                self._accepted.is_stale = self._wakes = True  # it was placed behind jobs of lower rank
         elif self.rejects_later:
             self._refused.append(job)
         else:
@@ -178,7 +178,7 @@ class DbfScheduler(ConservativeScheduler):
             self._insert(job, now)
 
     def _with_provisional(self) -> AvailabilityProfile:
-        """Give the profile of all there is. O(1), or O(accepted * profile) after a change below."""
+        """Return the profile with all reservations. O(1), or O(accepted * profile) after a change."""
         if not self._accepted:
             self._full = None
             return self._profile
@@ -188,30 +188,30 @@ class DbfScheduler(ConservativeScheduler):
         return self._full
 
     def _insert(self, job: Job, now: float) -> None:
-        """Give a regular job its final place, before all accepted jobs that can still wait."""
-        newcomer = Newcomer(job.n_procs, self.span_s(job))
+        """Place a regular job, before all accepted jobs that can still be delayed."""
+        newcomer = NewJob(job.n_procs, self.span_s(job))
         if not self._accepted:
-            super()._welcome(job, now)
+            super()._place_newcomer(job, now)
             return
         place = self._profile.earliest(*newcomer, now)
         end_at = instant(place, newcomer.span_s)
         full = self._with_provisional()
         if self._accepted.is_stale or not full.fits(newcomer.n, place, end_at):
             self._adopt(self._drafted(newcomer, now, self._accepted.lost()), now, job)
-        else:  # it disturbs nobody
+        else:  # no provisional reservation moves
             full.take(newcomer.n, place, end_at)
             self._take(job, place)
 
-    def _drafted(self, newcomer: Newcomer, now: float, lost: Container[str]) -> Draft | None:
-        """Find a plan for a newcomer. None if no set of promotions saves all deadlines but the lost ones."""
+    def _drafted(self, newcomer: NewJob, now: float, lost: Container[str]) -> Draft | None:
+        """Return a plan for a new job; None if no set of promotions meets all deadlines but the lost ones."""
         if self._repeats:
             return self._accepted.saved(self._profile, newcomer, now, lost)
         return self._accepted.in_one_pass(self._profile, newcomer, now)
 
     def _adopt(self, draft: Draft | None, now: float, newcomer: Job | None) -> None:
-        """Make a draft the plan. Without one, all accepted jobs keep their places for good, before the newcomer."""
+        """Adopt a draft as the plan. Without one, all provisional reservations become final, before the new job."""
         if draft is None:
-            self._wakes = True  # these places may begin when nothing ends
+            self._wakes = True  # these reservations may start without another event
             final = self._with_provisional()
             newcomer_at = now
             if newcomer is not None:
@@ -223,64 +223,64 @@ class DbfScheduler(ConservativeScheduler):
         self._full = draft.full if self._accepted else None
         self._accepted.is_stale = False
         for job_id, place in draft.promoted.items():
-            self._note(self._entries[job_id][2], place)
+            self._record(self._entries[job_id][2], place)
         if newcomer is not None:
-            self._note(newcomer, draft.newcomer_at)
+            self._record(newcomer, draft.newcomer_at)
 
     def _compress(self, now: float) -> None:
-        """Move final places forward, then place the accepted jobs again; keep all as it was if that makes one late."""
+        """Move final reservations forward, then place the accepted jobs again; undo it if one would become late."""
         if not self._accepted:
             super()._compress(now)
             return
-        if not (self._accepted.is_stale or self._gains.any_since(self._n_seen_by_all)):
+        if not (self._accepted.is_stale or self._freed.any_since(self._n_seen_by_all)):
             return
         before = (
             self._profile.copy(),
-            self._rows.copy(),
-            self._gains.copy(),
+            self._reservations.copy(),
+            self._freed.copy(),
             self._n_seen_by_all,
         )
         super()._compress(now)
         full = self._profile.copy()
         places = self._accepted.placed(full, now)
         if self._accepted.is_late_in(places):
-            self._profile, self._rows, self._gains, self._n_seen_by_all = before
+            self._profile, self._reservations, self._freed, self._n_seen_by_all = before
             self._n_stale = 1
-            self._accepted.is_stale = self._wakes = True  # the places kept may begin when nothing ends
+            self._accepted.is_stale = self._wakes = True  # kept reservations may start without another event
             return
         self._accepted.move(places)
         self._accepted.is_stale = False
         self._full = full
 
     def _repair(self, now: float) -> None:
-        """Make the plan fit what really runs. Deadlines that can still be met are saved by promotion."""
+        """Rebuild the plan from the running jobs. Feasible deadlines are kept by promotion."""
         super()._repair(now)
         self._full = None
         if self._accepted:
             self._accepted.is_stale = True
             lost = self._accepted.lost_in(self._profile, now)
-            draft = self._drafted(NOBODY, now, lost)
-            self._adopt(draft or self._accepted.draft(self._profile, frozenset(), NOBODY, now), now, None)
+            draft = self._drafted(NO_JOB, now, lost)
+            self._adopt(draft or self._accepted.draft(self._profile, frozenset(), NO_JOB, now), now, None)
 
-    # --- questions ---
+    # --- queries ---
 
     def estimated_start(self, n: int, duration_s: float, now: float, latest: float) -> float:
-        """Find the place that a regular job of this size would get if it came now. As costly as its arrival."""
+        """Return the start of a regular job of this size if it were submitted now. Costs as its arrival."""
         start = super().estimated_start(n, duration_s, now, latest)
         if start == math.inf or not self._accepted or self.partition.n_kills_pending:
             return start
-        draft = self._drafted(Newcomer(n, duration_s), now, self._accepted.lost())
+        draft = self._drafted(NewJob(n, duration_s), now, self._accepted.lost())
         return self._with_provisional().earliest(n, duration_s, now) if draft is None else draft.newcomer_at
 
     def planned_start(self, job: Job, now: float) -> float | None:
-        """Give a waiting job's place, final or provisional. O(1) if the plan is up to date."""
+        """Return a waiting job's reserved start, final or provisional. O(1) if the plan is up to date."""
         place = super().planned_start(job, now)
         if place is None:
             place = self._accepted.places.get(job.id, math.inf)
         return None if place == math.inf else max(place, now)
 
     def why_waiting(self, job: Job, now: float) -> Reason:
-        """Tell the job's present place in the plan."""
+        """Return the job's reserved start."""
         if job.id in self._accepted and not self.partition.n_kills_pending:
             return (
                 "planned to start at {}, or later if regular jobs come; its deadline is {}",
@@ -292,7 +292,7 @@ class DbfScheduler(ConservativeScheduler):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Dbf(LocalPolicy):
-    """Deadline-based backfilling: jobs with deadlines step back for those without, as far as they can."""
+    """Deadline-based backfilling: jobs with deadlines are delayed for those without, as far as possible."""
 
     Options: ClassVar[type[Any]] = DbfOptions
     JobFields: ClassVar[type[Any]] = DbfFields

@@ -1,9 +1,9 @@
-"""Input files on a node: who uses them, how long a load goes on, and what stays when nobody needs it any more.
+"""Input files on a node: the jobs that use them, their load times, and which unused files stay.
 
-A file is on a node while a job that uses it runs there, and for a job that starts in the instant in which the last user
-ends. Whoever comes first loads it from the shared file system; who comes while it is loaded waits for the rest of that.
-A *persistent* node also keeps files that nobody uses, as long as its memory holds them beside those in use, and
-forgets the least recently used first.
+A file is on a node while a job that uses it runs there, and for a job that starts when the last user ends. The first
+job loads it from the shared file system; a job that starts during the load waits for the rest of it. A *persistent*
+node also keeps unused files, as long as its memory holds them in addition to those in use, and evicts the least
+recently used first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Stay(NamedTuple):
-    """A time in which a file is on a node, known or planned: it arrives, is loaded, and its last use ends."""
+    """A known or planned interval in which a file is on a node: start of the load, end of the load, end of last use."""
 
     begin: float
     loaded: float
@@ -23,44 +23,44 @@ class Stay(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What a job finds when it starts: seconds of its own load, or of waiting for somebody else's."""
+    """The state of the file at the start of a job: seconds of its own load, or of waiting for another job's load."""
 
     load_s: float
     wait_s: float
-    is_reuse: bool  # the file was there, or on its way
+    is_reuse: bool  # the file was there, or being loaded
 
 
 def fit_together(memory_gb: float, sizes_gb: Iterable[float]) -> bool:
-    """Tell whether a memory holds some files; 20 times 6.4 GB fill 128, however the numbers are rounded."""
+    """Return whether a memory holds some files, with a tolerance for rounding: 20 times 6.4 GB fit into 128."""
     return math.fsum(sizes_gb) <= memory_gb * (1 + 1e-9)
 
 
 @dataclass(slots=True)
 class HeldFile:
-    """A file on a node. `until` is the latest instant to which its users since it was last unused may run."""
+    """A file on a node. `until` is the latest planned end of its users since it was last unused."""
 
     size_gb: float
     loaded_at: float
     until: float = 0.0
     n_users: int = 0
-    left_at: float = -math.inf  # when its last user ended, if nobody uses it
+    left_at: float = -math.inf  # when its last user ended, if it is unused
 
 
 class FilesOnNode:
-    """The input files of one node. All is O(files on the node) at most."""
+    """The input files of one node. All methods are O(files on the node) at most."""
 
     def __init__(self, memory_gb: float, *, persistent: bool) -> None:
         self._memory_gb = memory_gb
         self._persistent = persistent
-        self._files: dict[str, HeldFile] = {}  # unused ones in the order in which they were left
+        self._files: dict[str, HeldFile] = {}  # unused ones in the order of their last use
 
     def fits(self, name: str, size_gb: float) -> bool:
-        """Tell whether a file has room beside the others that are in use."""
+        """Return whether a file fits in addition to the others in use."""
         others = [held.size_gb for other, held in self._files.items() if held.n_users and other != name]
         return fit_together(self._memory_gb, [size_gb, *others])
 
     def arrive(self, name: str, size_gb: float, load_s: float, now: float, until: float) -> Arrival:
-        """Let a job start that uses a file: it loads it in `load_s`, unless it is here already."""
+        """Record the start of a job with a file: it loads it in `load_s`, unless the file is here already."""
         held = self._files.get(name)
         if held is not None and self._is_here(held, now):
             found = Arrival(0.0, max(round(held.loaded_at - now, 6), 0.0), is_reuse=True)
@@ -74,7 +74,7 @@ class FilesOnNode:
         return found
 
     def leave(self, name: str, now: float) -> None:
-        """Let a job end that used a file."""
+        """Record the end of a job that used a file."""
         held = self._files[name]
         held.n_users -= 1
         if not held.n_users:
@@ -83,9 +83,9 @@ class FilesOnNode:
             self._files[name] = held  # to the end: the most recently used
 
     def stays(self, now: float, ends: Mapping[str, float] | None = None) -> Iterator[tuple[str, float, Stay]]:
-        """Give name, size and present stay of every file that is here, in no particular order; forget the others.
+        """Return name, size and current stay of every file on the node, in any order; drop the others.
 
-        `ends` tells how long files in use are needed; without it, as long as any of their users would have taken.
+        `ends` are the ends of use of files; without it, the latest planned end of all their users.
         """
         gone = []
         for name, held in self._files.items():
@@ -102,12 +102,12 @@ class FilesOnNode:
     def _is_here(self, held: HeldFile, now: float) -> bool:
         if held.n_users or held.left_at == now:
             return True
-        return self._persistent and held.loaded_at <= held.left_at  # what was not loaded whole is of no use
+        return self._persistent and held.loaded_at <= held.left_at  # a partly loaded file is not usable
 
     def _make_room(self, now: float) -> None:
-        """Forget unused files, the least recently used first, until the memory holds the others."""
+        """Evict unused files, the least recently used first, until the memory holds the others."""
         for name in [name for name, held in self._files.items() if not self._is_here(held, now)]:
-            del self._files[name]  # it takes no memory from others
+            del self._files[name]  # it does not count
         for name in [name for name, held in self._files.items() if not held.n_users]:
             if fit_together(self._memory_gb, [held.size_gb for held in self._files.values()]):
                 return

@@ -1,6 +1,6 @@
-"""The nodes as they are, in a form in which the best one for a job is found quickly.
+"""An index of the nodes in which the best node for a job is found quickly.
 
-Most of it does not change from one pass to the next: only nodes on which something happened are read again.
+Most of it does not change from one pass to the next: only changed nodes are read again.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ if TYPE_CHECKING:
     from pybatsched_schedulers.locality.input_files import Stay
     from pybatsched_schedulers.locality.nodes import Node
 
-#: Since when idle cores are available.
-EVER = -math.inf
+#: The time from which idle cores are available.
+ALWAYS = -math.inf
 
 
-#: After how many changes the heap of a row is made anew before it is copied: each may have left a number in it that
-#: every copy would have to throw away.
-_WORN_OUT = 32
+#: After this many changes the heap of a row is rebuilt before it is copied: it may contain as many outdated numbers.
+_MAX_CHANGES = 32
 
 
 class Row:
-    """A number for each node, of which the least is at hand: O(log nodes) amortised, for numbers that mostly grow."""
+    """A number for each node with a fast minimum: O(log nodes) amortised, for numbers that mostly grow."""
 
     __slots__ = ("_heap", "_n_changes", "values")
 
     def __init__(self, values: list[float], heap: list[tuple[float, int]] | None = None) -> None:
-        """`heap` holds every number with its node at least; others in it are no harm but for the time they take."""
+        """Create a row. `heap` must contain every number with its node; outdated numbers only cost time."""
         self.values = values
         self._heap: list[tuple[float, int]] = self._ordered() if heap is None else heap
         self._n_changes = 0
@@ -41,8 +40,8 @@ class Row:
         return heap
 
     def copy(self) -> Row:
-        """Give another row that goes on from these numbers. Far cheaper than a new one while few have changed."""
-        if self._n_changes > _WORN_OUT:
+        """Return an independent copy. Much cheaper than a new row if few numbers changed."""
+        if self._n_changes > _MAX_CHANGES:
             self._heap, self._n_changes = self._ordered(), 0
         return Row(self.values.copy(), self._heap.copy())
 
@@ -54,7 +53,7 @@ class Row:
         self._n_changes += 1
 
     def least(self) -> tuple[float, int]:
-        """Give the least number and the first node that has it."""
+        """Return the smallest number and the first node with it."""
         heap, values = self._heap, self.values
         while True:
             top = heap[0]
@@ -64,10 +63,10 @@ class Row:
             heapreplace(heap, (values[index], index))  # it has grown since
 
 
-class Unneeded:
-    """How many GB of files on a node nobody needs any more, by instant: those whose last planned use is over by then.
+class UnusedFiles:
+    """The size of unused files on a node over time: files whose last planned use has ended.
 
-    Made in O(files log files), asked in O(log files), but for the first question about the same files.
+    Created in O(files log files); a query is O(log files), except the first one for the same files.
     """
 
     __slots__ = ("_ends", "_sums", "_uses")
@@ -78,7 +77,7 @@ class Unneeded:
         self._sums: dict[int, float] = {0: 0.0}
 
     def gb(self, at: float) -> float:
-        """Give the sum of their sizes."""
+        """Return the sum of their sizes at a time, in GB."""
         n = bisect_right(self._ends, at)
         total = self._sums.get(n)
         if total is None:
@@ -86,16 +85,15 @@ class Unneeded:
         return total
 
 
-class Board:
+class NodeIndex:
     """Available times of cores and stays of files on some nodes, kept from pass to pass.
 
-    For each number of cores n that is asked for there is a row with the n-th available times of all nodes, and one in
-    which evictions are counted as well. A refresh is O(nodes), and O(cores + files) for nodes on which something
-    happened.
+    For each requested number of cores n there is a row with the n-th available time of every node, and a second row
+    that includes the cost of evictions. A refresh is O(nodes), and O(cores + files) for changed nodes.
     """
 
     def __init__(self, nodes: Sequence[Node], *, knows_files: bool = True) -> None:
-        """Without `knows_files` jobs can only be placed by availability, which is faster."""
+        """Create an index. Without `knows_files`, jobs can only be placed by availability, which is faster."""
         self.nodes = nodes
         self.knows_files = knows_files
         speeds = {node.bandwidth for node in nodes}
@@ -105,13 +103,13 @@ class Board:
         self.sizes: dict[str, float] = {}  # of files, in GB
         self.holders: dict[str, set[int]] = {}
         self._times: dict[int, Row] = {}
-        self._worn: dict[int, Row] = {}
+        self._evicting: dict[int, Row] = {}
         self._evict_weight = 0.0
-        self._now = EVER
-        self._again: set[int] = set(range(len(nodes)))  # to be read at the next look, whatever happens
+        self._now = ALWAYS
+        self._again: set[int] = set(range(len(nodes)))  # nodes to read at the next refresh in any case
 
     def refresh(self, now: float) -> None:
-        """Read the nodes on which something happened since the last time."""
+        """Read the nodes that changed since the last time."""
         again, self._again, self._now = self._again, set(), now
         for index, node in enumerate(self.nodes):
             if node.has_changed or node.first_end <= now or index in again:
@@ -129,60 +127,60 @@ class Board:
                 self.sizes[name] = size_gb
                 self.holders.setdefault(name, set()).add(index)
                 if stay.end <= self._now:
-                    self._again.add(index)  # nobody uses it: it may be gone by then
+                    self._again.add(index)  # unused: it may be evicted by then
         for n, row in self._times.items():
             row.put(index, nth_time(self.cores[index], n))
-        if self._worn:
-            unneeded = self.unneeded(self.stays[index])
-            for n, row in self._worn.items():
-                row.put(index, self.worn_at(index, n, self._times[n].values[index], unneeded, self._evict_weight))
+        if self._evicting:
+            unused = self.unused(self.stays[index])
+            for n, row in self._evicting.items():
+                row.put(index, self.evicting_at(index, n, self._times[n].values[index], unused, self._evict_weight))
 
     def times(self, n: int) -> Row:
-        """Give the n-th available times of all nodes."""
+        """Return the n-th available times of all nodes."""
         row = self._times.get(n)
         if row is None:
             row = self._times[n] = Row([nth_time(cores, n) for cores in self.cores])
         return row
 
-    def worn(self, n: int, weight: float) -> Row:
-        """Give these times plus the weighted times to load evicted files again, by a job whose file is on no node."""
+    def evicting(self, n: int, weight: float) -> Row:
+        """Return these times plus the weighted times to reload evicted files, for a job whose file is on no node."""
         if weight != self._evict_weight:
             self._evict_weight = weight
-            self._worn.clear()
-        row = self._worn.get(n)
+            self._evicting.clear()
+        row = self._evicting.get(n)
         if row is None:
-            row = self._worn[n] = Row(
+            row = self._evicting[n] = Row(
                 [
-                    self.worn_at(index, n, at, self.unneeded(self.stays[index]), weight)
+                    self.evicting_at(index, n, at, self.unused(self.stays[index]), weight)
                     for index, at in enumerate(self.times(n).values)
                 ]
             )
         return row
 
-    def unneeded(self, stays: Mapping[str, Sequence[Stay]]) -> Unneeded:
-        """Tell when the files of a node are needed no longer, by their stays. O(files log files)."""
-        return Unneeded(stays, self.sizes)
+    def unused(self, stays: Mapping[str, Sequence[Stay]]) -> UnusedFiles:
+        """Return the unused files of a node over time, by their stays. O(files log files)."""
+        return UnusedFiles(stays, self.sizes)
 
-    def worn_at(self, index: int, n: int, at: float, unneeded: Unneeded, weight: float) -> float:
-        """Give an available time plus the weighted time to load again what a job of n cores would push out."""
+    def evicting_at(self, index: int, n: int, at: float, unused: UnusedFiles, weight: float) -> float:
+        """Return an available time plus the weighted time to reload the files that a job of n cores would evict."""
         if at == math.inf:
             return at
         begin = max(self._now, at)
-        evicted_gb = unneeded.gb(begin)
+        evicted_gb = unused.gb(begin)
         return begin + weight * self._reload_s(index, n, evicted_gb) if evicted_gb else at
 
     def evict_s(self, index: int, n: int, at: float, stays: Mapping[str, Sequence[Stay]], but: str = "") -> float:
-        """Give the time to load again the share of n cores of all files but one that nobody needs any more (EVICT)."""
+        """Return the time to reload the share of n cores of all unused files but one (EVICT)."""
         sizes = self.sizes
         idle = [sizes[name] for name, known in stays.items() if known[-1].end <= at and name != but]
         return self._reload_s(index, n, math.fsum(idle)) if idle else 0.0
 
     def _reload_s(self, index: int, n: int, gb: float) -> float:
-        """Give the time to load the share of n cores of so much again."""
+        """Return the time to reload the share of n cores of so many GB."""
         node = self.nodes[index]
         return n / node.n_cores * gb / node.bandwidth if node.bandwidth else 0.0
 
 
 def nth_time(cores: Sequence[float], n: int) -> float:
-    """Give the instant from which n of some cores are available, of which the times are in order."""
+    """Return the time from which n cores are available, from their sorted available times; infinity if too few."""
     return cores[n - 1] if n <= len(cores) else math.inf

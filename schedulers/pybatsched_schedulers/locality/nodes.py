@@ -1,7 +1,7 @@
-"""Nodes: processors that share a memory, with the jobs that run on them and the input files they hold.
+"""Nodes: processors that share a memory, with their running jobs and input files.
 
-Processors are cores here. The platform says which belong together by the property ``node`` of hosts or zones, and what
-a node has by ``memory_gb`` and ``fs_bw_gbps``, its bandwidth from the shared file system.
+Processors are cores here. In the platform, hosts or zones have the property ``node``, which groups the cores, and
+``memory_gb`` and ``fs_bw_gbps``, the bandwidth from the shared file system.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Run:
-    """A job that runs on a node, which plans with it until an instant."""
+    """A running job on a node, planned until a time."""
 
     n_cores: int
     started_at: float
@@ -31,7 +31,7 @@ class Run:
 
 
 class Node:
-    """One node. `index` is its place among all nodes, in Batsim's order of hosts."""
+    """One node. `index` is its number among all nodes, in Batsim's order of hosts."""
 
     def __init__(self, index: int, name: str, partition: Partition, procs: IntervalSet, memory_gb: float) -> None:
         self.index = index
@@ -44,35 +44,35 @@ class Node:
         self.whole_seconds = False
         self.files = FilesOnNode(memory_gb, persistent=False)
         self.runs: dict[str, Run] = {}
-        self.has_changed = True  # for those who keep a copy, and set it back
-        self._ends: list[float] = []  # of each core that has a job, ascending
+        self.has_changed = True  # reset by the node index when it has read the node
+        self._ends: list[float] = []  # the planned end of each busy core, ascending
 
     def load_s(self, size_gb: float) -> float:
-        """Give the time in which a file of this size is loaded, however many others are."""
+        """Return the load time of a file of this size, independent of other loads."""
         if not size_gb or not self.bandwidth:
             return 0.0
         load_s = round(size_gb / self.bandwidth, 6)
         return float(int(load_s)) if self.whole_seconds else load_s
 
     def free_cores(self) -> IntervalSet:
-        """Give the cores on which nothing runs now. O(k)."""
+        """Return the free cores. O(k)."""
         return self.partition.free & self.procs
 
     @property
     def n_possible(self) -> int:
-        """How many cores a job can ever hope for here."""
+        """How many cores a job can get here at most."""
         away = len(self.partition.away & self.procs) if self.partition.machines_settled else 0
         return self.n_cores - away
 
     def start(self, job: Job, n_cores: int, now: float, until: float, file: str) -> None:
-        """Note that a job runs here now. O(cores)."""
+        """Record the start of a job. O(cores)."""
         self.has_changed = True
         self.runs[job.id] = Run(n_cores, now, until, file)
         self._ends.extend([until] * n_cores)
         self._ends.sort()
 
     def end(self, job: Job, now: float) -> None:
-        """Note that a job is over. O(cores)."""
+        """Record the end of a job. O(cores)."""
         self.has_changed = True
         run = self.runs.pop(job.id)
         place = bisect_left(self._ends, run.until)
@@ -82,13 +82,13 @@ class Node:
 
     @property
     def first_end(self) -> float:
-        """The instant to which the first of the running jobs is planned."""
+        """The first planned end of a running job."""
         return self._ends[0] if self._ends else math.inf
 
     def times(self, now: float) -> list[float]:
-        """Give the instant from which each core is available, in order: idle ones ever, absent ones never. O(cores).
+        """Return the time from which each core is available, in order: idle ones always, absent ones never. O(cores).
 
-        A job that has outlived the time that was assumed for it is expected to take as long again.
+        A job that has exceeded its assumed duration is expected to take as long again.
         """
         if self._ends and self._ends[0] <= now:
             self._expect_longer(now)
@@ -99,9 +99,9 @@ class Node:
         return [-math.inf] * n_free + self._ends + [math.inf] * (n_idle - n_free)
 
     def stays(self, now: float) -> Iterator[tuple[str, float, Stay]]:
-        """Give name, size and present stay of every file that is here, until the last of its users is over. O(jobs).
+        """Return name, size and current stay of every file on the node, until the end of its last user. O(jobs).
 
-        In whole seconds, as the published program counts, users that have ended early count as well.
+        With whole seconds, as in the published program, users that ended early count as well.
         """
         if self.whole_seconds:
             return self.files.stays(now)
@@ -127,7 +127,7 @@ class Nodes(Sequence[Node]):
         self._nodes = nodes
         self.classes = sorted({node.memory_gb for node in nodes})
         self.least_bandwidth = min((node.bandwidth for node in nodes if node.bandwidth), default=math.inf)
-        #: The first node for which nobody says how fast it loads.
+        #: The first node without a bandwidth.
         self.without_bandwidth = next((node for node in nodes if node.bandwidth is None), None)
         self.by_class = {memory: [node for node in nodes if node.memory_gb == memory] for memory in self.classes}
         self._most_cores = {memory: max(node.n_cores for node in group) for memory, group in self.by_class.items()}
@@ -138,11 +138,11 @@ class Nodes(Sequence[Node]):
     def __iter__(self) -> Iterator[Node]:
         return iter(self._nodes)
 
-    def __getitem__(self, index: int) -> Node:  # type: ignore[override]  # nobody slices
+    def __getitem__(self, index: int) -> Node:  # type: ignore[override]  # no slices
         return self._nodes[index]
 
     def most_cores(self, memory_gb: float) -> int:
-        """Give how many cores a job can ever hope for on a node of a class. O(nodes) once some have gone for good."""
+        """Return how many cores a job can get on a node of a class at most. O(nodes) if some are lost for good."""
         group = self.by_class[memory_gb]
         partition = group[0].partition
         if partition.machines_settled and partition.away:
@@ -151,16 +151,16 @@ class Nodes(Sequence[Node]):
 
     @classmethod
     def of(cls, cluster: Cluster, options: LocalityOptions) -> Nodes:
-        """Read the nodes of a machine and cut it into partitions. O(processors).
+        """Read the nodes of a machine and create a partition for each memory class. O(processors).
 
-        Raises InputError for a host without the property ``node`` and for numbers that are none. A node without
-        ``memory_gb`` holds everything.
+        Raises InputError for a host without the property ``node`` and for invalid numbers. A node without
+        ``memory_gb`` has unlimited memory.
         """
         groups = cluster.groups("node")
         for proc in cluster.procs:
             if cluster.property_of(proc, "node") is None:
                 host = cluster.host_of(proc)
-                raise InputError(f"host {host} has no property node; locality must know which cores share a node")
+                raise InputError(f"host {host} has no property node; policy locality expects it on all hosts")
         memories: dict[str, float] = {}
         for name, procs in groups.items():
             memory = _number_of(cluster, name, procs, "memory_gb")
@@ -175,10 +175,10 @@ class Nodes(Sequence[Node]):
         nodes = []
         for index, (name, procs) in enumerate(groups.items()):
             node = Node(index, name, partitions[memories[name]], procs, memories[name])
-            said = _number_of(cluster, name, procs, "fs_bw_gbps")
-            if said == 0:
+            bandwidth = _number_of(cluster, name, procs, "fs_bw_gbps")
+            if bandwidth == 0:
                 raise InputError(f"node {name}, property fs_bw_gbps: expected more than 0 GB/s")
-            node.bandwidth = options.bandwidth if said is None else said
+            node.bandwidth = options.bandwidth if bandwidth is None else bandwidth
             node.whole_seconds = options.faithful
             node.files = FilesOnNode(node.memory_gb, persistent=options.persistence)
             nodes.append(node)
@@ -186,7 +186,7 @@ class Nodes(Sequence[Node]):
 
 
 def _number_of(cluster: Cluster, node: str, procs: IntervalSet, name: str) -> float | None:
-    """Read a property that all hosts of a node have alike. Raises InputError if they do not."""
+    """Return a property of a node. Raises InputError if its hosts have different values."""
     values = {cluster.number_of(proc, name) for proc in procs}
     if len(values) > 1:
         shown = " and ".join(sorted("none" if value is None else f"{value:g}" for value in values)[:3])

@@ -1,4 +1,4 @@
-"""Options of locality, and the scores they name."""
+"""Options and job fields of locality, and the scores that the options select."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PRESETS: Final[Mapping[str, Weights]] = {"fcfs": FCFS, "eft": EFT, "lea": LEA, 
 
 
 class Rule:
-    """How nodes are scored. Under LEM that depends on whether some node is idle."""
+    """The weights of the score. For LEM they depend on whether some node is idle."""
 
     def __init__(self, weights: Weights, *, is_mixed: bool = False) -> None:
         self._weights = weights
@@ -25,11 +25,11 @@ class Rule:
 
     @property
     def is_fcfs(self) -> bool:
-        """Whether files do not count at all."""
+        """Whether files do not count."""
         return self._weights == FCFS
 
     def weights(self, *, some_idle: bool) -> Weights:
-        """Give the weights for the next job; `some_idle` tells that a node has no job yet."""
+        """Return the weights for the next job; `some_idle` means that a node has no job."""
         return EFT if self._is_mixed and some_idle else self._weights
 
 
@@ -55,41 +55,41 @@ class LocalityOptions(Options):
         allow_inf_nan=False,
         description="seconds between two passes at least; 0: a pass every message",
     )
-    persistence: bool = Field(False, description="nodes keep files that nobody uses while their memory holds them")
+    persistence: bool = Field(False, description="nodes keep unused files while their memory holds them")
     bandwidth: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="GB/s from the file system, where the platform has no fs_bw_gbps"
     )
     bigger_nodes: Literal["never", "idle", "area"] = Field(
         "never",
-        description="whether jobs may use nodes of more memory than they need: never; idle, to start at once where "
+        description="whether jobs may use nodes with more memory than they need: never; idle, to start at once if "
         "their own class cannot; area, those of the next class while its planned area allows (see areas)",
     )
     areas: dict[str, float] | None = Field(
         None, description="planned area by class of memory, as pybatsched workload areas prints it"
     )
-    faithful: bool = Field(False, description="be the study's published program, quirks included")
+    faithful: bool = Field(False, description="behave exactly as the study's published program")
     assume_walltime: float | None = Field(
         None,
         gt=0,
         allow_inf_nan=False,
-        description="seconds to plan with for jobs without walltime (without it they are rejected)",
+        description="planned seconds of jobs without walltime (without it they are rejected)",
     )
 
     @model_validator(mode="after")
     def _fit_together(self) -> LocalityOptions:
         given = [name for name in ("x1", "x2", "x3") if getattr(self, name) is not None]
         if self.score is not None and given:
-            raise ValueError(f"score {self.score} says what {given[0]} is; give one of them")
+            raise ValueError(f"score {self.score} sets {given[0]} already; expected only one of them")
         if self.faithful:
             for name in ("backfill", "persistence", "x3"):
                 if getattr(self, name):
-                    raise ValueError(f"faithful is the published program, without {name}")
+                    raise ValueError(f"faithful does not support {name}")
             if self.bigger_nodes != "never":
-                raise ValueError(f"faithful is the published program, without bigger_nodes {self.bigger_nodes}")
+                raise ValueError(f"faithful does not support bigger_nodes {self.bigger_nodes}")
             if self.interval_s < 1 or self.interval_s % 1:
-                raise ValueError(f"faithful counts whole seconds: expected interval_s from 1, got {self.interval_s:g}")
+                raise ValueError(f"faithful: expected interval_s in whole seconds from 1, got {self.interval_s:g}")
         if (self.bigger_nodes == "area") != (self.areas is not None):
-            raise ValueError("bigger_nodes area needs areas, and areas are of use only with it")
+            raise ValueError("expected bigger_nodes area and areas together")
         for name, area in (self.areas or {}).items():
             if not _is_memory(name) or not (math.isfinite(area) and area >= 0):
                 raise ValueError(f"areas: expected areas from 0 by classes of memory in GB, got {name!r:.40}: {area!r}")
@@ -100,7 +100,7 @@ class LocalityOptions(Options):
         return self
 
     def rule(self) -> Rule:
-        """Give the scores that were asked for."""
+        """Return the selected scores."""
         if self.x1 is None and self.x2 is None and self.x3 is None:
             score = self.score or "lea"
             return Rule(_PRESETS[score], is_mixed=score == "lem")
@@ -114,7 +114,7 @@ def _is_memory(name: Any) -> bool:
         return False
 
 
-#: No number of a job is greater: GB, seconds.
+#: The largest number of GB or seconds of a job.
 MOST: Final = 1e15
 
 

@@ -1,4 +1,4 @@
-"""Passes over the queue: when jobs get places, on which class of nodes, and when they start."""
+"""Passes over the queue: when jobs get reservations, on which class of nodes, and when they start."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pybatsched import HALF_TICK, InputError
-from pybatsched_schedulers.locality.node_index import Board
-from pybatsched_schedulers.locality.scores import FCFS, Draft, Offer, Waiter, Weights
+from pybatsched_schedulers.locality.node_index import NodeIndex
+from pybatsched_schedulers.locality.scores import FCFS, Draft, Offer, WaitingJob, Weights
 
 if TYPE_CHECKING:
     from pybatsched import Reason
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Areas:
-    """How full the classes of nodes are planned to be, in seconds of all cores a node; for `bigger_nodes` area.
+    """The planned area of each class of nodes, in core seconds per node; for `bigger_nodes` area.
 
-    A job of the class below is admitted to a class while its planned area stays within the mean of all nodes.
+    A job of the next smaller class is admitted to a class while its planned area is at most the mean of all nodes.
     """
 
     def __init__(self, planned: Mapping[str, float], nodes: Nodes) -> None:
-        """Raises InputError for a class that the machine does not have: the table is another machine's."""
+        """Read the planned areas. Raises InputError for a class that the machine does not have."""
         by_memory = {float(name): area for name, area in planned.items()}
         for memory in by_memory:
             if memory not in nodes.classes:
@@ -35,33 +35,33 @@ class Areas:
         self._drafted: dict[float, float] = {}
 
     def begin(self) -> None:
-        """Forget what the last pass has planned."""
+        """Reset the areas of the last pass."""
         self._drafted = dict.fromkeys(self._planned, 0.0)
 
-    def admits(self, one: Waiter, memory: float) -> bool:
-        """Tell whether a job of the class below may use this one."""
+    def admits(self, one: WaitingJob, memory: float) -> bool:
+        """Return whether a job of the next smaller class may use this one."""
         return self._planned[memory] + self._drafted[memory] + self._share(one, memory) <= self._limit
 
-    def draft(self, one: Waiter, memory: float) -> None:
-        """Note that a job has a place in another class than its own, for this pass."""
+    def draft(self, one: WaitingJob, memory: float) -> None:
+        """Record a reservation in another class than the job's own, for this pass."""
         if memory != one.memory_class:
             self._drafted[memory] += self._share(one, memory)
 
-    def start(self, one: Waiter, memory: float) -> None:
-        """Note that a job starts in another class than its own."""
+    def start(self, one: WaitingJob, memory: float) -> None:
+        """Record a start in another class than the job's own."""
         if memory != one.memory_class:
             self._planned[memory] += self._share(one, memory)
 
-    def _share(self, one: Waiter, memory: float) -> float:
+    def _share(self, one: WaitingJob, memory: float) -> float:
         return one.n_cores * one.span_s / self._n_nodes[memory]
 
 
 class Planner:
     """The queue, and the passes over it.
 
-    A pass comes with the first event at least an interval after the last one; it forgets all places and gives out new
-    ones in the order of submission, until every core has a job or a reservation. Who has a place starts when its time
-    comes, pass or not. A pass costs O(nodes) for each size that is asked for, and what `Draft` says for each placement.
+    A pass runs at the first event at least an interval after the last pass. It drops all reservations and makes new
+    ones in the order of submission, until every core has a job or a reservation. A job starts at its reserved time,
+    also between passes. A pass costs O(nodes) for each requested size, plus the cost of `Draft` for each placement.
     """
 
     def __init__(self, nodes: Nodes, options: LocalityOptions) -> None:
@@ -69,15 +69,15 @@ class Planner:
         self._options = options
         self._rule = options.rule()
         self._areas = Areas(options.areas, nodes) if options.areas is not None else None
-        self._boards: dict[float, Board] = {}
+        self._indexes: dict[float, NodeIndex] = {}
         self._place_in_class = {node.index: i for group in nodes.by_class.values() for i, node in enumerate(group)}
-        self._waiting: dict[str, Waiter] = {}
-        self._history: list[Waiter] = []  # newcomers that ran already when the simulation began
+        self._waiting: dict[str, WaitingJob] = {}
+        self._history: list[WaitingJob] = []  # new jobs that ran already at the start of the simulation
         self._last_pass_at = -math.inf
         self._is_stale = False  # something happened since the last pass
-        self._placed: list[Waiter] = []  # those who have a place
+        self._placed: list[WaitingJob] = []  # jobs with a reservation
         self._next_at = math.inf  # the first reserved start
-        # Where nobody's file is larger than its cores' share of the memory, the cores are full before the memory is.
+        # If no file is larger than the memory share of its job's cores, the cores are full before the memory.
         self._memory_of_core = min(node.memory_gb / node.n_cores for node in nodes) * (1 + 1e-9)
         self._is_crowded = False
         self.n_passes = 0
@@ -85,8 +85,8 @@ class Planner:
 
     # --- what happened ----------------------------------------------------------------------------------------
 
-    def submit(self, one: Waiter, now: float) -> None:  # noqa: ARG002  as other planners
-        """Take in a job that has come."""
+    def submit(self, one: WaitingJob, now: float) -> None:  # noqa: ARG002  as other planners
+        """Add a submitted job."""
         self._waiting[one.job.id] = one
         self._is_stale = True
         if one.history is not None:
@@ -94,18 +94,18 @@ class Planner:
         self._is_crowded |= one.size_gb > self._memory_of_core * one.n_cores
 
     def changed(self) -> None:
-        """Hear that a job is over, or that machines went or came."""
+        """Record that a job ended, or that machines changed."""
         self._is_stale = True
 
     def no_more_jobs(self) -> None:
-        """Hear that no job will come any more."""
+        """Record that no more jobs will be submitted."""
 
-    def waiting(self) -> list[Waiter]:
-        """Give all jobs that wait."""
+    def waiting(self) -> list[WaitingJob]:
+        """Return all waiting jobs."""
         return list(self._waiting.values())
 
-    def withdraw(self, one: Waiter) -> None:
-        """Let a waiting job go."""
+    def withdraw(self, one: WaitingJob) -> None:
+        """Remove a waiting job."""
         del self._waiting[one.job.id]
         if one in self._history:
             self._history.remove(one)
@@ -114,21 +114,21 @@ class Planner:
 
     # --- what to do -------------------------------------------------------------------------------------------
 
-    def starts(self, now: float) -> Iterator[Waiter]:
-        """Give the jobs that start now; who asks for the next one has started the last."""
+    def starts(self, now: float) -> Iterator[WaitingJob]:
+        """Yield the jobs that start now. The caller starts each before it takes the next one."""
         yield from self._start_reserved(now)
         if self._waiting and now - self._last_pass_at >= self._options.interval_s - HALF_TICK:
             self._pass(now)
             yield from self._start_reserved(now)
 
     def wake_at(self, now: float) -> float:  # noqa: ARG002  as other planners
-        """Give the instant at which somebody is to start, or the next pass is due for what has happened since."""
+        """Return the time of the next reserved start, or of the next pass if something changed."""
         if self._is_stale and self._waiting:
             return min(self._next_at, self._next_pass_at)
         return self._next_at
 
-    def why_waiting(self, one: Waiter) -> Reason:
-        """Say why a job without a place has none."""
+    def why_waiting(self, one: WaitingJob) -> Reason:
+        """Return why a job has no reservation."""
         if one.job.submitted_at > self._last_pass_at + HALF_TICK:
             return ("waits for the next pass, at {} or with the first event after it", self._next_pass_at)
         return "no core that it may use was without a job or a reservation when it was its turn in the last pass"
@@ -137,11 +137,11 @@ class Planner:
     def _next_pass_at(self) -> float:
         return round(self._last_pass_at + self._options.interval_s, 6)
 
-    def _start_reserved(self, now: float) -> Iterator[Waiter]:
+    def _start_reserved(self, now: float) -> Iterator[WaitingJob]:
         if self._next_at > now + HALF_TICK:
             return
         due = [one for one in self._placed if one.at <= now + HALF_TICK]
-        due.sort(key=lambda one: one.job.seq)  # who came first loads a file that several need
+        due.sort(key=lambda one: one.job.seq)  # the first submitted loads a shared file
         self._placed = [one for one in self._placed if one.at > now + HALF_TICK]
         self._next_at = min((one.at for one in self._placed), default=math.inf)
         for one in due:
@@ -149,7 +149,7 @@ class Planner:
             assert node is not None
             has_room = not one.size_gb or node.files.fits(one.file, one.size_gb)
             if not has_room or len(node.free_cores()) < one.n_cores:
-                one.forget_place()  # a core went away, or a job outlived the time assumed for it
+                one.forget_place()  # a core became unavailable, or a job exceeded its assumed duration
                 self._is_stale = True
                 continue
             del self._waiting[one.job.id]
@@ -191,10 +191,10 @@ class Planner:
                 busy.add(node.index)
 
     def _place_history(self, drafts: Mapping[float, Draft], now: float) -> Iterator[int]:
-        """Give newcomers the earliest cores of the nodes on which they ran, the first started first.
+        """Reserve the earliest cores of their nodes for new jobs that ran before, in the order of their starts.
 
-        Whose cores are taken waits for them, and from the next pass on like any other. Gives the nodes, by their places
-        among all, on which one goes on at once.
+        If its cores are busy, a job waits for them, and from the next pass on as any other job. Yield the indexes of
+        the nodes on which a job continues at once.
         """
         for one in sorted(self._history, key=lambda one: one.history[1] if one.history else 0.0):
             assert one.history is not None
@@ -209,7 +209,7 @@ class Planner:
                 yield node.index
         self._history.clear()
 
-    def _put(self, draft: Draft, one: Waiter, offer: Offer) -> None:
+    def _put(self, draft: Draft, one: WaitingJob, offer: Offer) -> None:
         draft.place(one, offer)
         self.n_placements += 1
         if self._areas is not None:
@@ -218,25 +218,25 @@ class Planner:
         self._next_at = min(self._next_at, one.at)
 
     def _drafts(self, now: float) -> dict[float, Draft]:
-        """Begin a plan for each class of memory."""
+        """Create a draft for each class of memory."""
         knows_files = self._is_crowded or not self._rule.is_fcfs
         for memory, group in self._nodes.by_class.items():
-            if memory not in self._boards or self._boards[memory].knows_files != knows_files:
-                self._boards[memory] = Board(group, knows_files=knows_files)
-            self._boards[memory].refresh(now)
+            if memory not in self._indexes or self._indexes[memory].knows_files != knows_files:
+                self._indexes[memory] = NodeIndex(group, knows_files=knows_files)
+            self._indexes[memory].refresh(now)
         options = self._options
         drafts = {
             memory: Draft(
-                board, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
+                node_index, now, persistent=options.persistence, backfill=options.backfill, crowded=self._is_crowded
             )
-            for memory, board in self._boards.items()
+            for memory, node_index in self._indexes.items()
         }
         for draft in drafts.values():
             draft.peers = list(drafts.values())
         return drafts
 
-    def _choose(self, one: Waiter, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
-        """Find a node for a job among those it may use."""
+    def _choose(self, one: WaitingJob, drafts: Mapping[float, Draft], *, some_idle: bool) -> tuple[Node, Offer] | None:
+        """Return the best node for a job among those it may use; None if there is none."""
         weights = self._rule.weights(some_idle=some_idle)
         own = self._best(drafts[one.memory_class], one, weights)
         if self._options.bigger_nodes == "never" or len(drafts) == 1:
@@ -256,9 +256,9 @@ class Planner:
         return own
 
     def _best(
-        self, draft: Draft, one: Waiter, weights: Weights, *, only_now: bool = False
+        self, draft: Draft, one: WaitingJob, weights: Weights, *, only_now: bool = False
     ) -> tuple[Node, Offer] | None:
-        """Find the best node of one class. Who comes when no core is idle can only start now, or not at all."""
+        """Return the best node of one class; None for none. If no core is idle, only a start now is possible."""
         if draft.is_full:
             return None
         offer = draft.best(one, weights, only_now=only_now or not draft.n_idle)

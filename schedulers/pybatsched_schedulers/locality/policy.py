@@ -1,8 +1,8 @@
 """Locality (Gonthier, Larsson, Marchal, Nettelblad and Thibault, 2024): jobs go where their input files are.
 
 Jobs run on one node each and read one input file, which must be loaded from a slow shared file system unless another
-job on the node uses it already. Nodes are scored by when they are available, what would have to be loaded and what that
-would push out. The load comes before the job's own work and counts within its walltime.
+job on the node uses it already. The score of a node depends on when it is available, what must be loaded and what would
+be evicted. The load comes before the job's work and counts within its walltime.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from pybatsched_schedulers.locality.nodes import Node, Nodes
 from pybatsched_schedulers.locality.options import MOST, LocalityFields, LocalityOptions
 from pybatsched_schedulers.locality.planner import Planner
 from pybatsched_schedulers.locality.published import PublishedProgram
-from pybatsched_schedulers.locality.scores import Waiter
+from pybatsched_schedulers.locality.scores import WaitingJob
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Job
 
 
 class Locality(Policy):
-    """Gives jobs of one node each to the node with the best score."""
+    """Assigns jobs of one node each to the node with the best score."""
 
     Options: ClassVar[type[Any]] = LocalityOptions
     JobFields: ClassVar[type[Any]] = LocalityFields
@@ -49,7 +49,7 @@ class Locality(Policy):
     needs: ClassVar[frozenset[BatsimFeature]] = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
-        """Read the nodes; a partition for each class of memory."""
+        """Read the nodes and create a partition for each class of memory."""
         options: LocalityOptions = self.options
         self._cluster = cluster
         self._nodes = Nodes.of(cluster, options)
@@ -58,42 +58,42 @@ class Locality(Policy):
             self._planner = PublishedProgram(self._nodes, options.rule(), int(options.interval_s))
         else:
             self._planner = Planner(self._nodes, options)
-        self._waiters: dict[str, Waiter] = {}
+        self._waiting: dict[str, WaitingJob] = {}
         self._node_of: dict[str, Node] = {}  # of running jobs
-        self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of running jobs; some may be over
+        self._due: list[tuple[float, str]] = []  # a heap of the walltime ends of jobs; some may have ended
         self._refused: list[Decision] = []
-        self._calls: list[float] = []  # asked for and not due yet
+        self._calls: list[float] = []  # requested calls that are not due yet
         self._totals = dict.fromkeys(("transfer_s", "load_wait_s", "reuses"), 0.0)
 
     # --- what happened ----------------------------------------------------------------------------------------
 
     def on_job_submitted(self, job: Job, now: float) -> None:
-        """Queue the job, or refuse it if it can never start. Raises InputError for a file that cannot be loaded."""
+        """Queue the job, or reject it if it can never start. Raises InputError for a file that cannot be loaded."""
         one = self._read(job)
         refusal = self._refusal(one)
         if refusal is not None:
             self._refused.append(RejectJob(job.id, reason=refusal))
             return
-        self._waiters[job.id] = one
+        self._waiting[job.id] = one
         self._planner.submit(one, now)
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """Free the cores; the file stays for who starts in this instant."""
+        """Free the cores; the file stays for jobs that start at this time."""
         self._node_of.pop(job.id).end(job, now)
         self._planner.changed()
 
     def on_job_killed(self, job: Job, now: float) -> None:
-        """Free the cores (this policy kills nobody)."""
+        """Free the cores (this policy kills no jobs)."""
         self.on_job_ended(job, now)
 
     def on_machines_changed(self, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
-        """Look again at the next pass."""
+        """Mark all nodes as changed for the next pass."""
         for node in self._nodes:
             node.has_changed = True
         self._planner.changed()
 
     def on_notify(self, event: e.Notify, now: float) -> None:  # noqa: ARG002
-        """When no machine can come back any more, refuse the jobs that waited for it in vain."""
+        """Reject the waiting jobs that can never start, when no machine can come back any more."""
         if event.kind == e.NO_MORE_STATIC_JOBS:
             self._planner.no_more_jobs()
         elif event.kind == e.NO_MORE_EXTERNAL_EVENTS:
@@ -101,13 +101,13 @@ class Locality(Policy):
                 refusal = self._refusal(one)
                 if refusal is not None:
                     self._planner.withdraw(one)
-                    del self._waiters[one.job.id]
+                    del self._waiting[one.job.id]
                     self._refused.append(RejectJob(one.job.id, reason=refusal))
 
     # --- reading jobs -----------------------------------------------------------------------------------------
 
-    def _read(self, job: Job) -> Waiter:
-        """Read what the planner must know of a job."""
+    def _read(self, job: Job) -> WaitingJob:
+        """Read the fields of a job for the planner."""
         fields, options = job.fields, self.options
         need_gb = memory_need_gb(fields)
         file, size_gb = _input_of(fields)
@@ -115,17 +115,17 @@ class Locality(Policy):
         span_s = job.walltime if job.walltime is not None else options.assume_walltime
         span_s = math.inf if span_s is None else float(math.ceil(span_s)) if options.faithful else span_s
         memory = memory_class(need_gb, self._nodes.classes)
-        one = Waiter(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
+        one = WaitingJob(job, job.n_procs, span_s, file, size_gb, math.nan if memory is None else memory, history)
         if size_gb and (node := self._nodes.without_bandwidth) is not None:
             text = f"job {job.id} has an input file, but node {node.name} has no property fs_bw_gbps"
             raise InputError(f"{text}; expected it, or the option bandwidth")
         if size_gb and size_gb / self._nodes.least_bandwidth > MOST:
             speed = f"{self._nodes.least_bandwidth:g} GB/s"
-            raise InputError(f"job {job.id}, field input_size_gb: {size_gb:g} GB at {speed} would be loaded for ever")
+            raise InputError(f"job {job.id}, field input_size_gb: {size_gb:g} GB at {speed} takes too long to load")
         return one
 
-    def _refusal(self, one: Waiter) -> Reason | None:
-        """Say why a job can never start, or None."""
+    def _refusal(self, one: WaitingJob) -> Reason | None:
+        """Return why a job can never start; None if it can."""
         options = self.options
         if one.span_s == math.inf:
             return "has no walltime, so no time can be reserved for it (see assume_walltime)"
@@ -141,8 +141,8 @@ class Locality(Policy):
             return ("asks for {} cores; a node that it may use has {} at most", one.n_cores, n_possible)
         return None
 
-    def _too_large(self, one: Waiter) -> Reason | None:
-        """Say why no node's memory will do, or None."""
+    def _too_large(self, one: WaitingJob) -> Reason | None:
+        """Return why no node has enough memory; None if one has."""
         largest = self._nodes.classes[-1]
         if one.size_gb > largest:
             return ("its file of {:g} GB is larger than the memory of any node ({:g} GB)", one.size_gb, largest)
@@ -153,15 +153,15 @@ class Locality(Policy):
             return (text, one.size_gb, one.memory_class)
         return None
 
-    def _most_cores(self, one: Waiter) -> int:
-        """Give the greatest number of cores on a node that a job may ever use."""
+    def _most_cores(self, one: WaitingJob) -> int:
+        """Return the largest number of cores on a node that a job may use."""
         nodes = self._nodes
         if self.options.faithful:
             return max(map(nodes.most_cores, nodes.classes))
         return max(map(nodes.most_cores, self._classes_of(one)))
 
-    def _classes_of(self, one: Waiter) -> list[float]:
-        """Give the classes on which a job gets a place in the end; by areas, a bigger one may never admit it."""
+    def _classes_of(self, one: WaitingJob) -> list[float]:
+        """Return the classes that certainly admit a job; with areas, a larger class may never do so."""
         classes = [memory for memory in self._nodes.classes if memory >= one.memory_class]
         allowed = classes if self.options.bigger_nodes == "idle" else classes[:1]
         return [memory for memory in allowed if memory >= one.size_gb]
@@ -169,11 +169,11 @@ class Locality(Policy):
     # --- decisions --------------------------------------------------------------------------------------------
 
     def decide(self, now: float) -> Iterator[Decision]:
-        """Refuse what was refused, start what may start, and ask for a call if one is needed."""
+        """Reject jobs that can never start, start jobs, and request a call if one is needed."""
         refused, self._refused = self._refused, []
         yield from refused
         if self._has_end_due(now):
-            return  # ends come before all else, and Batsim has not told this one yet
+            return  # ends come first, and Batsim has not reported this one yet
         for one in self._planner.starts(now):
             yield from self._start(one, now)
         self._calls = [at for at in self._calls if at > now + HALF_TICK]
@@ -183,18 +183,18 @@ class Locality(Policy):
             yield CallMeLater(wake_at, reason="a reserved start or the next pass")
 
     def _has_end_due(self, now: float) -> bool:
-        """Tell whether a job reaches its walltime now: another message comes in this very instant. O(log n) a job.
+        """Return whether a job reaches its walltime now: another message follows at this time. O(log n) per job.
 
-        Nobody waits for an end that is late by more than the clock is rounded.
+        An end that is late by more than the rounding of the clock is ignored.
         """
         while self._due and (self._due[0][1] not in self._node_of or self._due[0][0] < now - TICK - HALF_TICK):
             heappop(self._due)
         return bool(self._due) and self._due[0][0] <= now + HALF_TICK
 
-    def _start(self, one: Waiter, now: float) -> Iterator[Decision]:
+    def _start(self, one: WaitingJob, now: float) -> Iterator[Decision]:
         job, node = one.job, one.node
         assert node is not None
-        del self._waiters[job.id]
+        del self._waiting[job.id]
         self._node_of[job.id] = node
         if job.walltime is not None:
             heappush(self._due, (round(now + job.walltime, 6), job.id))
@@ -213,16 +213,16 @@ class Locality(Policy):
         on = node.free_cores().first(one.n_cores)
         yield Replace(job.id, on, extra_s=extra_s, within_walltime=True, reason=reason)
 
-    # --- words ------------------------------------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------------------------
 
     def figures(self) -> Mapping[str, float]:
-        """Give the times of all loads and waits for loads, the reuses, and what the passes took."""
+        """Return the total times of loads and waits for loads, the reuses, and the numbers of passes and placements."""
         planner = self._planner
         return {**self._totals, "passes": planner.n_passes, "placements": planner.n_placements}
 
     def why_waiting(self, job: Job, now: float) -> Reason:  # noqa: ARG002
-        """Tell the place that the job has, if it has one."""
-        one = self._waiters.get(job.id)
+        """Return the job's reservation, or why it has none."""
+        one = self._waiting.get(job.id)
         if one is None:
             return "it is in no queue"
         if one.node is None:
@@ -237,12 +237,12 @@ def _input_of(fields: Mapping[str, Any]) -> tuple[str, float]:
 
 
 def _history_of(fields: Mapping[str, Any]) -> tuple[int, float] | None:
-    """Read the node on which a job ran when the simulation begins, and since when."""
+    """Return the node on which a job ran at the start of the simulation, and since when; None if it did not."""
     node = fields.get("history_node")
     return None if node is None else (node, float(fields.get("history_start") or 0.0))
 
 
-def _facts(one: Waiter, node: Node, found: Arrival) -> str:
-    """Write what became of a job's file: numbers for measures, and words for people."""
+def _facts(one: WaitingJob, node: Node, found: Arrival) -> str:
+    """Return the facts about a job's file for its metadata."""
     names = fact_text(f"file {one.file} on node {node.name}")
     return f"load_s={found.load_s:.12g};load_wait_s={found.wait_s:.12g};reused={int(found.is_reuse)};input={names}"

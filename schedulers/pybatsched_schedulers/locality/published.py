@@ -1,8 +1,8 @@
-"""The locality study's published program, quirks included: its clock, its two lists and its way to count.
+"""The behaviour of the locality study's published program: its clock, its two lists and its rounding.
 
-A pass is possible only at every 30th second, and only if something happened in that very second; a core whose job ended
-early is known to be free only after the next full pass; the time that a load still takes is counted from the present,
-not from the start of the job. docs/policies.md tells all of it.
+A pass is possible only at every 30th second, and only if something happened in that second. A core whose job ended
+early is known to be free only after the next full pass. The remaining time of a load is counted from now, not from the
+start of the job. docs/policies.md describes all differences.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from typing import TYPE_CHECKING
 
 from pybatsched import HALF_TICK
 from pybatsched_schedulers.locality.input_files import Stay
-from pybatsched_schedulers.locality.node_index import Board
-from pybatsched_schedulers.locality.scores import EFT, FCFS, Draft, Offer, Waiter, Weights
+from pybatsched_schedulers.locality.node_index import NodeIndex
+from pybatsched_schedulers.locality.scores import EFT, FCFS, Draft, Offer, WaitingJob, Weights
 
 if TYPE_CHECKING:
     from pybatsched import Reason
-    from pybatsched_schedulers.locality.node_index import Unneeded
+    from pybatsched_schedulers.locality.node_index import UnusedFiles
     from pybatsched_schedulers.locality.nodes import Nodes
     from pybatsched_schedulers.locality.options import Rule
 
 
 class PublishedDraft(Draft):
-    """A plan as the program makes it: scores are whole numbers, and files are judged by their first interval."""
+    """A draft of the published program: scores are integers, and only the first matching stay of a file counts."""
 
-    def __init__(self, board: Board, now: float, cores: list[list[float]] | None = None) -> None:
-        """`cores` are available times that an earlier plan has left, if they are to be used instead of real ones."""
-        super().__init__(board, now, crowded=False)
+    def __init__(self, node_index: NodeIndex, now: float, cores: list[list[float]] | None = None) -> None:
+        """Create a draft. `cores` are the available times of an earlier plan, to use instead of the real ones."""
+        super().__init__(node_index, now, crowded=False)
         self._cores = [[max(at, now) for at in times] for times in (self._cores if cores is None else cores)]
-        self._changed = set(range(len(board.nodes)))
+        self._changed = set(range(len(node_index.nodes)))
         self.n_idle = sum(at <= now for times in self._cores for at in times)
 
     @property
     def cores(self) -> list[list[float]]:
-        """The available times of all cores, as a later plan may find them."""
+        """The available times of all cores, for a later plan."""
         return self._cores
 
     def is_available(self, index: int) -> bool:
-        """Tell whether no core of a node becomes available later than now. O(cores)."""
+        """Return whether no core of a node becomes available later than now. O(cores)."""
         return not any(self.now < at < math.inf for at in self._cores[index])
 
-    def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:  # noqa: ARG002
-        """Find the node with the least score. From the first one on where it could start at once, LEO is EFT."""
+    def best(self, one: WaitingJob, weights: Weights, *, only_now: bool = False) -> Offer | None:  # noqa: ARG002
+        """Return the node with the smallest score. From the first node with an immediate start on, LEO is EFT."""
         rows = self._times_of(one.n_cores)
         times = rows.values
         soonest, first = rows.least()
         if weights == FCFS:
             return None if soonest == math.inf else Offer(soonest, first, soonest)
-        # The rows know nothing of files that are there, nor of nodes that load at different speeds.
-        singly = self._holders(one.file) if self._board.has_one_bandwidth else range(len(self.nodes))
+        # The rows do not include files on nodes, nor different bandwidths.
+        singly = self._holders(one.file) if self._node_index.has_one_bandwidth else range(len(self.nodes))
         eager_from = first if weights.is_eager and soonest == self.now else None
         best = self._best_by_rows_but(singly, one, weights, eager_from)
         for index in singly:
@@ -63,14 +63,16 @@ class PublishedDraft(Draft):
         return best
 
     def _best_by_rows_but(
-        self, singly: Collection[int], one: Waiter, weights: Weights, eager_from: int | None
+        self, singly: Collection[int], one: WaitingJob, weights: Weights, eager_from: int | None
     ) -> Offer | None:
-        """Find the best node by the rows but for some. O(log nodes), or O(nodes) if one of these would be it."""
+        """Return the best node by the rows, except some. O(log nodes), or O(nodes) if one of these would be it."""
         rows, load_s = self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
         times = rows.values
-        scores = self._worn_of(one.n_cores, weights.evict) if weights.evict else rows
+        scores = self._evicting_of(one.n_cores, weights.evict) if weights.evict else rows
         if eager_from is not None and eager_from not in singly:
-            return Offer(self.now + load_s, eager_from, self.now)  # those before it begin later, and count LOAD more
+            return Offer(
+                self.now + load_s, eager_from, self.now
+            )  # nodes before it start later, with a larger weight of LOAD
         least, index = scores.least()
         if eager_from is None and index not in singly:
             return Offer(least + weights.load * load_s, index, times[index]) if least < math.inf else None
@@ -83,81 +85,81 @@ class PublishedDraft(Draft):
         index = left.index(least)
         return Offer(least + weights.load * load_s, index, times[index]) if least < math.inf else None
 
-    def score(self, index: int, one: Waiter, at: float, weights: Weights) -> float:
-        """Give the score, a whole number."""
+    def score(self, index: int, one: WaitingJob, at: float, weights: Weights) -> float:
+        """Return the score, an integer."""
         if at == math.inf:
             return at
         evict_s = self.evict_s(index, one, at) if weights.evict else 0.0
         return int(at + weights.evict * evict_s + weights.load * self.load_s(index, one, at))
 
-    def load_s(self, index: int, one: Waiter, at: float) -> float:
-        """Give the time to load by the first interval that reaches to an instant, counted from the present."""
+    def load_s(self, index: int, one: WaitingJob, at: float) -> float:
+        """Return the load time by the first stay that contains a time, counted from now."""
         for stay in self._stays[index].get(one.file, ()):
             if stay.begin <= at <= stay.end:
-                is_left = stay.end <= self.now  # just now, and the program takes it for loaded
+                is_left = stay.end <= self.now  # the last user ended now: the program treats it as loaded
                 return 0.0 if stay.loaded <= at or is_left else stay.loaded - self.now
         return self.nodes[index].load_s(one.size_gb)
 
     def _note(self, stays: list[Stay], stay: Stay) -> None:
         stays.append(stay)
 
-    def _worn_at(self, index: int, n: int, at: float, unneeded: Unneeded) -> float:
-        return at if at == math.inf else int(super()._worn_at(index, n, at, unneeded))
+    def _evicting_at(self, index: int, n: int, at: float, unused: UnusedFiles) -> float:
+        return at if at == math.inf else int(super()._evicting_at(index, n, at, unused))
 
 
 class PublishedProgram:
-    """Decides when and where jobs start, second by second. A pass costs O(waiting * nodes) at most."""
+    """The planner of the published program, with steps of a second. A pass costs O(waiting * nodes) at most."""
 
     def __init__(self, nodes: Nodes, rule: Rule, interval_s: int) -> None:
         self._nodes = nodes
         self._rule = rule
         self._interval_s = interval_s
-        self._waiting: dict[str, Waiter] = {}  # with or without a place
-        self._new: dict[str, Waiter] = {}
-        self._arrived: list[Waiter] = []  # since the last second
+        self._waiting: dict[str, WaitingJob] = {}  # with or without a reservation
+        self._new: dict[str, WaitingJob] = {}
+        self._arrived: list[WaitingJob] = []  # since the last second
         self._has_ended = False  # since the last second
         self._last_end_at = -math.inf
-        self._board = Board(list(nodes))
-        self._cores: list[list[float]] | None = None  # available times, as the last pass has left them
-        self._is_last = False  # no more jobs will come
-        self._is_vain = False  # a last resort has placed nobody, and nothing has changed since
+        self._node_index = NodeIndex(list(nodes))
+        self._cores: list[list[float]] | None = None  # available times after the last pass
+        self._is_last = False  # no more jobs will be submitted
+        self._is_hopeless = False  # the pass of a stuck program placed no job, and nothing changed since
         self._next_at = math.inf  # the first reserved start
-        self._due_at = math.inf  # the second that is to be seen next
+        self._due_at = math.inf  # the next second to process
         self.n_passes = 0
         self.n_placements = 0
 
-    def submit(self, one: Waiter, now: float) -> None:  # noqa: ARG002  as other planners
-        """Take in a job that has come."""
-        self._is_vain = False
+    def submit(self, one: WaitingJob, now: float) -> None:  # noqa: ARG002  as other planners
+        """Add a submitted job."""
+        self._is_hopeless = False
         self._arrived.append(one)
 
     def changed(self) -> None:
-        """Hear that a job is over, or that machines went or came."""
-        self._is_vain = False
+        """Record that a job ended, or that machines changed."""
+        self._is_hopeless = False
         self._has_ended = True
 
     def no_more_jobs(self) -> None:
-        """Hear that no job will come any more."""
+        """Record that no more jobs will be submitted."""
         self._is_last = True
 
-    def waiting(self) -> list[Waiter]:
-        """Give all jobs that wait."""
+    def waiting(self) -> list[WaitingJob]:
+        """Return all waiting jobs."""
         return [*self._waiting.values(), *self._new.values(), *self._arrived]
 
-    def withdraw(self, one: Waiter) -> None:
-        """Let a waiting job go."""
+    def withdraw(self, one: WaitingJob) -> None:
+        """Remove a waiting job."""
         self._waiting.pop(one.job.id, None)
         self._new.pop(one.job.id, None)
         if one in self._arrived:
             self._arrived.remove(one)
-        self._is_vain = False  # those behind it may have a place now
+        self._is_hopeless = False  # later jobs may fit now
         self._look_ahead()
 
-    def starts(self, now: float) -> Iterator[Waiter]:
-        """Give the jobs that start now; who asks for the next one has started the last."""
-        is_late = self._due_at < now - HALF_TICK  # deciding took its time, and the second that was asked for is over
+    def starts(self, now: float) -> Iterator[WaitingJob]:
+        """Yield the jobs that start now. The caller starts each before it takes the next one."""
+        is_late = self._due_at < now - HALF_TICK  # the requested second has passed because decisions take time
         if not is_late and abs(now - round(now)) > HALF_TICK:
-            return  # things that happen between seconds are seen at the next one
+            return  # events between seconds are processed at the next second
         now = float(math.floor(now + HALF_TICK))
         last_on_grid = now // self._interval_s * self._interval_s
         may_pass = last_on_grid > 0 and last_on_grid >= (self._due_at if is_late else now)
@@ -184,38 +186,38 @@ class PublishedProgram:
             elif arrived and not has_ended:
                 self._newcomers_pass(now)
             self._look_ahead()
-            self._is_vain = is_stuck and self._next_at == math.inf
+            self._is_hopeless = is_stuck and self._next_at == math.inf
             yield from self._start_reserved(now)
 
-    def why_waiting(self, one: Waiter) -> Reason:
-        """Say why a job without a place has none."""
+    def why_waiting(self, one: WaitingJob) -> Reason:
+        """Return why a job has no reservation."""
         if one.job.id in self._waiting:
             return "no place was left for it in the last pass; it waits for the next full one"
         return "is new: waits for a pass over newcomers"
 
     def wake_at(self, now: float) -> float:
-        """Give the instant at which something is to be done: a whole second, a reserved start, or a last resort."""
+        """Return the next time to act: a whole second, a reserved start, or the next pass of a stuck program."""
         if self._arrived or self._has_ended:
             self._due_at = math.ceil(now)
-        elif self._is_stuck() and not self._is_vain:
+        elif self._is_stuck() and not self._is_hopeless:
             self._due_at = (now // self._interval_s + 1) * self._interval_s
         else:
-            # Who started late, between seconds, is expected to end between seconds, too.
+            # A job that started late, between seconds, is also expected to end between seconds.
             self._due_at = self._next_at if self._next_at == math.inf else math.ceil(self._next_at)
         return self._due_at
 
     def _is_stuck(self) -> bool:
-        """Tell that nothing can happen any more and somebody waits: the program would wait for ever."""
+        """Return whether jobs wait and nothing can happen any more: the published program would never finish."""
         if not self._is_last or not (self._waiting or self._new):
             return False
         return all(one.node is None for one in self._waiting.values()) and not any(node.runs for node in self._nodes)
 
-    def _start_reserved(self, now: float) -> Iterator[Waiter]:
+    def _start_reserved(self, now: float) -> Iterator[WaitingJob]:
         if self._next_at > now:
             return
         for one in [one for one in self._waiting.values() if one.at <= now]:
             assert one.node is not None
-            if len(one.node.free_cores()) < one.n_cores:  # some went away
+            if len(one.node.free_cores()) < one.n_cores:  # some became unavailable
                 one.forget_place()
                 continue
             del self._waiting[one.job.id]
@@ -225,8 +227,8 @@ class PublishedProgram:
     def _look_ahead(self) -> None:
         self._next_at = min((one.at for one in self._waiting.values()), default=math.inf)
 
-    def _place_history(self, jobs: list[Waiter]) -> None:
-        """Put jobs that ran before the simulation began on their nodes, the first started first."""
+    def _place_history(self, jobs: list[WaitingJob]) -> None:
+        """Place jobs that ran before the start of the simulation on their nodes, in the order of their starts."""
         draft = self._draft(0.0, self._cores)
         for one in _by_logged_start(jobs):
             assert one.history is not None
@@ -239,8 +241,8 @@ class PublishedProgram:
         self._look_ahead()
 
     def _draft(self, now: float, cores: list[list[float]] | None = None) -> PublishedDraft:
-        self._board.refresh(now)
-        return PublishedDraft(self._board, now, cores)
+        self._node_index.refresh(now)
+        return PublishedDraft(self._node_index, now, cores)
 
     def _full_pass(self, now: float) -> None:
         for one in self._waiting.values():
@@ -252,11 +254,11 @@ class PublishedProgram:
         self._waiting |= self._new
         self._new.clear()
 
-    def _place(self, jobs: list[Waiter], draft: PublishedDraft) -> None:
-        """Place jobs one by one, until there are too few cores that are not taken; who is behind has no place.
+    def _place(self, jobs: list[WaitingJob], draft: PublishedDraft) -> None:
+        """Place jobs one by one, until too few cores are idle; later jobs get no reservation.
 
-        A node on which a job is placed now counts as one more running node for LEM, but only if no job runs there and
-        all its cores are available.
+        For LEM, a node on which a job starts now counts as one more running node only if no job runs there and all its
+        cores are available.
         """
         self.n_passes += 1
         n_running = sum(bool(node.runs) for node in self._nodes)
@@ -273,13 +275,13 @@ class PublishedProgram:
         self._cores = draft.cores
 
 
-def _by_logged_start(jobs: list[Waiter]) -> list[Waiter]:
-    """Sort history jobs by logged start as the program does, which inserts them one by one into a list.
+def _by_logged_start(jobs: list[WaitingJob]) -> list[WaitingJob]:
+    """Sort history jobs by logged start as the program does: it inserts them one by one into a list.
 
-    A job with the start of the first job of the list goes before it; any other job goes behind its equals.
+    A job with the same start as the first job of the list goes before it; any other job goes behind equal starts.
     """
     starts: list[float] = []
-    listed: list[Waiter] = []
+    listed: list[WaitingJob] = []
     for one in jobs:
         assert one.history is not None
         start = one.history[1]

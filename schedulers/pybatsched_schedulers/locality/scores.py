@@ -1,13 +1,13 @@
-"""Which node a job should go to: the scores of the locality study, and a plan in which jobs are placed one by one.
+"""The scores of the locality study, and a draft plan in which jobs are placed one by one.
 
-For a job of c cores with an input file, and a node: EAT is the earliest instant at which c of its cores are available,
-by walltimes; LOAD the time that the job would then wait for its file; EVICT the time to load again what it would push
-out, the other files whose last planned use is over by then, weighted by its share of the node's cores; COPIES the
-number of other nodes that hold its file. The node with the least
+For a job of c cores with an input file, and a node: EAT is the earliest time at which c of its cores are available, by
+walltimes; LOAD is the time that the job would then wait for its file; EVICT is the time to reload the files that it
+would evict (other files whose last planned use has ended by then), weighted by its share of the node's cores; COPIES is
+the number of other nodes with its file. The best node is the one with the smallest
 
     EAT + x2 * EVICT + (x1 + x3 * COPIES) * LOAD
 
-is the best one, and of equal ones the first.
+and the first one for ties.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pybatsched_schedulers.locality.input_files import Stay, fit_together
-from pybatsched_schedulers.locality.node_index import EVER, Row, nth_time
+from pybatsched_schedulers.locality.node_index import ALWAYS, Row, nth_time
 
 if TYPE_CHECKING:
     from pybatsched import Job
-    from pybatsched_schedulers.locality.node_index import Board, Unneeded
+    from pybatsched_schedulers.locality.node_index import NodeIndex, UnusedFiles
     from pybatsched_schedulers.locality.nodes import Node
 
 
 class Weights(NamedTuple):
-    """The multipliers of a score. `eager` nodes, where the job could start at once, are scored by EAT + LOAD (LEO)."""
+    """The multipliers of a score. With `is_eager`, nodes with an immediate start are scored by EAT + LOAD (LEO)."""
 
     load: float = 0.0  # x1
     evict: float = 0.0  # x2
@@ -43,8 +43,8 @@ LEO: Final = LEA._replace(is_eager=True)
 
 
 @dataclass(slots=True, eq=False)
-class Waiter:
-    """A waiting job as the planner sees it, and the place it has: a node and the instant of its start."""
+class WaitingJob:
+    """A waiting job of the planner, and its reservation: a node and a start time."""
 
     job: Job
     n_cores: int
@@ -52,18 +52,18 @@ class Waiter:
     file: str = ""
     size_gb: float = 0.0
     memory_class: float = math.inf
-    history: tuple[int, float] | None = None  # the node on which it ran when the simulation begins, and since when
+    history: tuple[int, float] | None = None  # the node on which it ran at the start of the simulation, and since when
     node: Node | None = None
     at: float = math.inf
-    goes_on: bool = False  # it has that place because it ran there, whatever the scores
+    goes_on: bool = False  # it has this reservation because it ran there before
 
     def forget_place(self) -> None:
-        """Wait without a place."""
+        """Drop the reservation."""
         self.node, self.at, self.goes_on = None, math.inf, False
 
 
 class Offer(NamedTuple):
-    """What a node offers: a score, and the instant from which its cores can be had. The least is the best."""
+    """The offer of a node: a score, and the time from which its cores are available. The smallest is the best."""
 
     score: float
     nth: int  # of the draft's nodes
@@ -71,45 +71,51 @@ class Offer(NamedTuple):
 
 
 class Draft:
-    """A plan on top of a board, made at one instant; jobs are put into it one by one.
+    """A plan on top of a node_index, made at one instant; jobs are put into it one by one.
 
-    Nodes that do not hold a job's file are all scored alike, so that the least number of a row tells the best of them;
-    only those that hold it are looked at singly. O(log nodes + nodes that hold the file) for an offer, and
-    O(cores + sizes asked for * files on the node) for a placement.
+    For nodes without a job's file the minimum of a row is the best one; only nodes with the file are checked one by
+    one. O(log nodes + nodes with the file) for an offer, and O(cores + requested sizes * files on the node) for a
+    placement.
     """
 
     def __init__(
-        self, board: Board, now: float, *, persistent: bool = False, backfill: bool = False, crowded: bool = True
+        self,
+        node_index: NodeIndex,
+        now: float,
+        *,
+        persistent: bool = False,
+        backfill: bool = False,
+        crowded: bool = True,
     ) -> None:
         """`crowded` tells that files may not fit beside each other; without it nobody looks at the memory."""
         self.now = now
-        self.nodes = board.nodes
-        self._board = board
-        self.peers: Sequence[Draft] = (self,)  # the plans for all nodes of the machine, this one among them
+        self.nodes = node_index.nodes
+        self._node_index = node_index
+        self.peers: Sequence[Draft] = (self,)  # the drafts for all nodes of the machine, including this one
         self._persistent = persistent
         self._crowded = crowded
-        self._cores = board.cores.copy()
-        self._stays = board.stays.copy()  # a node's own copy is made when it is changed
-        self._planned: dict[str, set[int]] = {}  # nodes to which files will come
+        self._cores = node_index.cores.copy()
+        self._stays = node_index.stays.copy()  # copied for a node when it changes
+        self._planned: dict[str, set[int]] = {}  # nodes on which files will be loaded
         self._changed: set[int] = set()  # nodes that are no longer as the board has them
         self._times: dict[int, Row] = {}
-        self._worn: dict[int, Row] = {}
-        self._unneeded: dict[int, Unneeded] = {}
+        self._evicting: dict[int, Row] = {}
+        self._unused: dict[int, UnusedFiles] = {}
         self._evict_weight = 0.0
         self._holes: dict[int, list[float]] | None = {} if backfill else None
         self.n_idle = sum(bisect_right(cores, now) for cores in self._cores)
 
     # --- offers -----------------------------------------------------------------------------------------------
 
-    def best(self, one: Waiter, weights: Weights, *, only_now: bool = False) -> Offer | None:
-        """Find the node with the least score; with `only_now` among those where the job can start at once."""
-        if weights.copies or not self._board.has_one_bandwidth:
+    def best(self, one: WaitingJob, weights: Weights, *, only_now: bool = False) -> Offer | None:
+        """Return the node with the smallest score; with `only_now` among those with an immediate start."""
+        if weights.copies or not self._node_index.has_one_bandwidth:
             return self._best_of(self._everywhere(), one, weights, None, only_now=only_now)
         best = self._best_by_rows(one, weights, only_now=only_now)
-        # A node that holds the file scores no worse than it would without it, nor does one with a hole: the rows, which
-        # count neither, can be too high for these, never too low.
+        # Nodes with the file, or with a hole, may have a smaller score than in the rows, which ignore both, but never a
+        # larger one.
         if self._holes:
-            holes = [(EVER, index) for index in self._holes if self._has_hole(index, one)]
+            holes = [(ALWAYS, index) for index in self._holes if self._has_hole(index, one)]
             best = self._best_of(holes, one, weights, best, only_now=only_now)
         if weights.load or weights.evict:
             times = self._times_of(one.n_cores).values
@@ -117,23 +123,23 @@ class Draft:
             best = self._best_of(soonest_first, one, weights, best, only_now=only_now)
         return best
 
-    def offer(self, index: int, one: Waiter, weights: Weights) -> Offer | None:
-        """Look at one node; None if it never has cores and memory enough."""
-        return self._best_of(((EVER, index),), one, weights, None, only_now=False)
+    def offer(self, index: int, one: WaitingJob, weights: Weights) -> Offer | None:
+        """Return the offer of one node; None if it never has enough cores and memory."""
+        return self._best_of(((ALWAYS, index),), one, weights, None, only_now=False)
 
     def _best_of(
         self,
         candidates: Iterable[tuple[float, int]],
-        one: Waiter,
+        one: WaitingJob,
         weights: Weights,
         best: Offer | None,
         *,
         only_now: bool,
     ) -> Offer | None:
-        """Look at some nodes singly, to beat the best so far: each with a time before which it offers nothing."""
+        """Return the best of an offer and some nodes, each with a lower bound of its available time."""
         for soonest, index in candidates:
             if best is not None and soonest > best.score:
-                break  # no score is less than its EAT, and those that follow come later still
+                break  # no score is less than its EAT, and the next nodes are available later
             at = self._earliest(index, one)
             if at == math.inf or (only_now and at > self.now):
                 continue
@@ -143,14 +149,14 @@ class Draft:
         return best
 
     def _everywhere(self) -> list[tuple[float, int]]:
-        return [(EVER, index) for index in range(len(self.nodes))]
+        return [(ALWAYS, index) for index in range(len(self.nodes))]
 
-    def _best_by_rows(self, one: Waiter, weights: Weights, *, only_now: bool) -> Offer | None:
-        """Find the best node by the rows, which know of no job's own file."""
+    def _best_by_rows(self, one: WaitingJob, weights: Weights, *, only_now: bool) -> Offer | None:
+        """Return the best node by the rows, which ignore the job's own file."""
         now, times, load_s = self.now, self._times_of(one.n_cores), self.nodes[0].load_s(one.size_gb)
         if only_now and times.least()[0] > now:
             return None
-        scores = self._worn_of(one.n_cores, weights.evict) if weights.evict else times
+        scores = self._evicting_of(one.n_cores, weights.evict) if weights.evict else times
         least, index = scores.least()
         if least == math.inf:
             return None
@@ -166,8 +172,8 @@ class Draft:
 
     # --- scores -----------------------------------------------------------------------------------------------
 
-    def score(self, index: int, one: Waiter, at: float, weights: Weights) -> float:
-        """Give the score of a node for a job that could start there at an instant."""
+    def score(self, index: int, one: WaitingJob, at: float, weights: Weights) -> float:
+        """Return the score of a node for a job that could start there at a time."""
         if weights.is_eager and at <= self.now:
             weights = EFT
         total = at + weights.evict * self.evict_s(index, one, at) if weights.evict else at
@@ -176,8 +182,8 @@ class Draft:
         copies = self._copies(index, one, at) if weights.copies else 0
         return total + (weights.load + weights.copies * copies) * self.load_s(index, one, at)
 
-    def load_s(self, index: int, one: Waiter, at: float) -> float:
-        """Give the time that a job would wait for its file if it started on a node at an instant (LOAD)."""
+    def load_s(self, index: int, one: WaitingJob, at: float) -> float:
+        """Return the time that a job would wait for its file if it started on a node at a time (LOAD)."""
         least_s = self.nodes[index].load_s(one.size_gb)
         for begin, loaded, end in self._stays[index].get(one.file, ()):
             if begin <= at and (self._persistent or at <= end):
@@ -186,33 +192,33 @@ class Draft:
                 least_s = min(least_s, round(loaded - at, 6))
         return least_s
 
-    def evict_s(self, index: int, one: Waiter, at: float) -> float:
-        """Give the time to load again what the job would push out on a node at an instant (EVICT)."""
-        return self._board.evict_s(index, one.n_cores, at, self._stays[index], one.file)
+    def evict_s(self, index: int, one: WaitingJob, at: float) -> float:
+        """Return the time to reload the files that the job would evict on a node at a time (EVICT)."""
+        return self._node_index.evict_s(index, one.n_cores, at, self._stays[index], one.file)
 
-    def _copies(self, index: int, one: Waiter, at: float) -> int:
-        """Count the other nodes that hold a job's file at an instant (COPIES)."""
+    def _copies(self, index: int, one: WaitingJob, at: float) -> int:
+        """Return the number of other nodes with a job's file at a time (COPIES)."""
         return sum(peer.n_holding(one.file, at, but=index if peer is self else -1) for peer in self.peers)
 
     def n_holding(self, file: str, at: float, *, but: int) -> int:
-        """Count the nodes that hold a file at an instant, but for one."""
+        """Return the number of nodes with a file at a time, except one."""
         return sum(
             index != but and any(self._covers(stay, at) for stay in self._stays[index][file])
             for index in self._holders(file)
         )
 
     def _covers(self, stay: Stay, at: float) -> bool:
-        """Tell whether a file is on a node at an instant; a persistent node is expected to keep it."""
+        """Return whether a file is on a node at a time; a persistent node is expected to keep it."""
         return stay.begin <= at and (self._persistent or at <= stay.end)
 
     def _holders(self, file: str) -> Collection[int]:
-        """Give the nodes that hold a file, or will."""
-        present, planned = self._board.holders.get(file, ()), self._planned.get(file)
+        """Return the nodes that have a file, or will have it."""
+        present, planned = self._node_index.holders.get(file, ()), self._planned.get(file)
         return planned.union(present) if planned else present
 
-    # --- when there are cores and memory enough ---------------------------------------------------------------
+    # --- available cores and memory ---------------------------------------------------------------
 
-    def _earliest(self, index: int, one: Waiter) -> float:
+    def _earliest(self, index: int, one: WaitingJob) -> float:
         if self._holes and self._has_hole(index, one) and self._has_room(index, one, self.now):
             return self.now
         at = max(nth_time(self._cores[index], one.n_cores), self.now)
@@ -223,8 +229,8 @@ class Draft:
             return math.inf
         return at
 
-    def _has_hole(self, index: int, one: Waiter) -> bool:
-        """Tell whether the job can be over before cores that are idle now are needed for others."""
+    def _has_hole(self, index: int, one: WaitingJob) -> bool:
+        """Return whether the job can end before idle cores with a later reservation are needed."""
         assert self._holes is not None
         until = round(self.now + one.span_s, 6)
         holes, cores = self._holes.get(index, ()), self._cores[index]
@@ -233,8 +239,8 @@ class Draft:
         n_idle = bisect_right(cores, self.now)
         return n_idle < one.n_cores <= n_idle + len(holes) - bisect_left(holes, until)
 
-    def _has_room(self, index: int, one: Waiter, at: float) -> bool:
-        """Tell whether the node's memory holds the file, beside all that are in use while the job runs."""
+    def _has_room(self, index: int, one: WaitingJob, at: float) -> bool:
+        """Return whether the node's memory holds the file in addition to all files in use during the job."""
         if not self._crowded or not one.size_gb:
             return True
         memory_gb, until = self.nodes[index].memory_gb, at + one.span_s
@@ -251,8 +257,8 @@ class Draft:
         )
 
     def _others_in_use(self, index: int, but: str, at: float) -> list[float]:
-        """Give the sizes of all files but one that are in use at an instant."""
-        sizes = self._board.sizes
+        """Return the sizes of all files but one that are in use at a time."""
+        sizes = self._node_index.sizes
         return [
             sizes[name]
             for name, stays in self._stays[index].items()
@@ -261,33 +267,33 @@ class Draft:
 
     # --- placing ----------------------------------------------------------------------------------------------
 
-    def place(self, one: Waiter, offer: Offer) -> None:
-        """Give a job the place it was offered: the cores that are available first, until its walltime ends."""
+    def place(self, one: WaitingJob, offer: Offer) -> None:
+        """Reserve an offer for a job: the cores that are available first, until its walltime ends."""
         _, index, at = offer
         until = round(at + one.span_s, 6)
         one.node, one.at = self.nodes[index], at
-        if one.file and self._board.knows_files:
+        if one.file and self._node_index.knows_files:
             self._expect(index, one, Stay(at, round(at + self.load_s(index, one, at), 6), until))
         self._take(index, one.n_cores, at, until)
         self._renew(index)
 
-    def _expect(self, index: int, one: Waiter, stay: Stay) -> None:
-        """Note a stay that is planned."""
+    def _expect(self, index: int, one: WaitingJob, stay: Stay) -> None:
+        """Record a planned stay."""
         mine = self._stays[index]
-        if mine is self._board.stays[index]:
+        if mine is self._node_index.stays[index]:
             mine = self._stays[index] = {name: stays.copy() for name, stays in mine.items()}
         self._note(mine.setdefault(one.file, []), stay)
-        self._board.sizes[one.file] = one.size_gb
+        self._node_index.sizes[one.file] = one.size_gb
         self._planned.setdefault(one.file, set()).add(index)
 
     def _note(self, stays: list[Stay], stay: Stay) -> None:
-        """Put a stay among others of its file; the last one tells when the last planned use ends."""
+        """Insert a stay among others of its file, sorted by end of use."""
         insort(stays, stay, key=lambda known: known.end)
 
     def _take(self, index: int, n: int, at: float, until: float) -> None:
         cores = self._cores[index]
         n_idle = bisect_right(cores, self.now)
-        if at <= self.now and n_idle < n:  # in a hole: the cores that are reserved soonest
+        if at <= self.now and n_idle < n:  # in a hole: the cores with the earliest reservations
             assert self._holes is not None
             holes = self._holes[index]
             first = bisect_left(holes, until)
@@ -309,7 +315,7 @@ class Draft:
 
     @property
     def is_full(self) -> bool:
-        """Whether every core has a job or a reservation, and none is idle until a reservation that may be used."""
+        """Whether every core has a job or a reservation, and no hole before a reservation can be used."""
         return not self.n_idle and not self._holes
 
     # --- rows -------------------------------------------------------------------------------------------------
@@ -317,41 +323,41 @@ class Draft:
     def _times_of(self, n: int) -> Row:
         row = self._times.get(n)
         if row is None:
-            row = self._times[n] = self._board.times(n).copy()
+            row = self._times[n] = self._node_index.times(n).copy()
             for index in self._changed:
                 row.put(index, nth_time(self._cores[index], n))
         return row
 
-    def _worn_of(self, n: int, weight: float) -> Row:
+    def _evicting_of(self, n: int, weight: float) -> Row:
         if weight != self._evict_weight:
             self._evict_weight = weight
-            self._worn.clear()
-        row = self._worn.get(n)
+            self._evicting.clear()
+        row = self._evicting.get(n)
         if row is None:
-            row, times = self._board.worn(n, weight).copy(), self._times_of(n).values
+            row, times = self._node_index.evicting(n, weight).copy(), self._times_of(n).values
             for index in self._changed:
-                row.put(index, self._worn_at(index, n, times[index], self._unneeded_on(index)))
-            self._worn[n] = row
+                row.put(index, self._evicting_at(index, n, times[index], self._unused_on(index)))
+            self._evicting[n] = row
         return row
 
-    def _unneeded_on(self, index: int) -> Unneeded:
-        """Tell when the files of a node are needed no longer. O(1) until somebody is placed there."""
-        found = self._unneeded.get(index)
+    def _unused_on(self, index: int) -> UnusedFiles:
+        """Return the unused files of a node over time. O(1) until a job is placed there."""
+        found = self._unused.get(index)
         if found is None:
-            found = self._unneeded[index] = self._board.unneeded(self._stays[index])
+            found = self._unused[index] = self._node_index.unused(self._stays[index])
         return found
 
-    def _worn_at(self, index: int, n: int, at: float, unneeded: Unneeded) -> float:
-        return self._board.worn_at(index, n, at, unneeded, self._evict_weight)
+    def _evicting_at(self, index: int, n: int, at: float, unused: UnusedFiles) -> float:
+        return self._node_index.evicting_at(index, n, at, unused, self._evict_weight)
 
     def _renew(self, index: int) -> None:
-        """Bring the rows up to date for a node that has changed."""
+        """Update the rows for a changed node."""
         self._changed.add(index)
         cores = self._cores[index]
         for n, row in self._times.items():
             row.put(index, nth_time(cores, n))
-        self._unneeded.pop(index, None)
-        if self._worn:
-            unneeded = self._unneeded_on(index)
-            for n, row in self._worn.items():
-                row.put(index, self._worn_at(index, n, self._times[n].values[index], unneeded))
+        self._unused.pop(index, None)
+        if self._evicting:
+            unused = self._unused_on(index)
+            for n, row in self._evicting.items():
+                row.put(index, self._evicting_at(index, n, self._times[n].values[index], unused))

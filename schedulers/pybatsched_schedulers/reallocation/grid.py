@@ -1,7 +1,7 @@
-"""A grid as a meta-scheduler sees it: sites with a local scheduler each, and jobs that may run on any of them.
+"""The grid of a meta-scheduler: sites with a local scheduler each, and jobs that may run on any of them.
 
-A job that is *moldable* can have another size than the one it was submitted with; its times follow Amdahl's law. On a
-faster site they are shorter.
+A *moldable* job can get another size than the submitted one; its times follow Amdahl's law. On a faster site its times
+are shorter.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pybatsched import InputError, Job, LocalScheduler, instant
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Partition
 
-#: The name of the only site of a platform that does not tell its clusters.
+#: The name of the only site of a platform without the property `cluster`.
 ONLY_SITE: Final = "all"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """A cluster of the grid: its place among all, its local scheduler and its speed relative to the slowest one."""
+    """A cluster of the grid: its index, its local scheduler and its speed relative to the slowest one."""
 
     index: int
     local: LocalScheduler
@@ -40,7 +40,7 @@ class Site:
 
 
 def amdahl(fraction: float, n: int) -> float:
-    """Give the speedup on n processors of a work of which a fraction is parallel.
+    """Return the speedup on n processors of work with a parallel fraction.
 
     >>> amdahl(0.9, 1), round(amdahl(0.9, 96), 6)
     (1.0, 9.142857)
@@ -49,7 +49,7 @@ def amdahl(fraction: float, n: int) -> float:
 
 
 class Moldable(NamedTuple):
-    """How far a job can be spread: the parallel fraction of its work, and the most processors it can use."""
+    """A moldable job: the parallel fraction of its work, and the most processors it can use."""
 
     fraction: float
     limit: int
@@ -57,17 +57,17 @@ class Moldable(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class GridJob:
-    """A job that goes through the meta-scheduler, and what became of it so far."""
+    """A job of the meta-scheduler, and its moves so far."""
 
     job: Job
     moldable: Moldable | None
-    can_scale: bool  # whether its times can be others than they were submitted
+    can_scale: bool  # whether its submitted times can be changed
     site: Site | None = None  # where it waits
     n_moves: int = 0  # from one site to another
     n_resubmitted: int = 0  # how often it was withdrawn from a queue
 
     def sizes_on(self, site: Site) -> range:
-        """Give the sizes that it may ever have on a site; an empty range if it cannot run there."""
+        """Return the possible sizes on a site; an empty range if it cannot run there."""
         n_possible = site.partition.n_possible
         if self.moldable is not None:
             return range(1, min(self.moldable.limit, n_possible) + 1)
@@ -75,44 +75,44 @@ class GridJob:
         return range(n, n + (n <= n_possible and (self.can_scale or site.speed == 1.0)))
 
     def scale(self, site: Site, n: int) -> float:
-        """Give what its times as submitted are multiplied with on n processors of a site."""
+        """Return the factor of its submitted times on n processors of a site."""
         if self.moldable is None:
             return 1.0 / site.speed
         fraction = self.moldable.fraction
         return amdahl(fraction, self.job.n_procs_requested) / amdahl(fraction, n) / site.speed
 
     def span_s(self, site: Site, n: int) -> float:
-        """Give the time to plan for on n processors of a site; infinity if none is known."""
+        """Return the planned duration on n processors of a site; infinity if it is unknown."""
         span_s = self.job.estimate_at(self.scale(site, n))
         if span_s is None:
             span_s = site.local.assume_walltime
         return math.inf if span_s is None else span_s
 
     def planned_start(self, now: float) -> float:
-        """Give its start by the present plan of the site where it waits; infinity for never."""
+        """Return its start by the current plan of its site; infinity for never."""
         assert self.site is not None
         start_at = self.site.local.planned_start(self.job, now)
         return math.inf if start_at is None else start_at
 
     def planned_end(self, now: float) -> float:
-        """Give the end to expect where it waits, by the present plan; infinity for never."""
+        """Return its end by the current plan of its site; infinity for never."""
         assert self.site is not None
         return instant(self.planned_start(now), self.site.local.span_s(self.job))
 
 
 def read_sites(cluster: Cluster, make_local: Callable[[Partition], LocalScheduler]) -> list[Site]:
-    """Make a partition for each value of the property `cluster`, in the order of their first hosts.
+    """Create a partition for each value of the property `cluster`, in the order of their first hosts.
 
-    Speeds are those of the property `speed` over the slowest. Raises InputError that names the host if they are not one
-    for each cluster, or if only some hosts have a cluster.
+    Speeds are those of the property `speed`, relative to the slowest. Raises InputError with the host if a cluster has
+    several speeds, or if only some hosts have a cluster.
     """
     groups = cluster.groups("cluster")
     if groups:
-        lonely = cluster.procs
+        without = cluster.procs
         for procs in groups.values():
-            lonely = lonely - procs
-        if lonely:
-            raise InputError(f"host {cluster.host_of(lonely.lowest)} has no property cluster; others have one")
+            without = without - procs
+        if without:
+            raise InputError(f"host {cluster.host_of(without.lowest)} has no property cluster; others have one")
     else:
         groups = {ONLY_SITE: cluster.procs}
     speeds = _read_speeds(cluster, groups)
@@ -130,9 +130,9 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
             if speed == 0:
                 raise InputError(f"host {cluster.host_of(proc)}, property speed: expected a number above 0, got 0")
             if found.setdefault(name, speed) != speed:
-                text = f"host {cluster.host_of(proc)}, property speed: {_told(speed)}"
+                text = f"host {cluster.host_of(proc)}, property speed: {_speed_text(speed)}"
                 whole = f"cluster {name}" if cluster.groups("cluster") else "its cluster (all hosts: none names one)"
-                raise InputError(f"{text}, but {_told(found[name])} in the rest of {whole}; expected one speed")
+                raise InputError(f"{text}, but {_speed_text(found[name])} in the rest of {whole}; expected one speed")
     known = {name: speed for name, speed in found.items() if speed is not None}
     if known and len(known) < len(found):
         name = next(name for name in found if name not in known)
@@ -141,7 +141,7 @@ def _read_speeds(cluster: Cluster, groups: Mapping[str, IntervalSet]) -> dict[st
     return known or dict.fromkeys(groups, 1.0)
 
 
-def _told(speed: float | None) -> str:
+def _speed_text(speed: float | None) -> str:
     return "none" if speed is None else f"{speed:.12g}"
 
 

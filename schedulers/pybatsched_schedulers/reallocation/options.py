@@ -1,4 +1,4 @@
-"""Options of reallocation, and what it reads of jobs."""
+"""Options and job fields of reallocation."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ class ReallocationOptions(Options):
 
     algorithm: Literal["none", "regular", "all_cancellation"] = Field(
         "regular",
-        description="what happens to waiting grid jobs at every event: none; regular, they move one by one to another "
-        "cluster if they gain enough; all_cancellation, all are withdrawn and submitted again",
+        description="what happens to waiting grid jobs at every event: none; regular, each moves to another cluster if "
+        "it gains enough; all_cancellation, all are withdrawn and submitted again",
     )
     heuristic: Literal["mct", "minmin"] = Field(
         "mct",
-        description="who is next: mct, the first submitted; minmin, the one with the earliest expected end among the "
-        "oldest (see window)",
+        description="which job is next: mct, the first submitted; minmin, the one with the earliest expected end among "
+        "the oldest (see window)",
     )
     period: float = Field(3600.0, ge=1, le=1e9, allow_inf_nan=False, description="seconds between two events")
     threshold: float = Field(
-        60.0, ge=0, allow_inf_nan=False, description="seconds that a job must gain at least to move (regular)"
+        60.0, ge=0, allow_inf_nan=False, description="minimum gain in seconds for a move (regular)"
     )
-    window: int = Field(20, ge=1, description="how many of the oldest jobs minmin looks at")
+    window: int = Field(20, ge=1, description="how many of the oldest jobs minmin considers")
     sizing: Sizing = Field(
-        "binary", description="how the size of a moldable job is found: binary, by halves; exhaustive, by all sizes"
+        "binary", description="search for the size of a moldable job: binary search, or exhaustive over all sizes"
     )
     local: str = Field(
-        "conservative", description="local scheduler of every cluster: a policy with one queue that promises starts"
+        "conservative", description="local scheduler of every cluster: a policy with one queue that guarantees starts"
     )
     local_options: dict[str, Any] = Field(default_factory=dict, description="options of that policy")
 
 
 class MoldableField(FieldModel):
-    """How far a job can be spread, as its field says it."""
+    """The field `moldable` of a job: the parallel fraction of its work, and the most processors it can use."""
 
     fraction: float = Field(ge=0, le=1, description="a number from 0 to 1")
     limit: int = Field(ge=1, description="a whole number from 1")
 
 
 class GridFields(QueueFields):
-    """What is read of the jobs of a grid: how they can be spread, and whether they go past its own scheduler."""
+    """The job fields of a grid: whether a job is moldable, and whether it bypasses the meta-scheduler."""
 
     moldable: MoldableField | None = Field(None, description='{"fraction": F, "limit": N}')
     external: bool = Field(default=False, description="true or false")

@@ -1,8 +1,9 @@
 """Reallocation (Caniou, Charrier and Desprez, AusPDC 2011): a meta-scheduler over clusters with local schedulers.
 
 Jobs of the grid are sized and submitted to the cluster where they are expected to end first (minimum completion time).
-Walltimes are too long, so that plans are: every hour waiting jobs are looked at again, and move to another cluster if
-that promises an earlier end. Jobs that users submit to a cluster themselves (*external* ones) are left alone.
+Walltimes are longer than run times, so plans are pessimistic. Every hour waiting jobs are checked again, and move to
+another cluster if they are expected to end earlier there. Jobs that users submit directly to a cluster (*external*
+jobs) do not move.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pybatsched import (
 )
 from pybatsched_schedulers.reallocation.grid import GridJob, Site, read_home, read_moldable, read_sites
 from pybatsched_schedulers.reallocation.options import GridFields, ReallocationOptions
-from pybatsched_schedulers.reallocation.sizing import MinMin, Place, Search
+from pybatsched_schedulers.reallocation.sizing import MinMin, Search, SiteOffer
 
 if TYPE_CHECKING:
     from pybatsched import Cluster, IntervalSet, Job, Partition, events
@@ -58,18 +59,18 @@ class Reallocation(QueuePolicy):
         self._by_name = {site.name: site for site in self.sites}
         self._newcomers: list[GridJob | tuple[Job, Site]] = []
         self._waiting: dict[str, GridJob] = {}  # grid jobs in queues
-        self._held: dict[str, GridJob] = {}  # grid jobs that local schedulers keep processors for, until they end
-        self._external: dict[str, Site] = {}  # external jobs that are not over
-        # On one cluster nobody can move: a call would only make the local scheduler think when nothing has happened.
+        self._held: dict[str, GridJob] = {}  # grid jobs with held processors, until they end
+        self._external: dict[str, Site] = {}  # unfinished external jobs
+        # With one cluster no job can move, and a call would only run the local scheduler without need.
         algorithm = self.options.algorithm
         self._has_events = algorithm == "all_cancellation" or (algorithm == "regular" and len(self.sites) > 1)
-        self._event_at = math.inf  # the next event, if one was asked for
-        self._skipped_at = math.inf  # the next event, if none was asked for because it would change nothing
-        self._was_waiting = False  # a grid job waited when the last message was answered
-        self._called_at: set[float] = set()  # the instants for which a call was requested, those to come
-        self._quiet_version: int | None = None  # of the plans that the last event left as they were
-        self._quiet_until = math.inf  # when a search may have another result, though these plans are the same
-        self._are_bounds = True  # no job can outlive its estimate, so plans tell who is gone by an event
+        self._event_at = math.inf  # the next event, if a call was requested
+        self._skipped_at = math.inf  # the next event, if no call was requested because it would change nothing
+        self._was_waiting = False  # a grid job waited after the last message
+        self._called_at: set[float] = set()  # the future times for which a call was requested
+        self._quiet_version: int | None = None  # the version of the plans, if the last event did not change them
+        self._quiet_until = math.inf  # from then on a search may have another result for the same plans
+        self._are_bounds = True  # no job can exceed its estimate, so planned starts are upper bounds
         self._figures = dict.fromkeys(("n_moves", "n_moved_jobs", "n_events", "max_moves", "max_resubmitted"), 0)
 
     def _made(self, partition: Partition) -> LocalScheduler:
@@ -77,21 +78,21 @@ class Reallocation(QueuePolicy):
         try:
             local = local_scheduler(options.local, options.local_options, partition, files=self.trusted_files)
         except UntrustedFileError:
-            raise  # it names the option itself, and who gave it
+            raise  # its text contains the option and its source
         except InputError as error:
             raise InputError(f"policy reallocation, option local: {error}") from None
         if not local.promises:
             given = " with these local_options" if options.local_options else ""
             raise InputError(
-                f"policy reallocation, option local: {options.local}{given} does not keep to the starts it plans, so "
-                "nobody can tell where a job would end first; expected conservative, or fcfs in the order of arrival"
+                f"policy reallocation, option local: {options.local}{given} does not guarantee its planned starts, so "
+                "expected ends are not reliable; expected conservative, or fcfs in the order of arrival"
             )
         return local
 
     # --- what happened ----------------------------------------------------------------------------------------
 
     def on_job_submitted(self, job: Job, now: float) -> None:  # noqa: ARG002
-        """Keep the job until all that happened in this instant is known."""
+        """Keep the job until all events of this time are known."""
         moldable, home = read_moldable(job.fields), read_home(job.fields)
         if job.n_procs < 1:
             self._refuse(job, ("asks for {} processors", job.n_procs))
@@ -116,27 +117,27 @@ class Reallocation(QueuePolicy):
         self._urgent.append(RejectJob(job.id, reason=reason))
 
     def on_notify(self, event: events.Notify, now: float) -> None:
-        """When no machine can come back any more, look for other places for jobs that waited for it in vain."""
-        homeless = []
+        """Submit waiting jobs to other clusters if their cluster has become too small for good."""
+        without_cluster = []
         for one in self._waiting.values():
             site = one.site
             assert site is not None
             if site.partition.machines_settled and site.local.refusal(one.job) is not None:
-                homeless.append(one)
-        for one in homeless:
+                without_cluster.append(one)
+        for one in without_cluster:
             self._withdraw(one, now)
             del self._waiting[one.job.id]
-        self._newcomers[:0] = homeless  # they are older than those who come now
+        self._newcomers[:0] = without_cluster  # they are older than the new jobs
         super().on_notify(event, now)
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:
-        """Let a job wait again that had processors kept for it and lost them."""
+        """Return a held job that lost processors to the waiting jobs."""
         super().on_job_released(job, procs, now)
         if (one := self._held.pop(job.id, None)) is not None:
             self._waiting[job.id] = one
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """Tell the scheduler on whose cluster it ran, and forget it."""
+        """Notify the scheduler of its cluster, and forget the job."""
         super().on_job_ended(job, now)
         self._held.pop(job.id, None)
         self._external.pop(job.id, None)
@@ -144,7 +145,7 @@ class Reallocation(QueuePolicy):
     # --- decisions --------------------------------------------------------------------------------------------
 
     def decide(self, now: float) -> Iterator[Decision]:
-        """Submit the newcomers, move jobs if it is time, and let all clusters start what may start."""
+        """Submit the new jobs, move jobs if an event is due, and return the decisions of all clusters."""
         newcomers, self._newcomers = self._newcomers, []
         for newcomer in newcomers:
             if isinstance(newcomer, GridJob):
@@ -156,14 +157,14 @@ class Reallocation(QueuePolicy):
         if self._is_event(now) and self._waiting:
             yield from self._reallocate(now)
         for decision in super().decide(now):
-            if isinstance(decision, ExecuteJob | StartAt | Replace):  # whatever takes a job out of its queue
+            if isinstance(decision, ExecuteJob | StartAt | Replace):  # these remove a job from its queue
                 facts = self._leave(decision.job_id, is_held=isinstance(decision, StartAt))
                 yield SetJobMetadata(decision.job_id, facts, reason="where it goes")
             yield decision
         yield from self._ask_for_event(now)
 
     def _leave(self, job_id: str, *, is_held: bool) -> str:
-        """Let a job go that leaves its queue to start now or later. Gives what became of it until then."""
+        """Forget a job that leaves its queue to start now or later. Return the facts for its metadata."""
         one = self._waiting.pop(job_id, None)
         if one is None:
             return f"cluster={fact_text(self._external[job_id].name)}"
@@ -173,7 +174,7 @@ class Reallocation(QueuePolicy):
         return f"moves={one.n_moves};resubmitted={one.n_resubmitted};cluster={fact_text(one.site.name)}"
 
     def _submit_first(self, one: GridJob, now: float) -> Iterator[Decision]:
-        """Submit a job that has come or lost its cluster, or refuse it if no cluster can hold it."""
+        """Submit a job that is new or lost its cluster, or reject it if no cluster can hold it."""
         place = self._search(now).best_place(one)
         if place is None:
             self._refuse(one.job, self._why_nowhere(one))
@@ -202,8 +203,8 @@ class Reallocation(QueuePolicy):
             largest,
         )
 
-    def _submit(self, one: GridJob, place: Place, now: float, reason: Reason) -> Iterator[Decision]:
-        """Put a job in no queue into that of the place it was given, in its shape."""
+    def _submit(self, one: GridJob, place: SiteOffer, now: float, reason: Reason) -> Iterator[Decision]:
+        """Reshape a job for an offer and put it into the queue of that site."""
         site, job = self.sites[place.nth], one.job
         yield Reshape(job.id, place.n, one.scale(site, place.n), reason=reason)
         if self.submit_to(site.local, job, now):
@@ -230,7 +231,7 @@ class Reallocation(QueuePolicy):
     # --- events -----------------------------------------------------------------------------------------------
 
     def _is_event(self, now: float) -> bool:
-        """Tell whether it is time for an event: one that was asked for, or a skipped one if news comes just then."""
+        """Return whether an event is due: one with a requested call, or a skipped one at the time of a message."""
         soon = now + HALF_TICK
         if self._event_at <= soon:
             self._event_at = self._skipped_at = math.inf
@@ -242,11 +243,10 @@ class Reallocation(QueuePolicy):
         return now - HALF_TICK <= skipped_at <= soon
 
     def _ask_for_event(self, now: float) -> Iterator[Decision]:
-        """Ask for a call at the next event that may move a job, if a grid job waits until then. O(waiting) if so.
+        """Request a call at the next event that may move a job, if a grid job waits until then. O(waiting) if so.
 
-        After an event that changed no plan the next one changes none either, unless something has happened: all
-        searches have the same results. Without news only the clock can change a result: by passing the estimate of a
-        running job, or by making a search look at other sizes.
+        After an event that changed no plan the next one changes none either, unless something happens in between. Else
+        only the clock can change a result: a running job exceeds its estimate, or a search considers other sizes.
         """
         self._was_waiting = bool(self._waiting)
         if not self._has_events:
@@ -257,7 +257,7 @@ class Reallocation(QueuePolicy):
                 self._event_at = math.inf  # it was for jobs that have started
             return
         if next_at >= self._event_at:
-            return  # it was asked for already
+            return  # it was requested already
         if self._start_before(next_at, now):
             return
         if self._quiet_version is not None and self._quiet_version == self._version(now):
@@ -279,7 +279,7 @@ class Reallocation(QueuePolicy):
             yield CallMeLater(event_at, reason="time to look for better clusters for those who wait")
 
     def _start_before(self, event_at: float, now: float) -> bool:
-        """Tell whether all grid jobs that wait will have started by an event, however long the others take."""
+        """Return whether all waiting grid jobs will certainly have started by an event."""
         return self._are_bounds and all(one.planned_start(now) < event_at for one in self._waiting.values())
 
     def _version(self, now: float) -> int:
@@ -295,7 +295,7 @@ class Reallocation(QueuePolicy):
         ]
 
     def _reallocate(self, now: float) -> Iterator[Decision]:
-        """Move waiting grid jobs, and note whether that has changed anything."""
+        """Move waiting grid jobs, and record whether a plan changed."""
         self._figures["n_events"] += 1
         plans, search = self._plans(now), self._search(now, _next_multiple(self.options.period, now))
         jobs = sorted(self._waiting.values(), key=lambda one: one.job.seq)  # some may have lost their cluster
@@ -319,7 +319,7 @@ class Reallocation(QueuePolicy):
             if place is not None and place.end_at < math.inf:
                 yield from self._move(one, place, now)
 
-    def _move(self, one: GridJob, place: Place, now: float) -> Iterator[Decision]:
+    def _move(self, one: GridJob, place: SiteOffer, now: float) -> Iterator[Decision]:
         planned_at = one.planned_end(now)
         self._withdraw(one, now)
         yield from self._submit_again(one, place, planned_at, now)
@@ -337,9 +337,9 @@ class Reallocation(QueuePolicy):
         for one in jobs:
             yield from self._submit_again(one, search.best_place(one), planned_at[one.job.id], now)
 
-    def _submit_again(self, one: GridJob, place: Place | None, planned_at: float, now: float) -> Iterator[Decision]:
-        """Submit a job that was withdrawn, and say what it gains by that."""
-        assert place is not None  # who was in a queue fits there
+    def _submit_again(self, one: GridJob, place: SiteOffer | None, planned_at: float, now: float) -> Iterator[Decision]:
+        """Submit a withdrawn job, with its gain as the reason."""
+        assert place is not None  # a job that was in a queue fits there
         assert one.site is not None
         before, after = one.site, self.sites[place.nth]
         if after is before:
@@ -351,20 +351,20 @@ class Reallocation(QueuePolicy):
             reason = (text, before.name, planned_at, after.name, place.end_at)
         yield from self._submit(one, place, now, reason)
 
-    # --- words ------------------------------------------------------------------------------------------------
+    # --- output ------------------------------------------------------------------------------------------------
 
     def figures(self) -> Mapping[str, float]:
-        """Give how often jobs moved and were withdrawn, in all and at most, and at how many events."""
+        """Return how often jobs moved and were withdrawn, in total and at most, and the number of events."""
         return self._figures
 
     def why_waiting(self, job: Job, now: float) -> Reason:
-        """Ask the scheduler in whose queue it is."""
+        """Return the reason of the scheduler with the job in its queue."""
         is_new = any(one.job is job if isinstance(one, GridJob) else one[0] is job for one in self._newcomers)
         return "it came just now" if is_new else super().why_waiting(job, now)
 
 
 def _next_multiple(period: float, now: float) -> float:
-    """Give the first multiple of a period after an instant, on the tick.
+    """Return the first multiple of a period after a time, on the tick.
 
     >>> _next_multiple(3600, 3599.999999), _next_multiple(3600, 3600.0), _next_multiple(10 / 3, 13.333333)
     (3600, 7200, 16.666667)

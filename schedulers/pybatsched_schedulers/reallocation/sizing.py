@@ -1,8 +1,8 @@
-"""Where a job would end first, and with how many processors: expected completion times and the search for the least.
+"""Search for the site and the size with the earliest expected completion time of a job.
 
-An expected completion time is the start that a site's local scheduler estimates plus the time planned for. Which sizes
-a search looks at is settled; what it costs is walks along the plans of local schedulers, and most of these can be cut
-off: a size that ends later than one that is known already has lost, and nobody needs to know by how much.
+An expected completion time is the start that a site's local scheduler estimates plus the planned duration. The
+estimates are the main cost. Most of them can be stopped early: a size that ends later than the best one so far is
+discarded without an exact end.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pybatsched_schedulers.reallocation.options import Sizing
 
 
-class Place(NamedTuple):
-    """What a site offers to a job: an end, and the size to have it with. The least is the best."""
+class SiteOffer(NamedTuple):
+    """The offer of a site to a job: the expected end, and the size for it. The smallest is the best."""
 
     end_at: float
     nth: int  # of the sites
@@ -28,25 +28,25 @@ class Place(NamedTuple):
 
 
 class Sizes(Protocol):
-    """The sizes that a job may have on a site, from 1 on."""
+    """The possible sizes of a job on a site, from 1 on."""
 
     n_most: int
 
     def soonest(self, n: int) -> float:
-        """Give the end that a size can have at best, if it starts now: no later for larger sizes."""
+        """Return the earliest possible end of a size, with a start now. It is not later for larger sizes."""
 
     def end_at(self, n: int, not_after: float) -> float:
-        """Give the expected end of a size; infinity if it never starts, and if it ends after an instant."""
+        """Return the expected end of a size; infinity if it never starts or ends after `not_after`."""
 
     def prefer(self, n: int, end_at: float, other: int) -> None:
-        """Note that a search continues beside size n, which ends at `end_at`, because size `other` ends no earlier."""
+        """Record that a search continues near size n, which ends at `end_at`, because `other` ends no earlier."""
 
 
 def binary(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
-    """Search by halves, as the study does; gives the least end of the sizes looked at, and of equals the fewest.
+    """Search by bisection, as in the study. Return the earliest end of the checked sizes with the smallest size.
 
-    Both ends of a range are looked at; then its middle, and the half beside the better end goes on (beside the lower
-    of equals). At most 2 + log2(n) ends are asked for. What is no less than `beat` may be anything.
+    Both ends of the range are checked, then its middle. The search continues in the half with the better end (the lower
+    one for ties). At most 2 + log2(n) sizes are checked. A result that is not below `beat` is not exact.
     """
     low, high = 1, sizes.n_most
     if beat < math.inf and sizes.soonest(high) >= beat:
@@ -54,7 +54,7 @@ def binary(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
     at_high = sizes.end_at(high, math.inf)
     if low == high:
         return at_high, high
-    # The better end is always known. The other one is only if it is no worse: else it is as good as infinity.
+    # The better end is always exact. The other one is infinite if it is worse.
     at_low = sizes.end_at(low, at_high)
     best = min((at_low, low), (at_high, high))
     while high - low > 1:
@@ -62,7 +62,7 @@ def binary(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
         if at_low <= at_high:
             sizes.prefer(low, at_low, high)
             if beat < math.inf and sizes.soonest(middle) >= beat:
-                break  # nor can any smaller one
+                break  # smaller sizes are not better
             high, at_high = middle, sizes.end_at(middle, at_low)
             best = min(best, (at_high, high))
         else:
@@ -73,12 +73,12 @@ def binary(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
 
 
 def exhaustive(sizes: Sizes, beat: float = math.inf) -> tuple[float, int]:
-    """Look at all sizes; gives the least end, and of equals the fewest processors. See `binary` for `beat`."""
+    """Check all sizes. Return the earliest end with the smallest size. See `binary` for `beat`."""
     best = (math.inf, sizes.n_most)
     for n in range(sizes.n_most, 0, -1):
         soonest = sizes.soonest(n)
         if (soonest >= beat and beat < math.inf) or soonest > best[0]:
-            break  # so do all smaller ones
+            break  # smaller sizes end later
         best = min(best, (sizes.end_at(n, best[0]), n))
     return best
 
@@ -87,18 +87,19 @@ SEARCHES: Final = {"binary": binary, "exhaustive": exhaustive}
 
 
 class Search:
-    """Find the best places of jobs at one instant.
+    """Find the best offers for jobs at one time.
 
-    `changes_at` is the first instant at which the same search may find an earlier end although no plan has changed.
-    Ends of jobs that would start now become later with the clock, and a job with a better place ignores them. But a
-    search by halves may then look at other sizes. It is infinite if that cannot happen. It is only exact if it is later
-    than `watch_from`: before that instant the caller does not search again.
+    `changes_at` is the first time at which the same search may find an earlier end although no plan has changed: ends
+    of jobs that would start now move with the clock, so a bisection may check other sizes. It is infinite if that
+    cannot happen. It is only exact if it is later than `watch_from`: the caller does not search again before.
     """
 
     def __init__(self, sites: Sequence[Site], now: float, sizing: Sizing, watch_from: float = math.inf) -> None:
         self.sites, self.now, self.sizing = sites, now, sizing
         self.watch_from, self.changes_at = watch_from, math.inf
-        self._starts: dict[int, tuple[int, list[float]]] = {}  # planned ones by site, and of which version of the plan
+        self._starts: dict[
+            int, tuple[int, list[float]]
+        ] = {}  # by site: the version of the plan, and the planned starts
 
     def end_on(self, one: GridJob, site: Site, n: int, not_after: float = math.inf) -> float:
         """Return the expected end of n processors on a site; infinity if it has none, or one after `not_after`."""
@@ -107,10 +108,10 @@ class Search:
         return math.inf if start_at is None else instant(start_at, span_s)
 
     def watch(self, one: GridJob, site: Site, n: int, end_at: float, other: int) -> None:
-        """Note until when n processors, which end at `end_at`, are no worse than another size that was compared.
+        """Update `changes_at`: until when size n, which ends at `end_at`, is no worse than the `other` size.
 
-        Only an end of a job that starts now moves with the clock. It reaches that of the other size, or the time that
-        it needs reaches into the planned start of another job. O(queue) once for each version of a plan, and a walk.
+        Only the end of a job that starts now moves with the clock, until it reaches the end of the other size or
+        overlaps the planned start of another job. O(queue) once for each version of a plan, plus one estimate.
         """
         if self.changes_at <= self.watch_from:
             return
@@ -136,10 +137,10 @@ class Search:
             known = self._starts[site.index] = (version, sorted(start_at for start_at in found if start_at is not None))
         return known[1]
 
-    def place_on(self, one: GridJob, site: Site, beat: float = math.inf) -> Place | None:
-        """Find the best size of a job on a site; None if it can never have one there.
+    def place_on(self, one: GridJob, site: Site, beat: float = math.inf) -> SiteOffer | None:
+        """Return the best offer of a site for a job; None if the job cannot run there.
 
-        With `beat` None as well if no place ends before that instant. O(log sizes) walks along the plan for `binary`.
+        Also None if no offer ends before `beat`. `binary` needs O(log sizes) estimates.
         """
         sizes = one.sizes_on(site)
         if not sizes:
@@ -149,10 +150,10 @@ class Search:
             end_at, n = SEARCHES[self.sizing](_SizesOnSite(self, one, site, n), beat)
         else:
             end_at = self.end_on(one, site, n, beat)
-        return Place(end_at, site.index, n) if end_at < beat or beat == math.inf else None
+        return SiteOffer(end_at, site.index, n) if end_at < beat or beat == math.inf else None
 
-    def best_place(self, one: GridJob, *, but: Site | None = None, beat: float = math.inf) -> Place | None:
-        """Find the site and the size with the least expected end; the first site of equals. None as for one site."""
+    def best_place(self, one: GridJob, *, but: Site | None = None, beat: float = math.inf) -> SiteOffer | None:
+        """Return the offer with the earliest expected end, of the first site for ties. None as for one site."""
         best = None
         for site in self.sites:
             found = None if site is but else self.place_on(one, site, beat)
@@ -180,37 +181,37 @@ class _SizesOnSite:
 
 
 class MinMin:
-    """Jobs of which the one with the earliest expected end is next, and of equals the first.
+    """Order jobs by the earliest expected end, the first for ties.
 
-    A site is asked again only if its plan has changed since: O(jobs) for the next one, and a search for each job on
-    each site that has changed.
+    A site is searched again only if its plan changed: O(jobs) for the next job, plus a search for each job on each
+    changed site.
     """
 
     def __init__(self, jobs: Sequence[GridJob], search: Search) -> None:
         self._jobs = list(jobs)
         self._search = search
-        self._known: dict[tuple[str, int], tuple[int, Place | None]] = {}
+        self._known: dict[tuple[str, int], tuple[int, SiteOffer | None]] = {}
 
-    def others(self) -> Iterator[tuple[GridJob, Place | None]]:
-        """Give the jobs by their least ends, where they wait or on another site; and their best place on another."""
+    def others(self) -> Iterator[tuple[GridJob, SiteOffer | None]]:
+        """Return the jobs by their earliest ends, on their own or another site, with the best offer of another site."""
         while self._jobs:
             found = [(one, self._best(one, but=one.site)) for one in self._jobs]
             yield self._take(min(found, key=lambda pair: min(pair[0].planned_end(self._search.now), _end_at(pair[1]))))
 
-    def anywhere(self) -> Iterator[tuple[GridJob, Place | None]]:
-        """Give the jobs by their least ends on any site, and that place."""
+    def anywhere(self) -> Iterator[tuple[GridJob, SiteOffer | None]]:
+        """Return the jobs by their earliest ends on any site, with that offer."""
         while self._jobs:
             yield self._take(min(((one, self._best(one)) for one in self._jobs), key=lambda pair: _end_at(pair[1])))
 
-    def _take(self, found: tuple[GridJob, Place | None]) -> tuple[GridJob, Place | None]:
+    def _take(self, found: tuple[GridJob, SiteOffer | None]) -> tuple[GridJob, SiteOffer | None]:
         self._jobs.remove(found[0])
         return found
 
-    def _best(self, one: GridJob, but: Site | None = None) -> Place | None:
+    def _best(self, one: GridJob, but: Site | None = None) -> SiteOffer | None:
         found = [self._place(one, site) for site in self._search.sites if site is not but]
         return min((place for place in found if place is not None), default=None)
 
-    def _place(self, one: GridJob, site: Site) -> Place | None:
+    def _place(self, one: GridJob, site: Site) -> SiteOffer | None:
         version = site.local.plan_version(self._search.now)
         known = self._known.get((one.job.id, site.index))
         if known is None or known[0] != version:
@@ -219,5 +220,5 @@ class MinMin:
         return known[1]
 
 
-def _end_at(place: Place | None) -> float:
+def _end_at(place: SiteOffer | None) -> float:
     return math.inf if place is None else place.end_at

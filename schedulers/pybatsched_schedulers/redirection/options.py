@@ -23,24 +23,24 @@ class RedirectionOptions(Options):
     theta: float = Field(
         10.0,
         ge=0,
-        description="a job is redirected when more jobs than this have come and waited since it began (or inf)",
+        description="a job is redirected when more jobs than this arrived and waited since its start (or inf)",
     )
     filter: Filter = Field(
         "q",
-        description="which arrivals a running job counts: q, those that ask for no more processors than it has; "
-        "w, those that are planned for no longer; none, all; w_paper, those that are planned for no shorter "
-        "(the published pseudo-code, against its own text)",
+        description="which arrivals a running job counts: q, those that request at most its processors; w, those with "
+        "at most its planned duration; none, all; w_paper, those with at least its planned duration (the published "
+        "pseudo-code, which contradicts its text)",
     )
     decision: Literal["per_job", "per_round"] = Field(
         "per_job",
         description="look for a job to redirect after each arrival that waits, or once after all of a message",
     )
     count_backfilled: bool = Field(
-        True, description="count arrivals also if they are backfilled in the same instant (as published)"
+        True, description="also count arrivals that are backfilled at the same time (as published)"
     )
     conflict: Conflict = Field(
         "greatest_walltime",
-        description="whom to redirect of several: the one with the greatest walltime (the time it is planned for), the "
+        description="which of several jobs to redirect: the one with the greatest walltime (planned duration), the "
         "greatest count, the latest start (which loses least work) or the most processors; then the first submitted",
     )
     principal: str = Field("easy", description="local scheduler of the principal group: a policy with one queue")

@@ -1,9 +1,9 @@
-"""EASY with redirection (Faure, Lucarelli, Richard and Trystram, IPDPSW 2020): jobs that hold others up run elsewhere.
+"""EASY with redirection (Faure, Lucarelli, Richard and Trystram, IPDPSW 2020): jobs that delay others run elsewhere.
 
-The machine is cut into a *principal* group, on which all jobs are scheduled, and a small *redirection* group. Every job
-that runs in the principal group counts the jobs that came and had to wait while it ran. When a count exceeds a
-threshold and the job is small enough for the redirection group, it is killed and starts from scratch there, once. Each
-group has a local scheduler of its own; the published one is EASY for both.
+The machine is divided into a *principal* group, on which all jobs are scheduled, and a small *redirection* group. For
+every job that runs in the principal group, the jobs that arrive and wait meanwhile are counted. When a count exceeds a
+threshold and the job fits into the redirection group, it is killed and restarted there, once. Each group has its own
+local scheduler; the published one is EASY for both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _span_s(job: Job) -> float:
     return math.inf if job.estimate is None else job.estimate
 
 
-#: The running jobs that an arrival which waits counts against.
+#: For each filter, the running jobs whose counts a waiting arrival increases.
 FILTERS: Final[dict[Filter, Callable[[Job, Iterable[Job]], list[Job]]]] = {
     "q": lambda arrival, running: [job for job in running if job.n_procs >= arrival.n_procs],
     "w": lambda arrival, running: [job for job in running if _span_s(job) >= _span_s(arrival)],
@@ -44,7 +44,7 @@ FILTERS: Final[dict[Filter, Callable[[Job, Iterable[Job]], list[Job]]]] = {
     "w_paper": lambda arrival, running: [job for job in running if _span_s(arrival) >= _span_s(job)],
 }
 
-#: By what the one to redirect is chosen, from a job and its count: the greatest, then the first submitted.
+#: The key of a job and its count: the job with the greatest key is redirected, then the first submitted.
 CONFLICTS: Final[dict[Conflict, Callable[[Job, int], float]]] = {
     "greatest_walltime": lambda job, _count: _span_s(job),
     "greatest_count": lambda _job, count: count,
@@ -54,7 +54,7 @@ CONFLICTS: Final[dict[Conflict, Callable[[Job, int], float]]] = {
 
 
 def principal_size(options: RedirectionOptions, n_procs: int) -> int:
-    """Give the number of processors of the principal group. Raises InputError if there would be none."""
+    """Return the number of processors of the principal group. Raises InputError if there would be none."""
     if options.group_size is None:
         n = math.floor((1 - options.alpha) * n_procs + 1e-9)
         culprit = f"alpha = {options.alpha}"
@@ -63,21 +63,21 @@ def principal_size(options: RedirectionOptions, n_procs: int) -> int:
         culprit = f"group_size = {options.group_size}"
     if n < 1:
         raise InputError(
-            f"policy redirection: {culprit} leaves no principal group; the platform has {n_procs} processors"
+            f"policy redirection: {culprit} leaves the principal group empty; the platform has {n_procs} procs"
         )
     return n
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Redirection(QueuePolicy):
-    """EASY with redirection: jobs that hold up too many others are restarted on a part of the machine kept for them."""
+    """EASY with redirection: jobs that delay too many others are restarted on a reserved part of the machine."""
 
     Options: ClassVar[type[Any]] = RedirectionOptions
     borrows = ("principal", "redirected")
     needs = frozenset({BatsimFeature.DYNAMIC_JOBS})
 
     def on_begin(self, cluster: Cluster) -> None:
-        """Cut the machine in two: the lowest processors are the principal group."""
+        """Divide the machine: the lowest processors are the principal group."""
         options: RedirectionOptions = self.options
         procs = cluster.procs.first(principal_size(options, cluster.n_procs))
         self.principal = self._made("principal", cluster.add_partition("principal", procs))
@@ -88,43 +88,43 @@ class Redirection(QueuePolicy):
             self.redirection = self._made("redirected", partition)
             if self.redirection.rejects_later:
                 raise InputError(
-                    f"policy redirection, option redirected: {options.redirected} with these options may reject a job "
-                    "that was killed for its sake"
+                    f"policy redirection, option redirected: {options.redirected} with these options may reject a "
+                    "redirected job after its kill; expected a scheduler that does not"
                 )
             self.locals.append(self.redirection)
         self._can_restart = cluster.can_restart
         self._counted = FILTERS[options.filter]
-        self._counts: dict[Job, int] = {}  # how many came and waited while a job of the principal group ran
-        self._leaving: set[Job] = set()  # jobs whose kill is under way
+        self._counts: dict[Job, int] = {}  # by running job of the principal group: the arrivals that waited
+        self._leaving: set[Job] = set()  # jobs with a pending kill
         self._newcomers: list[Job] = []
-        self._narrowest = math.inf  # of all jobs that came
-        self._fixed: set[Job] = set()  # running jobs that should have been redirected, and Batsim cannot restart
-        self._n_fixed = 0  # so many there have been, and
-        self._first_fixed = ""  # this was the first
+        self._narrowest = math.inf  # the smallest size of all jobs so far
+        self._fixed: set[Job] = set()  # running jobs to redirect that Batsim cannot restart
+        self._n_fixed = 0  # the number of these so far
+        self._first_fixed = ""  # the first of these
 
     def _made(self, which: str, partition: Partition) -> LocalScheduler:
         name, given = getattr(self.options, which), getattr(self.options, f"{which}_options")
         try:
             return local_scheduler(name, given, partition, files=self.trusted_files)
         except UntrustedFileError:
-            raise  # it names the option itself, and who gave it
+            raise  # its text contains the option and its source
         except InputError as error:
             raise InputError(f"policy redirection, option {which}: {error}") from None
 
     # --- what happened ---
 
     def on_job_submitted(self, job: Job, now: float) -> None:  # noqa: ARG002
-        """Keep the job until all that happened in this instant is known."""
+        """Keep the job until all events of this time are known."""
         self._narrowest = min(self._narrowest, job.n_procs)
         self._newcomers.append(job)
 
     def on_job_ended(self, job: Job, now: float) -> None:
-        """Forget its count, and tell the scheduler of its group."""
+        """Forget its count, and notify the scheduler of its group."""
         self._forget(job)
         super().on_job_ended(job, now)
 
     def on_job_killed(self, job: Job, now: float) -> None:
-        """Queue a job that was redirected."""
+        """Queue a redirected job."""
         self._forget(job)
         super().on_job_killed(job, now)
         if job.state is JobState.WAITING and self.redirection is not None:
@@ -138,7 +138,7 @@ class Redirection(QueuePolicy):
     # --- decisions ---
 
     def decide(self, now: float) -> Iterator[Decision]:
-        """Take in the newcomers one by one, redirect whom they find in their way, and let both groups plan."""
+        """Queue the new jobs one by one, redirect jobs that delay them, and return the decisions of both groups."""
         if self._newcomers:
             yield from self._take_in(now)
         yield from super().decide(now)
@@ -150,7 +150,7 @@ class Redirection(QueuePolicy):
         somebody_waits = False
         while newcomers:
             if not options.count_backfilled and local.partition.n_kills_pending:
-                self._newcomers = newcomers  # whether they wait is seen when the killed job is gone
+                self._newcomers = newcomers  # whether they wait is known after the kill
                 break
             job = newcomers.pop(0)
             starts = not local.queue and job.n_procs <= local.partition.n_free
@@ -168,7 +168,7 @@ class Redirection(QueuePolicy):
             yield from self._redirect()
 
     def _count(self, arrival: Job) -> None:
-        """Count an arrival that waits against the jobs that run. O(running)."""
+        """Increase the counts of running jobs for a waiting arrival. O(running)."""
         counts = self._counts
         running = list(self.principal.partition.running_jobs)
         if self._leaving:
@@ -177,7 +177,7 @@ class Redirection(QueuePolicy):
             counts[job] = counts.get(job, 0) + 1
 
     def _redirect(self) -> Iterator[Decision]:
-        """Redirect one job whose count is too high, if there is one, and count anew."""
+        """Redirect one job whose count is too high, if there is one, and reset the counts."""
         if self.redirection is None:
             return
         theta, choose = self.options.theta, CONFLICTS[self.options.conflict]
@@ -191,7 +191,7 @@ class Redirection(QueuePolicy):
         yield Requeue(victim.id, reason=("redirected: {} jobs came and waited, more than theta = {:g}", count, theta))
 
     def _may_go(self, job: Job) -> bool:
-        """Tell whether a job can be restarted in the redirection group, and breaks no promise by that."""
+        """Return whether a job can be restarted in the redirection group without breaking a guarantee."""
         assert self.redirection is not None
         if self.redirection.refusal(job, restarted=True) is not None or self.principal.is_promised(job):
             return False
@@ -203,23 +203,22 @@ class Redirection(QueuePolicy):
             return False
         return True
 
-    # --- words ---
+    # --- output ---
 
     def remarks(self) -> Iterable[str]:
-        """Warn of a redirection group that was too small for anybody, and of jobs that could not be restarted."""
+        """Warn about a redirection group that is too small for all jobs, and about jobs that could not be restarted."""
         if self._n_fixed:
-            where = "it was" if self._n_fixed == 1 else "they were"
             yield (
-                f"redirection: {quantity(self._n_fixed, 'job')} stayed where {where}, as {self._first_fixed}: Batsim "
-                "forgets a profile with the first job that ends on it; start it with --enable-profile-reuse"
+                f"redirection: {quantity(self._n_fixed, 'job')} could not be redirected (first: {self._first_fixed}): "
+                "Batsim deletes a profile when the first job that uses it ends; start it with --enable-profile-reuse"
             )
         n = self.redirection.partition.n_procs if self.redirection is not None else 0
         if self._narrowest != math.inf and n < self._narrowest and self.options.theta != math.inf:
             yield (
-                f"redirection: nobody could be redirected: the group has {quantity(n, 'processor')}, "
-                f"and no job asked for fewer than {self._narrowest}"
+                f"redirection: no job could be redirected: the group has {quantity(n, 'processor')}, "
+                f"and no job requests fewer than {self._narrowest}"
             )
 
     def why_waiting(self, job: Job, now: float) -> Reason:
-        """Ask the scheduler in whose queue it is."""
+        """Return the reason of the scheduler with the job in its queue."""
         return "it came just now" if job in self._newcomers else super().why_waiting(job, now)

@@ -1,4 +1,4 @@
-"""Options of urgent jobs first with backfilling: how memory is swapped, who is preempted; what is read of jobs."""
+"""Options and job fields of urgent jobs first with backfilling: swapping of memory, and choice of preempted jobs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SwapClass: TypeAlias = Literal["A", "B", "C", "D"]
 
 
 class Measurement(NamedTuple):
-    """One row of the table. An outlier does not lie on the line of the others and is left out of the fits."""
+    """One row of the published table. Outliers are left out of the fits."""
 
     input_size: SwapClass
     application: str
@@ -60,7 +60,7 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
 
 
 def bandwidth_gbps(input_size: SwapClass | None = None) -> float:
-    """Give the rate of a line through zero, by least squares, over one input size or all; without the outliers.
+    """Return the bandwidth by least squares through zero, over one input size or all, without the outliers.
 
     >>> round(bandwidth_gbps("A"), 3), round(bandwidth_gbps(), 1)
     (5.445, 6.0)
@@ -76,7 +76,7 @@ Delay: TypeAlias = Literal["max", "serial"]
 
 
 class SwapFields(QueueFields):
-    """What is read of jobs that may be swapped."""
+    """The job fields for swapping."""
 
     memory_gb: float | None = Field(None, ge=0, allow_inf_nan=False, description="gigabytes per processor from 0")
 
@@ -87,7 +87,8 @@ class SwapOptions(ConservativeOptions):
     swap: Literal["bandwidth", "uniform", "fixed"] = Field(
         "bandwidth",
         description="how long a swap takes: bandwidth, memory_gb of the job (per processor), else of the host, over "
-        "swap_bw_gbps of the host, else 6.0; uniform, drawn from swap_out and swap_in as bounds; fixed, these seconds",
+        "swap_bw_gbps of the host, else 6.0; uniform, random between the bounds swap_out and swap_in; fixed, these "
+        "seconds",
     )
     swap_class: SwapClass | None = Field(
         None, description="swap=bandwidth: the rate measured for this input size of the NAS benchmarks, on all hosts"
@@ -97,13 +98,13 @@ class SwapOptions(ConservativeOptions):
         description="seconds to swap a job out: [least, most] with swap=uniform (0.2 to 2), one number with fixed (1)",
     )
     swap_in: Seconds | None = Field(None, description="seconds to swap a job in, likewise (0.1 to 2; 1)")
-    seed: int = Field(0, description="swap=uniform: the seed of the draws")
+    seed: int = Field(0, description="swap=uniform: the seed of the random numbers")
     vh_memory_gb: float | None = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="what the vector host of some engines (property vh) can hold of swapped-out memory; a job that "
-        "does not fit is not suspended",
+        description="memory of a vector host (property vh) for swapped-out jobs; a job that does not fit is not "
+        "suspended",
     )
 
     @model_validator(mode="after")
@@ -131,20 +132,21 @@ class UjfbOptions(SwapOptions):
 
     victim_order: VictimOrder = Field(
         "start_order",
-        description="whom to suspend first: who began first (as the authors' program does), who has the longest time "
-        "to go (as they intended), or who has the most processors, so that the fewest are suspended",
+        description="which job to suspend first: the first started (as the authors' program does), the one with the "
+        "longest remaining time (as they intended), or the one with the most processors, so that the fewest are "
+        "suspended",
     )
     pd: Delay = Field(
         "max",
-        description="the preemption delay: the longest swap-out (as published), or all one after the other and the "
+        description="the preemption delay: the longest swap-out (as published), or the sum of all swap-outs plus the "
         "last one again (as the authors' program does)",
     )
     mode: Literal["suspend", "kill_restart"] = Field(
-        "suspend", description="suspend victims and go on with the rest, or kill them to begin again, without swaps"
+        "suspend", description="suspend victims and continue with the rest, or kill and restart them, without swaps"
     )
     resume_same_resources: bool = Field(
         True, description="a suspended job resumes on the processors it had; false: on any (as the authors' program)"
     )
     urgent_order: Literal["fcfs", "shortest"] = Field(
-        "fcfs", description="order of the urgent jobs that wait: by arrival, or the shortest estimate first"
+        "fcfs", description="order of the waiting urgent jobs: by arrival, or the shortest estimate first"
     )

@@ -1,12 +1,12 @@
 """Urgent jobs first, with backfilling (Agung, Watanabe, Weber, Egawa and Takizawa, IEEE Access 9, 2021).
 
-Regular jobs are planned by conservative backfilling. An urgent job starts at once: on free processors, whether that
-delays regular jobs or not, or else by *preemption*: running regular jobs are suspended, their memory is swapped out,
-and after that *preemption delay* the urgent job has their processors. A suspended job goes on with the rest of its work
-on the processors it had, as soon as they are free and its memory is back.
+Regular jobs are planned by conservative backfilling. An urgent job starts at once on free processors, even if that
+delays regular jobs, or else by *preemption*: running regular jobs are suspended, their memory is swapped out, and after
+this *preemption delay* the urgent job gets their processors. A suspended job continues with the rest of its work on its
+processors, as soon as they are free and its memory is swapped in.
 
-Who comes first, in order: urgent jobs that wait, suspended jobs, regular jobs. The first two have bookings *ahead* of
-the plan of the regular ones, found anew at every message; it is disturbed only where somebody collides with them.
+The priorities are: waiting urgent jobs, suspended jobs, regular jobs. The first two have bookings *ahead* of the plan
+of the regular jobs. They are computed at every message, and only colliding regular jobs move.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ if TYPE_CHECKING:
 class UjfbScheduler(SuspendingScheduler):
     """Urgent jobs first on one partition.
 
-    As long as no urgent job waits and nobody is suspended this is conservative backfilling and costs the same; while
-    some wait, a message costs O(running + urgent * profile) more.
+    Without waiting urgent and suspended jobs this is conservative backfilling at the same cost; else a message costs
+    O(running + urgent * profile) more.
     """
 
     def __init__(self, partition: Partition, options: UjfbOptions, cluster: Cluster) -> None:
         super().__init__(partition, options, cluster)
         self._rules = options
         self._can_stop = cluster.can_suspend if options.mode == "suspend" else cluster.can_restart
-        self._urgents: list[Entry] = []  # those that wait, in order
-        self._served: dict[str, Entry] = {}  # those that run or are held
+        self._urgents: list[Entry] = []  # waiting urgent jobs, in order
+        self._served: dict[str, Entry] = {}  # running and held urgent jobs
         self._preemption: Preemption | None = None
-        self._fixed: set[str] = set()  # regular jobs that are in the way and cannot be stopped
-        self._n_fixed = 0  # so many there have been, and
-        self._first_fixed = ""  # this was the first
-        self._waited: set[str] = set()  # urgent jobs that had to wait and are not over
+        self._fixed: set[str] = set()  # regular jobs that should be preempted, but cannot be stopped
+        self._n_fixed = 0  # the number of these so far
+        self._first_fixed = ""  # the first of these
+        self._waited: set[str] = set()  # unfinished urgent jobs that had to wait
         names = ("n_preemptions", "n_backfilled", "n_preceded", "swap_out_s", "pd_max_s", "n_waited")
         self._figures = dict.fromkeys(names, 0.0)
 
@@ -87,7 +87,7 @@ class UjfbScheduler(SuspendingScheduler):
         entry.job.queued_in = self.partition
 
     def withdraw(self, job: Job, now: float) -> None:
-        """Take a waiting job out of its queue."""
+        """Remove a waiting job from its queue."""
         one = self._suspension_of(job)
         if one is not None:
             self._drop(one)
@@ -98,29 +98,29 @@ class UjfbScheduler(SuspendingScheduler):
             super().withdraw(job, now)
 
     def waiting(self) -> list[Job]:
-        """Give all jobs that wait here: urgent, suspended and regular ones."""
+        """Return all jobs that wait here: urgent, suspended and regular ones."""
         return [job for _, _, job in self._urgents] + [one.job for one in self._suspended] + super().waiting()
 
     def holds(self, job: Job) -> bool:
-        """Tell whether a job waits here."""
+        """Return whether a job waits here."""
         return super().holds(job) or self._suspension_of(job) is not None
 
     def ended(self, job: Job, now: float) -> None:
-        """Give back what the job had booked."""
+        """Release the job's allocation."""
         self._served.pop(job.id, None)
-        if job.ended_at is not None:  # else it goes on later
+        if job.ended_at is not None:  # else it continues later
             self._fixed.discard(job.id)
             self._waited.discard(job.id)
         super().ended(job, now)
 
     def stopped(self, job: Job) -> None:
-        """Hear that a victim was killed; what becomes of it is settled when all are."""
+        """Record that a victim was killed; it is suspended when all victims are killed."""
         if self._preemption is not None:
             for victim in self._preemption.victims:
                 victim.is_stopped |= victim.job is job
 
     def lost(self, job: Job, now: float) -> None:
-        """Take back a held job that lost a processor: it waits as it did before."""
+        """Return a held job that lost a processor to its queue."""
         entry, one = self._served.get(job.id), self._resuming.get(job.id)
         self.ended(job, now)
         if entry is not None:
@@ -131,7 +131,7 @@ class UjfbScheduler(SuspendingScheduler):
     # --- the plan ---
 
     def decide(self, now: float) -> Iterable[Decision]:
-        """Start what may start now; nothing while a kill is under way."""
+        """Return the decisions of `plan`; none while a kill is pending or if no job waits."""
         if self.partition.n_kills_pending:
             return ()
         somebody_waits = self.queue or self._urgents or self._suspended or self._preemption is not None
@@ -155,9 +155,9 @@ class UjfbScheduler(SuspendingScheduler):
     # --- urgent jobs ---
 
     def _serve_urgents(self, now: float) -> Iterator[Decision]:
-        """Start urgent jobs that can start, by preemption if need be, and reserve a time for the others.
+        """Start urgent jobs, by preemption if necessary, and reserve a start for the others.
 
-        Stops where kills have to be waited for.
+        Stops when a kill is pending.
         """
         if self._preemption is not None:
             yield from self._take_over(now)
@@ -180,9 +180,10 @@ class UjfbScheduler(SuspendingScheduler):
             free.take(n, place, end_at)
 
     def _free_for_urgents(self, now: float) -> AvailabilityProfile:
-        """Give the processors over time that urgent jobs can have: all that no other such job has. O(running).
+        """Return the processors over time that urgent jobs can use: all but those of other urgent jobs. O(running).
 
-        Regular jobs can be preempted, unless Batsim cannot stop them and let them go on, or they would have no place.
+        Regular jobs can be preempted, unless Batsim cannot stop and continue them, or too few machines are left for
+        them.
         """
         n_now, later = self.partition.n_free, []
         for job in self.partition.running_jobs:
@@ -203,7 +204,7 @@ class UjfbScheduler(SuspendingScheduler):
         return profile
 
     def _start_urgent(self, job: Job, now: float) -> Iterator[Decision]:
-        """Start an urgent job on free processors, or stop victims for it, or do nothing if there are too few."""
+        """Start an urgent job on free processors, or stop victims for it; do nothing if there are too few."""
         missing = job.n_procs - len(self._usable())
         if missing <= 0:
             procs = self._chosen(job.n_procs, EMPTY)
@@ -228,7 +229,7 @@ class UjfbScheduler(SuspendingScheduler):
         self._adopt(job, now)
 
     def _chosen(self, n: int, freed: IntervalSet) -> IntervalSet | None:
-        """Choose processors for an urgent job: those that no suspended job waits for, others, those just freed."""
+        """Choose processors for an urgent job: those without a suspended job, then others, then those freed now."""
         usable = self._usable() - freed
         waited_for = EMPTY
         for one in self._suspended:
@@ -240,11 +241,11 @@ class UjfbScheduler(SuspendingScheduler):
         return chosen if len(chosen) == n else None
 
     def _could_go_on(self, job: Job) -> bool:
-        """Tell whether a job that is stopped has enough machines to go on: not if too many have left for good."""
+        """Return whether enough machines are left for a stopped job to continue."""
         return job.n_procs <= self.partition.n_possible
 
     def _victims(self, n: int) -> list[Job]:
-        """Choose the shortest prefix of the running regular jobs that frees n processors. None if all do not."""
+        """Return the shortest prefix of the running regular jobs that frees n processors; empty if all free too few."""
         order = VICTIM_ORDERS[self._rules.victim_order]
         running = sorted(
             (job for job in self.partition.running_jobs if job.id in self._nth_start),
@@ -264,7 +265,7 @@ class UjfbScheduler(SuspendingScheduler):
         return []
 
     def _preempt(self, urgent: Job, jobs: list[Job], now: float) -> Iterator[Decision]:
-        """Stop victims. Those in their swap-in stop at once, the others when Batsim says so."""
+        """Stop victims. Held ones, in their swap-in, stop at once, the others when Batsim answers the kill."""
         suspends = self._rules.mode == "suspend"
         victims = []
         for job in jobs:
@@ -286,7 +287,7 @@ class UjfbScheduler(SuspendingScheduler):
             yield from self._take_over(now)
 
     def _take_over(self, now: float) -> Iterator[Decision]:
-        """Let an urgent job have what its victims held, when these are swapped out."""
+        """Start an urgent job on the processors of its victims, after their swap-out."""
         assert self._preemption is not None
         urgent, stopped = self._preemption.urgent, self._preemption.stopped()
         self._preemption = None
@@ -301,7 +302,7 @@ class UjfbScheduler(SuspendingScheduler):
         procs = self._chosen(urgent.n_procs, freed)
         for victim in stopped:
             refusal = None if self._could_go_on(victim.job) else self.refusal(victim.job)
-            if refusal is not None:  # machines were said to have left for good while it was being stopped
+            if refusal is not None:  # machines became unavailable for good during the kill
                 yield RejectJob(victim.job.id, reason=refusal)
             elif self._rules.mode == "kill_restart":
                 super().submit(victim.job, now, front=True)
@@ -309,14 +310,14 @@ class UjfbScheduler(SuspendingScheduler):
                 self._suspend(Suspended(victim.job, victim.procs, victim.swap.in_s, urgent.id))
         if pd_s:
             self._swapping.append((at, freed))
-        if procs is not None and urgent.id in self._entries:  # else a machine went away just now, and it is tried again
+        if procs is not None and urgent.id in self._entries:  # else a machine became unavailable: retry later
             reason = ("urgent: {} regular jobs were preempted, which takes {} s", len(stopped), pd_s)
             yield from self._begin(urgent, procs, at, reason, now)
 
-    # --- words ---
+    # --- output ---
 
     def why_waiting(self, job: Job, now: float) -> Reason:
-        """Say what an urgent or suspended job waits for; of a regular one, its place in the plan."""
+        """Return what an urgent or suspended job waits for; for a regular job its reserved start."""
         one = self._suspension_of(job)
         if one is not None and self._is_bound(one):
             return "suspended for {}: resumes at {}, when {} are free", one.by, self._resumes_at(one), one.procs
@@ -332,15 +333,15 @@ class UjfbScheduler(SuspendingScheduler):
         return super().why_waiting(job, now)
 
     def figures(self) -> dict[str, float]:
-        """Count how urgent jobs came to start, and what swapping took."""
+        """Return how urgent jobs were started, and the times of swaps."""
         return {**self._figures, "swap_in_s": self.swap_in_s}
 
     def remarks(self) -> Iterator[str]:
-        """Tell of jobs that could not be stopped, and of swaps that took no time."""
+        """Report jobs that could not be preempted, and swaps that took no time."""
         if self._n_fixed:
             yield (
-                f"ujfb: {quantity(self._n_fixed, 'regular job')} ran while urgent ones wanted processors and could not "
-                f"be preempted, as {self._first_fixed}: Batsim cannot stop their profiles and go on with them"
+                f"ujfb: {quantity(self._n_fixed, 'regular job')} could not be preempted for urgent jobs "
+                f"(first: {self._first_fixed}): Batsim cannot stop and continue their profiles"
             )
         if self._swaps.knows_no_memory:
             yield "ujfb: swaps took no time: neither jobs nor hosts have memory_gb (see the options swap_out, swap_in)"
@@ -348,7 +349,7 @@ class UjfbScheduler(SuspendingScheduler):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Ujfb(QueuePolicy):
-    """Urgent jobs first: they start at once, and regular jobs in their way are suspended."""
+    """Urgent jobs first: they start at once, and regular jobs are suspended for them if necessary."""
 
     Options: ClassVar[type[Any]] = UjfbOptions
     JobFields: ClassVar[type[Any]] = SwapFields
@@ -357,27 +358,27 @@ class Ujfb(QueuePolicy):
     local: UjfbScheduler
 
     def on_begin(self, cluster: Cluster) -> None:
-        """Make the one partition."""
+        """Create one partition of all processors."""
         self.local = UjfbScheduler(cluster.add_partition("all", cluster.procs), self.options, cluster)
         self.locals = [self.local]
 
     def on_job_submitted(self, job: Job, now: float) -> None:
-        """Queue the job, or refuse it if it can never start."""
+        """Queue the job, or reject it if it can never start."""
         self.submit_to(self.local, job, now)
 
     def on_job_killed(self, job: Job, now: float) -> None:
-        """Take in a victim, which waits for its processors from now on."""
+        """Record a killed victim, which waits for its processors from now on."""
         self.local.ended(job, now)
         self.local.stopped(job)
 
     def on_job_released(self, job: Job, procs: IntervalSet, now: float) -> None:  # noqa: ARG002
-        """Take back a job that lost a processor in its swap-in, or while it waited for others' swap-outs."""
+        """Queue a job again that lost a processor during its own swap-in or the swap-out of others."""
         self.local.lost(job, now)
 
     def figures(self) -> Mapping[str, float]:
-        """Count how urgent jobs came to start, and what swapping took."""
+        """Return how urgent jobs were started, and the times of swaps."""
         return self.local.figures()
 
     def remarks(self) -> Iterable[str]:
-        """Tell of jobs that could not be stopped, and of swaps that took no time."""
+        """Report jobs that could not be preempted, and swaps that took no time."""
         return self.local.remarks()

@@ -1,4 +1,4 @@
-"""Preemption for urgent jobs: who is suspended, for whom, for how long."""
+"""Preemption for urgent jobs: victims, their order, and the preemption delay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Victim:
-    """A regular job that is being stopped for an urgent one, on the processors it has."""
+    """A regular job that is being stopped for an urgent job, with its processors."""
 
     job: Job
     procs: IntervalSet
@@ -24,19 +24,19 @@ class Victim:
 
 
 class Preemption(NamedTuple):
-    """An urgent job and those that are being stopped for it, in the order in which they were chosen."""
+    """An urgent job and the jobs that are being stopped for it, in the order of their choice."""
 
     urgent: Job
     victims: list[Victim]
 
     def stopped(self) -> list[Victim]:
-        """Give those that did not end by themselves in that instant."""
+        """Return the victims that did not end before the kill."""
         return [victim for victim in self.victims if victim.is_stopped]
 
 
 @dataclass(slots=True, frozen=True)
 class Suspended:
-    """A job that was stopped and waits for the processors it had. `by` is the urgent job that has them, or had."""
+    """A stopped job that waits for its processors. `by` is the urgent job that it was preempted for."""
 
     job: Job
     procs: IntervalSet
@@ -45,22 +45,22 @@ class Suspended:
 
 
 class Booking(NamedTuple):
-    """Processors that regular jobs must leave alone, by count."""
+    """A number of processors that regular jobs must not use for some time."""
 
     n: int
     start_at: float
     end_at: float
 
     def left_at(self, now: float) -> Booking:
-        """Give what is left of it: a booking that goes on is no other one because time goes by."""
+        """Return the rest of the booking from now on."""
         return self if self.start_at >= now else self._replace(start_at=now)
 
     def overlaps(self, other: Booking) -> bool:
-        """Tell whether both hold processors at some instant."""
+        """Return whether both overlap in time."""
         return self.start_at < other.end_at and other.start_at < self.end_at
 
 
-#: By what victims are ordered, from a job and the number of its start: the least comes first.
+#: The sort keys of victims, from a job and its start number: the smallest comes first.
 VICTIM_ORDERS: Final[dict[VictimOrder, Callable[[Job, int], tuple[float, int]]]] = {
     "start_order": lambda _job, nth: (0.0, nth),
     "longest_remaining": lambda job, nth: (-job.expected_end_at, nth),
@@ -69,7 +69,7 @@ VICTIM_ORDERS: Final[dict[VictimOrder, Callable[[Job, int], tuple[float, int]]]]
 
 
 def delay_s(pd: Delay, swap_outs: Iterable[float]) -> float:
-    """Give the preemption delay of some swap-outs; none without any.
+    """Return the preemption delay of some swap-outs; 0 without any.
 
     >>> delay_s("max", [1.0, 0.5]), delay_s("serial", [1.0, 0.5])
     (1.0, 2.0)

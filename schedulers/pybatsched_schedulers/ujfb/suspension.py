@@ -1,8 +1,8 @@
-"""Conservative backfilling around jobs that are suspended, and around whatever else is booked ahead of the plan.
+"""Conservative backfilling around suspended jobs and other bookings ahead of the plan.
 
-A suspended job waits for the processors it had: it goes on as soon as they are free, after its swap-in, and regular
-jobs may use them only if they end before that. Its booking, by count, and those of others who come before regular jobs
-lie *ahead* of the plan; they are found anew at every message, and the plan is disturbed only where somebody collides.
+A suspended job waits for its processors. It continues as soon as they are free, after its swap-in; regular jobs may use
+them only if they end before that. Its booking and those of other jobs with priority over regular jobs are *ahead* of
+the plan. They are computed at every message, and only colliding regular jobs move.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 class SuspendingScheduler(ConservativeScheduler):
     """A conservative plan around suspended jobs.
 
-    As long as nobody is suspended and nothing is booked ahead it costs as much as any conservative plan. Else a
-    message costs O(running * suspended) more, and a collision what repairing the plan costs.
+    Without suspended jobs and bookings it costs as much as any conservative plan. Else a message costs
+    O(running * suspended) more, and a collision costs a repair of the plan.
     """
 
-    promises = False  # urgent jobs push others back
+    promises = False  # urgent jobs delay others
     _is_steady = False
 
     def __init__(self, partition: Partition, options: UjfbOptions, cluster: Cluster) -> None:
@@ -50,19 +50,19 @@ class SuspendingScheduler(ConservativeScheduler):
         self._same_resources = options.resume_same_resources
         self._swaps = Swaps(cluster, options)
         self._memory = HostMemory(cluster, self._swaps, options.vh_memory_gb)
-        self._suspended: list[Suspended] = []  # who resumes first comes first
+        self._suspended: list[Suspended] = []  # in the order in which they resume
         self._resuming: dict[str, Suspended] = {}  # in their swap-in or after it
-        self._swapping: list[tuple[float, IntervalSet]] = []  # processors that are idle until an instant
-        self._reserved: dict[str, Booking] = {}  # of others who come before suspended jobs
+        self._swapping: list[tuple[float, IntervalSet]] = []  # processors that are idle until a time
+        self._reserved: dict[str, Booking] = {}  # of jobs with priority over suspended jobs
         self._ahead: dict[str, Booking] = {}  # all bookings, as they are in the profile
         self._collided = False
-        self._nth_start: dict[str, int] = {}  # of regular jobs that run, in the order of their starts
+        self._nth_start: dict[str, int] = {}  # start number of each running regular job
         self._n_starts = 0
 
-    # --- who is suspended ---
+    # --- suspended jobs ---
 
     def ended(self, job: Job, now: float) -> None:
-        """Give back what the job had booked."""
+        """Release the job's allocation."""
         self._nth_start.pop(job.id, None)
         self._resuming.pop(job.id, None)
         super().ended(job, now)
@@ -81,7 +81,7 @@ class SuspendingScheduler(ConservativeScheduler):
         self._memory.give_back(one.job, one.procs)
 
     def _is_bound(self, one: Suspended) -> bool:
-        """Tell whether a suspended job waits for its own processors; for ever it does not."""
+        """Return whether a suspended job waits for its own processors; not if some are unavailable for good."""
         gone = self.partition.machines_settled and not one.procs.isdisjoint(self.partition.away)
         return self._same_resources and not gone
 
@@ -100,7 +100,7 @@ class SuspendingScheduler(ConservativeScheduler):
     # --- bookings ahead ---
 
     def _book_ahead(self, now: float) -> None:
-        """Find the bookings of those who come before regular jobs, and put what has changed into the plan."""
+        """Compute the bookings of jobs with priority over regular jobs, and apply the changes to the plan."""
         bookings: dict[str, Booking] = {}
         for until, procs in self._swapping:
             bookings[f"{procs} until {until}"] = Booking(len(procs & self.partition.free), now, until)
@@ -124,9 +124,9 @@ class SuspendingScheduler(ConservativeScheduler):
     def _booking_of(
         self, one: Suspended, free: AvailabilityProfile, claims: list[tuple[Booking, IntervalSet]], now: float
     ) -> Booking:
-        """Return the first booking of a suspended job that disturbs no claim before it.
+        """Return the first booking of a suspended job that overlaps no claim before it.
 
-        O(running + profile), and O(profile) again for each claim in its way.
+        O(running + profile), and O(profile) again for each overlapping claim.
         """
         n, span_s = one.job.n_procs, one.swap_in_s + self.span_s(one.job)
         is_bound = self._is_bound(one)
@@ -142,7 +142,7 @@ class SuspendingScheduler(ConservativeScheduler):
             not_before = max(ends)
 
     def _own_procs_at(self, one: Suspended, now: float) -> float:
-        """Say when a suspended job's processors are free of running jobs; absent ones may be back soon. O(running)."""
+        """Return when a suspended job's processors are free; absent ones are assumed to come back. O(running)."""
         running = ((max(job.expected_end_at, now + TICK), job.procs or EMPTY) for job in self.partition.running_jobs)
         ends = [end for part in (running, self._swapping) for end, procs in part if not procs.isdisjoint(one.procs)]
         return round(max(ends, default=now), 6)
@@ -150,11 +150,11 @@ class SuspendingScheduler(ConservativeScheduler):
     def _unbook(self, name: str, now: float) -> None:
         booking = self._ahead.pop(name, None)
         if booking is not None:
-            self._gain(booking.n, max(booking.start_at, now), booking.end_at)
+            self._release(booking.n, max(booking.start_at, now), booking.end_at)
             self._must_compress = True
 
     def _adopt(self, job: Job, now: float) -> None:
-        """Take a job that was not in the plan into it, as one that runs."""
+        """Add a running job to the plan that was not in it before."""
         assert job.procs is not None
         self._booked[job.id] = (job.procs, job.expected_end_at)
         self._take_ahead(Booking(len(job.procs), now, job.expected_end_at))
@@ -165,14 +165,14 @@ class SuspendingScheduler(ConservativeScheduler):
 
     # --- the plan ---
 
-    def _settle(self, now: float) -> None:
+    def _update_plan(self, now: float) -> None:
         collided, self._collided = self._collided, False
         if collided:
-            self._put_in_front()  # or the others would give way twice
+            self._reserve_in_front()  # else the other jobs would move twice
             self._replan(self.expected_profile(now), now)
-            self._must_compress = self._wakes = True  # who keeps his place may begin when nothing ends
-        super()._settle(now)
-        self._is_provisional |= collided  # a suspended job may wait for who knows what: a machine that is away
+            self._must_compress = self._wakes = True  # a kept reservation may start without another event
+        super()._update_plan(now)
+        self._is_provisional |= collided  # a suspended job may wait for an absent machine
 
     def _bookings(self) -> Iterator[tuple[float, float, Job | None]]:
         ahead = [*self._reserved.values(), *(self._ahead[one.job.id] for one in self._suspended)]
@@ -183,13 +183,13 @@ class SuspendingScheduler(ConservativeScheduler):
         )
 
     def expected_profile(self, now: float) -> AvailabilityProfile:
-        """Give what is free for regular jobs: what runs and what is booked ahead is taken."""
+        """Return the free processors for regular jobs: all but running jobs and bookings."""
         profile = super().expected_profile(now)
         profile.take_all(self._ahead.values())
         return profile
 
     def pick(self, job: Job, now: float) -> IntervalSet | None:
-        """Choose the lowest processors that are not being swapped and that no suspended job wants too soon."""
+        """Return the lowest processors that are not being swapped and not needed by a suspended job too early."""
         if not (self._suspended or self._swapping):
             return super().pick(job, now)
         return self._picked(job, instant(now, self.span_s(job)))
@@ -202,14 +202,14 @@ class SuspendingScheduler(ConservativeScheduler):
         return free.first(job.n_procs) if job.n_procs <= len(free) else None
 
     def _usable(self) -> IntervalSet:
-        """Give the free processors whose memory is not being swapped out."""
+        """Return the free processors whose memory is not being swapped out."""
         free = self.partition.free
         for _, procs in self._swapping:
             free = free - procs
         return free
 
     def _resume(self, now: float) -> Iterator[Decision]:
-        """Let suspended jobs go on whose processors are free, in order."""
+        """Resume suspended jobs whose processors are free, in order."""
         for one in list(self._suspended):
             job, booking = one.job, self._ahead[one.job.id]
             procs = one.procs if self._is_bound(one) else self._picked(job, booking.end_at)
@@ -222,5 +222,5 @@ class SuspendingScheduler(ConservativeScheduler):
             at = instant(now, one.swap_in_s)
             reason = ("resumes after {} s of swap-in: the processors it had are free", one.swap_in_s)
             yield StartAt(job.id, procs, at, reason=reason) if at > now else ExecuteJob(job.id, procs, reason=reason)
-            self._booked[job.id] = (procs, booking.end_at)  # what was booked for it is what it has
+            self._booked[job.id] = (procs, booking.end_at)  # its booking becomes its allocation
             self._count_start(job)

@@ -13,10 +13,10 @@ from pybatsched_schedulers.fcfs import Fcfs
 class UjfOptions(QueueOptions):
     """Options of urgent jobs first."""
 
-    order: Order = Field("urgent_first", description="order of the queue; urgent_first is what makes this policy")
+    order: Order = Field("urgent_first", description="order of the queue; urgent_first defines this policy")
 
 
 class Ujf(Fcfs):
-    """Urgent jobs first: the queue is served in order, urgent jobs before all others; nobody is preempted."""
+    """Urgent jobs first: jobs start in queue order, urgent jobs before all others; no job is preempted."""
 
     Options: ClassVar[type[Any]] = UjfOptions

@@ -1,7 +1,8 @@
-"""Why a job did not start earlier, from a journal: who held the processors while it waited.
+"""The waits of a job from a journal: which jobs used the processors while it waited.
 
-What ran is known from the recorded decisions and events. Where a job could have run, and what was kept for whom, only
-the policy knows, which is run again beside it as in `pybatsched.session.explain`; without it, it is the whole machine.
+The running jobs are known from the recorded decisions and events. In which partition a job waited, and which processors
+were held for it, is known only from the replayed policy, as in `pybatsched.session.explain`; without the policy the
+whole machine is assumed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from pybatsched.session.transcript import Transcript, is_same
 
 @dataclass(slots=True)
 class Holder:
-    """A job that held processors while another one waited; `ended_at` is infinite if it still does in the end.
+    """A job that used processors while another one waited; `ended_at` is infinite if it did not end.
 
-    `how` is the reason it was started by, `submitted_at` when it came.
+    `how` is the reason of its start, `submitted_at` its submission time.
     """
 
     job_id: str
@@ -39,7 +40,7 @@ class Holder:
 
     @property
     def n_procs(self) -> int:
-        """How many processors it held."""
+        """The number of its processors."""
         return len(self.procs)
 
 
@@ -47,13 +48,13 @@ class Holder:
 class Wait:
     """A wait of a job: from its submission, or from a kill after which it was requeued, to its next start.
 
-    If it did not start, to its rejection or the end of the journal. `how` and `why` tell which of these it was, `note`
-    whether the journal is whole, `came_at` when the job was submitted. `free` are the processors that were free
-    meanwhile: (from, how many), each until the next one; nothing of a job that started at once. `kept` are, in the same
-    way, those that were held for it. `holders` are in the order of their starts.
+    If it did not start, the wait lasts to its rejection or to the end of the journal. `how` and `why` describe its end,
+    `note` the end of the journal, `came_at` is the job's submission. `free` are the free processors during the wait as
+    steps (from, number); empty for a job that started at once. `kept` are the processors held for it, in the same form.
+    `holders` are in the order of their starts.
 
-    `partitions` are those of several in whose queues it waited; `free`, `n_machine` and `holders` are then of these.
-    `is_asked` tells whether the policy could be asked for that: else they are of the whole machine.
+    `partitions` are the partitions in whose queues it waited, if there are several; `free`, `n_machine` and `holders`
+    then refer to these. `is_asked` is false if the policy could not be replayed: they then refer to the whole machine.
     """
 
     job_id: str
@@ -73,15 +74,15 @@ class Wait:
     came_at: float = 0.0
 
     def held_s(self, holder: Holder) -> float:
-        """Give how long a holder was there while the job waited."""
+        """Return how long a holder used its processors during the wait."""
         return min(holder.ended_at, self.ended_at) - max(holder.started_at, self.submitted_at)
 
     def spans_with(self, n_procs: int) -> list[tuple[float, float]]:
-        """Give when so many processors were free, or more. O(changes)."""
+        """Return the intervals in which at least so many processors were free. O(changes)."""
         return self._spans(self.free, n_procs)
 
     def spans_kept(self) -> list[tuple[float, float]]:
-        """Give when processors were held for it. O(changes)."""
+        """Return the intervals in which processors were held for the job. O(changes)."""
         return self._spans(self.kept, 1)
 
     def _spans(self, steps: list[tuple[float, int]], least: int) -> list[tuple[float, float]]:
@@ -96,8 +97,8 @@ class Wait:
         return found
 
 
-class _Seen(NamedTuple):
-    """What the policy's engine knows after an exchange: the partition that a job waits in, and what is kept for it."""
+class _QueueState(NamedTuple):
+    """The state of the engine after an exchange: the partition in which a job waits, and the processors held for it."""
 
     partition: str
     procs: IntervalSet
@@ -105,18 +106,18 @@ class _Seen(NamedTuple):
     n_kept: int
 
 
-class _Asked:
-    """The recorded policy, run again beside the journal as long as it answers as it did."""
+class _PolicyReplay:
+    """The recorded policy, replayed as long as it gives the recorded answers."""
 
     def __init__(self, session: Session | None) -> None:
         self._session = session
 
     @property
-    def is_there(self) -> bool:
+    def is_available(self) -> bool:
         return self._session is not None
 
-    def follow(self, exchange: Exchange) -> None:
-        """Play an exchange again."""
+    def play(self, exchange: Exchange) -> None:
+        """Replay an exchange."""
         if self._session is None or exchange.reply is None:
             return
         try:
@@ -125,37 +126,37 @@ class _Asked:
         except PybatschedError:
             self._session = None
 
-    def look(self, job_id: str) -> _Seen | None:
-        """Tell where a job waits; None if nobody can. O(partitions)."""
+    def look(self, job_id: str) -> _QueueState | None:
+        """Return where a job waits; None if it is unknown. O(partitions)."""
         job = None if self._session is None else self._session.engine.jobs.alive.get(job_id)
         if self._session is None or job is None:
             return None
-        ground = job.partition if job.state is JobState.HELD else job.queued_in
+        partition = job.partition if job.state is JobState.HELD else job.queued_in
         known = list(self._session.engine.cluster.partitions.values())
-        chosen = [one for one in known if one is ground] or known
+        chosen = [one for one in known if one is partition] or known
         procs = EMPTY
         for one in chosen:
             procs |= one.procs
         name = chosen[0].name if len(chosen) == 1 < len(known) else ""
         n_kept = len(job.procs) if job.state is JobState.HELD and job.procs is not None else 0
-        return _Seen(name, procs, sum(one.n_free for one in chosen), n_kept)
+        return _QueueState(name, procs, sum(one.n_free for one in chosen), n_kept)
 
 
 @dataclass(slots=True)
-class _Watch:
-    """What is seen of one wait while it lasts."""
+class _CurrentWait:
+    """The data of the current wait."""
 
     since: float
     is_requeued: bool = False
-    over: list[Holder] = field(default_factory=list)
+    ended: list[Holder] = field(default_factory=list)
     free: list[tuple[float, int]] = field(default_factory=list)
     kept: list[tuple[float, int]] = field(default_factory=list)
     procs: IntervalSet = EMPTY
     partitions: dict[str, None] = field(default_factory=dict)
     is_asked: bool = True
 
-    def see(self, at: float, seen: _Seen | None, n_free: int) -> None:
-        """Note what is free, and kept, from now on. `n_free` are those that nobody runs on."""
+    def see(self, at: float, seen: _QueueState | None, n_free: int) -> None:
+        """Record the free and held processors from now on. `n_free` counts the processors without a job."""
         if seen is None:
             self.is_asked = False
         else:
@@ -175,7 +176,7 @@ def _step(steps: list[tuple[float, int]], at: float, n: int) -> None:
 
 @dataclass(slots=True)
 class _Machine:
-    """Who runs, as a journal tells it, and the waits of the job in question."""
+    """The running jobs by the journal, and the waits of one job."""
 
     job_id: str
     n_procs: int = 0
@@ -187,18 +188,18 @@ class _Machine:
     own_ids: dict[str, str] = field(default_factory=dict)
     running: dict[str, Holder] = field(default_factory=dict)
     namesakes: dict[str, None] = field(default_factory=dict)
-    watch: _Watch | None = None
+    current: _CurrentWait | None = None
     runs_as: str = ""
     began: set[str] = field(default_factory=set)
     waits: list[Wait] = field(default_factory=list)
 
     def event(self, event: e.Event) -> None:
-        """Take in an event. O(1), or O(running) where jobs have shared a processor."""
+        """Apply an event. O(1), or O(running) if jobs share processors."""
         match event:
             case e.SimulationBegins(n_compute=n, n_resources=n_all):
                 self.n_procs = n if n is not None else n_all or 0
             case e.JobSubmitted(job_id=job_id, job=job, timestamp=at):
-                self._came(job_id, job, at)
+                self._submitted(job_id, job, at)
             case e.JobCompleted(job_id=job_id, timestamp=at, final_state=state):
                 self._ended(job_id, at, state)
             case e.Notify(kind=e.MACHINES_UNAVAILABLE, procs=procs) if procs is not None:
@@ -208,7 +209,7 @@ class _Machine:
             case _:
                 pass
 
-    def _came(self, job_id: str, job: Mapping[str, Any] | None, at: float) -> None:
+    def _submitted(self, job_id: str, job: Mapping[str, Any] | None, at: float) -> None:
         if job_id.rpartition("!")[2] == self.job_id.rpartition("!")[2]:
             self.namesakes[job_id] = None
         if job_id in self.own_ids or job_id in self.submitted:
@@ -216,12 +217,12 @@ class _Machine:
         self.submitted[job_id] = at
         self.sizes[job_id] = _size(job)
         if job_id == self.job_id:
-            self.watch = _Watch(at)
+            self.current = _CurrentWait(at)
 
     def _ended(self, wire_id: str, at: float, state: str) -> None:
         if wire_id == self.runs_as:
             self.runs_as = ""
-            self.watch = _Watch(at, is_requeued=True) if state == e.COMPLETED_KILLED else None
+            self.current = _CurrentWait(at, is_requeued=True) if state == e.COMPLETED_KILLED else None
         holder = self.running.pop(wire_id, None)
         if holder is None:
             return
@@ -229,54 +230,54 @@ class _Machine:
         self.busy -= holder.procs
         for other in self.running.values() if self.is_shared else ():
             self.busy |= other.procs
-        if self.watch is not None and at > self.watch.since:
-            self.watch.over.append(holder)
+        if self.current is not None and at > self.current.since:
+            self.current.ended.append(holder)
 
     def note(self, decision: d.Decision) -> None:
-        """Take from a note which job a new one is a part of."""
+        """Record which job a new one is a segment of, from its metadata."""
         if isinstance(decision, d.SetJobMetadata) and (parent := parent_in_note(decision.metadata)):
             self.own_ids[decision.job_id] = parent
 
     def decision(self, decision: d.Decision, at: float, why: str) -> None:
-        """Take in a decision."""
+        """Apply a decision."""
         match decision:
             case d.RegisterJob(job_id=wire_id, job=job):
-                self._came(wire_id, job, at)
+                self._submitted(wire_id, job, at)
             case d.ExecuteJob(job_id=wire_id, procs=procs):
                 self.began.add(wire_id)
                 own = self.own_ids.get(wire_id, wire_id)
                 if own == self.job_id:
-                    self._settle(at, f"started on {procs}", why)
+                    self._finish_wait(at, f"started on {procs}", why)
                     self.runs_as = wire_id
                     return
                 self.running[wire_id] = Holder(own, procs, at, why, self.submitted.get(own, 0.0))
                 self.is_shared = self.is_shared or not self.busy.isdisjoint(procs)
                 self.busy |= procs
             case d.RejectJob(job_id=wire_id) if wire_id == self.job_id and wire_id not in self.own_ids.values():
-                self._settle(at, "rejected", why)
+                self._finish_wait(at, "rejected", why)
             case _:
                 pass
 
-    def see(self, at: float, asked: _Asked) -> None:
-        """Note how many processors are free from now on: a job may run on one that is away. O(intervals)."""
-        if self.watch is not None:
-            self.watch.see(at, asked.look(self.job_id), self.n_procs - len(self.away | self.busy))
+    def see(self, at: float, replayed: _PolicyReplay) -> None:
+        """Record how many processors are free from now on; a job may run on an absent one. O(intervals)."""
+        if self.current is not None:
+            self.current.see(at, replayed.look(self.job_id), self.n_procs - len(self.away | self.busy))
 
     def finish(self, now: float) -> None:
-        """Tell of a wait that is not over. One that was killed for good waits no more."""
+        """Add a wait that has not ended. A job that was killed and not requeued does not wait."""
         to_begin = {wire_id for wire_id, own in self.own_ids.items() if own == self.job_id} - self.began
-        if self.watch is not None and (to_begin or not self.watch.is_requeued):
-            self._settle(now, "not yet started", "")
+        if self.current is not None and (to_begin or not self.current.is_requeued):
+            self._finish_wait(now, "not yet started", "")
 
-    def _settle(self, ended_at: float, how: str, why: str) -> None:
-        watch, self.watch = self.watch, None
-        if watch is None or self.job_id not in self.submitted:  # a journal may have lost that message
+    def _finish_wait(self, ended_at: float, how: str, why: str) -> None:
+        current, self.current = self.current, None
+        if current is None or self.job_id not in self.submitted:  # the message may be missing in the journal
             return
-        is_part = watch.is_asked and bool(watch.partitions)
+        is_part = current.is_asked and bool(current.partitions)
         holders = [
-            replace(holder, procs=holder.procs & watch.procs) if is_part else replace(holder)
-            for holder in (*watch.over, *self.running.values())
-            if max(holder.started_at, watch.since) < min(holder.ended_at, ended_at)
+            replace(holder, procs=holder.procs & current.procs) if is_part else replace(holder)
+            for holder in (*current.ended, *self.running.values())
+            if max(holder.started_at, current.since) < min(holder.ended_at, ended_at)
         ]
         holders = [holder for holder in holders if holder.procs]
         holders.sort(key=lambda holder: (holder.started_at, holder.job_id))
@@ -284,27 +285,27 @@ class _Machine:
             Wait(
                 self.job_id,
                 self.sizes[self.job_id],
-                len(watch.procs) if is_part else self.n_procs,
-                watch.since,
+                len(current.procs) if is_part else self.n_procs,
+                current.since,
                 ended_at,
                 how,
                 why,
                 "",
                 holders,
-                watch.free,
-                watch.kept,
-                tuple(watch.partitions) if is_part else (),
-                watch.is_asked,
-                watch.is_requeued,
+                current.free,
+                current.kept,
+                tuple(current.partitions) if is_part else (),
+                current.is_asked,
+                current.is_requeued,
                 self.submitted[self.job_id],
             )
         )
 
 
 def why_not_earlier(reader: JournalReader, job_id: str) -> Wait:
-    """Tell who held the processors from a job's submission to its first start. Raises InputError for an unknown job.
+    """Return the first wait of a job, from its submission to its first start. Raises InputError for an unknown job.
 
-    O(journal), and O(intervals of processors) for each message in between.
+    O(journal), and O(intervals of processors) for each message during the wait.
     """
     return waits_of(reader, job_id)[0]
 
@@ -312,26 +313,26 @@ def why_not_earlier(reader: JournalReader, job_id: str) -> Wait:
 def waits_of(
     reader: JournalReader, job_id: str, policy: str | None = None, given: Mapping[str, Any] | None = None
 ) -> list[Wait]:
-    """Tell of all waits of a job: one, and another after each kill with which it was requeued. As `why_not_earlier`.
+    """Return all waits of a job: the first, and one after each kill with requeue. Costs as `why_not_earlier`.
 
-    `job_id` may be what Batsim calls a later part of it. `policy` and `given` are as in `replay`.
+    `job_id` may be the id of a later segment. `policy` and `given` are as in `replay`.
     """
     check_named(reader.path, job_id)
     machine = _Machine(job_id)
     try:
-        asked = _Asked(session_for(reader, policy, given))
+        replayed = _PolicyReplay(session_for(reader, policy, given))
     except InputError:
         if policy is not None or given:
             raise
-        asked = _Asked(None)
+        replayed = _PolicyReplay(None)
     transcript = Transcript()
     now = 0.0
     for exchange in reader.exchanges():
-        asked.follow(exchange)
+        replayed.play(exchange)
         try:
             message, reply = transcript.events(exchange), transcript.decisions(exchange)
         except RemoteProtocolError:
-            continue  # explain tells of it
+            continue  # `explain` reports it
         now = message.now
         for event in message.items:
             machine.event(event)
@@ -341,9 +342,9 @@ def waits_of(
         for index, decision in enumerate(decisions):
             why = exchange.reasons[index] if index < len(exchange.reasons) else ""
             machine.decision(decision, decision.timestamp or now, why)
-        machine.see(now, asked)
+        machine.see(now, replayed)
     machine.finish(now)
-    if job_id in machine.own_ids:  # a part of a job: it is the job that waits
+    if job_id in machine.own_ids:  # a segment: return the waits of its job
         again = JournalReader(reader.path, is_trusted=reader.is_trusted)
         return waits_of(again, machine.own_ids[job_id], policy, given)
     if not machine.waits:

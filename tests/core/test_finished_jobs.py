@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pybatsched.core import finished_jobs
-from pybatsched.core.finished_jobs import N_LAST_WORDS, Departed, IdSet, _numbered
+from pybatsched.core.finished_jobs import N_RECENT, FinishedJobs, IdSet, _numbered
 
 #: Texts that are near to each other: with and without numbers, zeros in front, points, digits of other scripts.
 NAMES = (
@@ -88,32 +88,32 @@ def test_every_second_number_takes_a_bit() -> None:
 
 
 def test_last_words_are_those_of_the_last() -> None:
-    over = Departed()
-    n = 3 * finished_jobs.N_LAST_WORDS
+    over = FinishedJobs()
+    n = 3 * finished_jobs.N_RECENT
     for number in range(n):
         over.add(f"w0!{number}", "COMPLETED_KILLED" if number % 10 == 0 else "COMPLETED_SUCCESSFULLY", float(number))
-    assert over.last_word(f"w0!{n - 1}") == f"COMPLETED_SUCCESSFULLY at {n - 1}.0"
-    assert (over.last_word("w0!1"), over.last_word("w0!10")) == ("long ago", "killed long ago")
-    assert over.last_word(f"w0!{n}") is None
+    assert over.outcome(f"w0!{n - 1}") == f"COMPLETED_SUCCESSFULLY at {n - 1}.0"
+    assert (over.outcome("w0!1"), over.outcome("w0!10")) == ("long ago", "killed long ago")
+    assert over.outcome(f"w0!{n}") is None
     assert all(over.has(f"w0!{number}") for number in range(n))
     assert not over.has(f"w0!{n}")
     assert [number for number in range(n) if over.was_stopped(f"w0!{number}")] == list(range(0, n, 10))
 
 
 def test_who_went_on_and_has_ended_all_the_same_was_not_stopped() -> None:
-    finished_jobs = Departed()
-    finished_jobs.add("w!1", "went on as dyn!1")
-    for number in range(N_LAST_WORDS + 1):
+    finished_jobs = FinishedJobs()
+    finished_jobs.add("w!1", "continued as dyn!1")
+    for number in range(N_RECENT + 1):
         finished_jobs.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
-    assert (finished_jobs.last_word("w!1"), finished_jobs.was_stopped("w!1")) == ("killed long ago", True)
+    assert (finished_jobs.outcome("w!1"), finished_jobs.was_stopped("w!1")) == ("killed long ago", True)
     finished_jobs.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
-    assert (finished_jobs.last_word("w!1"), finished_jobs.was_stopped("w!1")) == (
+    assert (finished_jobs.outcome("w!1"), finished_jobs.was_stopped("w!1")) == (
         "COMPLETED_SUCCESSFULLY at 2.0",
         False,
     )
-    for number in range(N_LAST_WORDS + 1):
+    for number in range(N_RECENT + 1):
         finished_jobs.add(f"b!{number}", "COMPLETED_SUCCESSFULLY", 3.0)
-    assert (finished_jobs.last_word("w!1"), finished_jobs.was_stopped("w!1"), finished_jobs.has("w!1")) == (
+    assert (finished_jobs.outcome("w!1"), finished_jobs.was_stopped("w!1"), finished_jobs.has("w!1")) == (
         "long ago",
         False,
         True,
@@ -121,10 +121,10 @@ def test_who_went_on_and_has_ended_all_the_same_was_not_stopped() -> None:
 
 
 def test_who_ends_now_is_among_the_last_though_it_went_on_long_ago() -> None:
-    finished_jobs = Departed()
-    finished_jobs.add("w!1", "went on as dyn!1")
-    for number in range(N_LAST_WORDS - 1):
+    finished_jobs = FinishedJobs()
+    finished_jobs.add("w!1", "continued as dyn!1")
+    for number in range(N_RECENT - 1):
         finished_jobs.add(f"a!{number}", "COMPLETED_SUCCESSFULLY", 1.0)
     finished_jobs.add("w!1", "COMPLETED_SUCCESSFULLY", 2.0)
     finished_jobs.add("b!1", "COMPLETED_SUCCESSFULLY", 3.0)
-    assert finished_jobs.last_word("w!1") == "COMPLETED_SUCCESSFULLY at 2.0"
+    assert finished_jobs.outcome("w!1") == "COMPLETED_SUCCESSFULLY at 2.0"

@@ -21,10 +21,10 @@ from pybatsched.core import decisions as d, events as e
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.errors import InputError
 from pybatsched.protocol import Message, v4
-from pybatsched.session.earlier import Holder, Wait, waits_of, why_not_earlier
 from pybatsched.session.explain import explain
 from pybatsched.session.journal import JournalReader, JournalWriter
 from pybatsched.session.session import Session
+from pybatsched.session.waits import Holder, Wait, waits_of, why_not_earlier
 from pybatsched.testing import FakeBatsim, Workload, plan_for
 
 # On four processors: a has three until 10. b needs all four. c starts beside a and ends in time; d would end too late.
@@ -42,7 +42,7 @@ HEAD = "head of the queue: needs 4 processors"
 
 def record(path: Path, workload: Workload, n_procs: int, policy: str | type = "easy", **more: object) -> FakeBatsim:
     session = Session(plan_for(policy), journal=JournalWriter(path))
-    with session.to_its_end():
+    with session.closing_journal():
         return FakeBatsim(workload, n_procs, **more).run(session.handle)  # type: ignore[arg-type]
 
 
@@ -91,7 +91,7 @@ def test_there_is_no_reservation_behind_a_job_without_an_estimate(tmp_path: Path
 def test_an_id_without_its_workload_is_offered_with_it(job: str, more: tuple[str, ...], journal: Path) -> None:
     done = run_cli("explain", str(journal), job, *more)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"pybatsched: {str(journal)!r} knows no job {job!r}; perhaps 'w0!b'? (the run ended)\n"
+    assert done.stderr == f"pybatsched: {str(journal)!r}: unknown job {job!r}; did you mean 'w0!b'? (the run ended)\n"
 
 
 def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
@@ -103,13 +103,13 @@ def test_all_workloads_that_have_it_are_offered(tmp_path: Path) -> None:
     args = ("--procs", "4", "-w", "x.json", "-w", "y.json", "--policy", "easy", "--journal", "run.pbj")
     assert run_cli("simulate", *args, cwd=tmp_path).returncode == 0
     done = run_cli("explain", "run.pbj", "23", cwd=tmp_path)
-    assert done.stderr == "pybatsched: 'run.pbj' knows no job '23'; perhaps 'w0!23' or 'w1!23'? (the run ended)\n"
+    assert done.stderr == "pybatsched: 'run.pbj': unknown job '23'; did you mean 'w0!23' or 'w1!23'? (the run ended)\n"
 
 
 @pytest.mark.parametrize("ask", [explain, why_not_earlier])
 def test_nothing_is_offered_where_nothing_is_alike(ask: object, journal: Path) -> None:
     assert callable(ask)
-    with pytest.raises(InputError, match=r"knows no job 'w0!bb' \(the run ended\)"):
+    with pytest.raises(InputError, match=r"unknown job 'w0!bb' \(the run ended\)"):
         ask(JournalReader(journal), "w0!bb")
 
 
@@ -127,7 +127,7 @@ def test_no_policy_is_run_for_a_job_that_no_message_names(
         return handle(session, raw)
 
     monkeypatch.setattr(Session, "handle", counting)
-    with pytest.raises(InputError, match="knows no job"):
+    with pytest.raises(InputError, match="unknown job"):
         ask(JournalReader(journal), job)
     assert n_asked["messages"] == 0
     assert ask(JournalReader(journal), "w0!b")
@@ -146,7 +146,7 @@ def test_a_job_is_found_however_its_id_is_written(
     def rewritten(raw: bytes) -> bytes:
         return session.handle(raw.replace(plain, b'"w0!' + written + b'"'))
 
-    with session.to_its_end():
+    with session.closing_journal():
         FakeBatsim(Workload().job(name, n=1, s=1), 4).run(rewritten)
     assert ask(JournalReader(tmp_path / "run.pbj"), f"w0!{name}")
 
@@ -222,7 +222,7 @@ def test_a_cut_journal_is_told_as_that(journal: Path) -> None:
     raw = journal.read_bytes()
     journal.write_bytes(raw[: len(raw) * 2 // 3])
     wait = why_not_earlier(JournalReader(journal), "w0!b")
-    assert wait.note.startswith("the journal is cut: ")
+    assert wait.note.startswith("the journal is truncated: ")
     assert wait.how == "not yet started"
     assert [(one.job_id, one.ended_at) for one in wait.holders] == [("w0!a", math.inf), ("w0!c", math.inf)]
 
@@ -311,7 +311,7 @@ def test_a_policy_that_answers_otherwise_is_not_believed(journal: Path) -> None:
 
 def recorded(path: Path, workload: Workload, n_procs: int, policy: str, **options: object) -> Path:
     session = Session(plan_for(policy, **options), journal=JournalWriter(path))
-    with session.to_its_end():
+    with session.closing_journal():
         FakeBatsim(workload, n_procs, config={"dynamic-jobs-enabled": True}).run(session.handle)
     return path
 
@@ -365,7 +365,7 @@ def test_every_wait_of_a_requeued_job_is_told(tmp_path: Path) -> None:
     assert lines[-2].split()[:6] == ["w0!u", "4", "23", "33", "10", "s"]
     for more in ((), ("--why-not-earlier",)):
         done = run_cli("explain", str(path), "w0.a.1", *more)
-        assert (done.returncode, "perhaps 'dyn!w0.a.1'?" in done.stderr) == (2, True)
+        assert (done.returncode, "did you mean 'dyn!w0.a.1'?" in done.stderr) == (2, True)
 
 
 def test_a_requeued_job_that_does_not_start_again_is_told_as_that(tmp_path: Path) -> None:
