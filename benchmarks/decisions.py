@@ -22,7 +22,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.machines import names
 from pybatsched.platform.model import Platform, uniform
 from pybatsched.policies import registry
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import with_needs
 from pybatsched.simulator.simulation import Simulation
@@ -57,7 +57,7 @@ def timed(workload: Workload, platform: Platform, policy: str, **options: Any) -
             spans.append(time.perf_counter() - begun)
         return reply
 
-    scenario = Scenario(platform, {"w0": workload}, with_needs(Options(), plan))
+    scenario = Scenario(platform, {"w0": workload}, with_needs(SimulationOptions(), plan))
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.process_time()
         Simulation(scenario, step, Outputs(f"{scratch}/run", machine_states=False)).run()

@@ -32,7 +32,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.protocol import Message, v4
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy, with_needs
 from pybatsched.simulator.simulation import Simulation
@@ -92,7 +92,7 @@ def _ignore(_value: object) -> None:
 def _simulation(workload: Workload, n_procs: int, policy: str, prefix: Path) -> Task:
     """Simulate a workload, output files included."""
     plan = registry.PolicyPlan(registry.find(policy))
-    scenario = Scenario(uniform(n_procs), {"w0": workload}, with_needs(Options(), plan))
+    scenario = Scenario(uniform(n_procs), {"w0": workload}, with_needs(SimulationOptions(), plan))
     return lambda: _ignore(run_policy(scenario, plan, Outputs(str(prefix))))
 
 
@@ -110,7 +110,7 @@ def _conversation(workload: Workload, n_procs: int) -> list[Exchange]:
         said.append((request, Message(at, tuple(decisions))))
         return at, decisions
 
-    scenario = Scenario(uniform(n_procs), {"w0": workload}, Options())
+    scenario = Scenario(uniform(n_procs), {"w0": workload}, SimulationOptions())
     with tempfile.TemporaryDirectory() as scratch:
         Simulation(scenario, step, Outputs(f"{scratch}/run")).run()
     return said

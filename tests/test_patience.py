@@ -63,7 +63,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         'code, told = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up': (
             NEVER_COMES
         ),
-        'assert (code, "does not let us in (it may want keys" in told or "--timeout 0.5" in told) == (4, True)': (
+        'assert (code, "rejected the connection (it may need keys" in told or "--timeout 0.5" in told) == (4, True)': (
             NEVER_COMES
         ),
         'code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)': (
