@@ -16,7 +16,7 @@ from pybatsched.metrics import DEFAULT_TAU_S, Tally, energy, jobs_csv
 from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.runs import HOW_READ, how_read_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_WORDS
-from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, steadily
+from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, read_stable
 from pybatsched.text_table import aligned
 
 #: What the counts of final states are called among the metrics: n_completed, n_walltime_reached, …
@@ -120,7 +120,7 @@ def read_summary(path: str, *, partial: bool = False) -> RunSummary:
             return _of_whole(path, found.path(SUMMARY), found.standing(prefix, 0))
         return _of_partial(path, prefix, found, found.mark.about)
 
-    return steadily(prefix, read, newest=partial)
+    return read_stable(prefix, read, newest=partial)
 
 
 def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) -> RunSummary:

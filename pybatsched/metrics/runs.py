@@ -20,7 +20,7 @@ from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.plain import Awaited, PlainJobs, read as read_plain
 from pybatsched.metrics.series import Steps, procs_in_use, queue_length, span_of
-from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, steadily
+from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, read_stable
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
@@ -202,7 +202,7 @@ def read_what_is_there(
         plain = _plain(prefix, found) if by_columns and not workloads and n_procs is None else None
         return _read(prefix, found, workloads, n_procs) if plain is None else plain
 
-    return steadily(prefix, read, newest=newest)
+    return read_stable(prefix, read, newest=newest)
 
 
 def _refuse_file(prefix: str) -> None:

@@ -66,8 +66,8 @@ def test_large_platforms_are_warned_of() -> None:
     text = text_of(GOOD).replace('radical="100-103"', 'radical="100000-193311"')
     (found,) = check(text.encode(), "p.xml")
     assert found.text == (
-        "p.xml: 93,312 hosts: Batsim needs about 43 s to load them (its load time is quadratic); a coarser unit (a node, "
-        "a partition) loads in seconds"
+        "p.xml: 93,312 hosts: Batsim needs about 43 s to load them (its load time is quadratic); a coarser unit (a "
+        "node, a partition) loads in seconds"
     )
 
 

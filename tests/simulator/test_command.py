@@ -354,7 +354,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         ),
         (
             ["--external", "-s", "tcp://localhost:70000"],
-            "cannot connect to 'tcp://localhost:70000': there is no port '70000'",
+            "cannot connect to 'tcp://localhost:70000': expected a port from 0 to 65535, found '70000'",
         ),
         (["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"], "not both"),
         (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
