@@ -290,7 +290,7 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
                 "walltimes, order, assume_walltime, window, running, reservations"
             ),
         ),
-        ({"platform": "nowhere"}, "there is no platform file 'nowhere'"),
+        ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),
     ],
 )
 def test_what_is_wrong_is_told(more: dict[str, Any], said: str) -> None:
