@@ -1,8 +1,8 @@
-"""What pyproject.toml cannot say: what is compiled, and which directories an editable install imports from.
+"""Build settings that pyproject.toml cannot express: compiled modules, and the paths of an editable install.
 
-With PYBATSCHED_COMPILE=1 the hot parts are compiled: what is written in C, and by mypyc the modules below, from the
-same Python that runs uncompiled. ``c`` instead of ``1`` leaves mypyc out. Where something fails, for example without a
-compiler, everything works without it. `pybatsched --version` shows which build it is.
+With PYBATSCHED_COMPILE=1 the hot parts are compiled: the C extensions, and by mypyc the modules below, from the same
+Python source. ``c`` instead of ``1`` builds only the C extensions. If compilation fails, for example without a
+compiler, the plain Python modules are used. `pybatsched --version` shows the kind of build.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ from setuptools.command import editable_wheel
 
 HERE = Path(__file__).parent
 WANTED = os.environ.get("PYBATSCHED_COMPILE", "0")
-#: As for the C compiler. Tests are content with 0, which is built in half the time.
+#: The optimisation level of the C compiler. Tests use 0, which halves the build time.
 OPTIMISE = os.environ.get("PYBATSCHED_OPTIMISE", "2")
 
 IN_C = [
@@ -28,8 +28,8 @@ IN_C = [
     for name in ("core._runs", "core._fixed6", "policies._profile")
 ]
 
-#: Where the time of a run is spent. What defines options (pydantic) or messages (msgspec) stays as it is: compiled
-#: already, or done once.
+#: Modules in which most of the run time is spent. Modules with options (pydantic) or messages (msgspec) are not
+#: compiled: these libraries are compiled already, or the code runs once.
 HOT = {
     "pybatsched/core": "actions cluster engine finished_jobs jobs rules services",
     "pybatsched/metrics": "tally",
@@ -48,23 +48,23 @@ HOT = {
 
 
 def from_python() -> list[Extension]:
-    """Give the extensions that mypyc makes of the hot modules; none, and a word why, where it cannot."""
-    from mypyc.build import mypycify  # noqa: PLC0415  only where somebody asked for it
+    """Return the extensions of the hot modules; none, with a message, if mypyc fails."""
+    from mypyc.build import mypycify  # noqa: PLC0415  only for compiled builds
 
-    # What a traceback is to say is compiled in: no path of the machine that builds, and the same bytes everywhere.
+    # Relative paths: tracebacks contain them, and the build must not depend on its directory.
     os.chdir(HERE)
     os.environ["MYPYPATH"] = os.pathsep.join([".", "schedulers"])
     files = [f"{folder}/{name}.py" for folder, names in HOT.items() for name in names.split()]
     options = ["--config-file=", "--ignore-missing-imports", "--explicit-package-bases", "--namespace-packages"]
-    options += ["--disable-error-code=call-arg"]  # where an installer builds, msgspec's types are not at hand
+    options += ["--disable-error-code=call-arg"]  # msgspec's types are missing in isolated builds
     try:
         found = mypycify([*options, *files], opt_level=OPTIMISE, debug_level="0")
-    except SystemExit:  # its way to say that it did not like something; it has said what
+    except SystemExit:  # mypyc has printed the error
         sys.stderr.write("mypyc failed: these modules stay plain Python\n")
         return []
     for extension in found:
         extension.optional = True
-        if sys.platform != "win32":  # to look for what might be wrong with generated code takes most of the time
+        if sys.platform != "win32":  # warnings about generated code are slow and of no use
             extension.extra_compile_args = [*(extension.extra_compile_args or []), "-Wno-all"]
     return found
 
@@ -72,8 +72,8 @@ def from_python() -> list[Extension]:
 class EditableWheel(editable_wheel.editable_wheel):
     """An editable install that adds both source directories to the path.
 
-    Setuptools would add a finder that comes after the path. A script beside a clone called ``pybatsched`` would then
-    import the clone's directory, as a namespace package.
+    Setuptools would add a finder that comes after the path. A script next to a clone called ``pybatsched`` would then
+    import the clone's directory as a namespace package.
     """
 
     def _select_strategy(self, name: str, tag: str, build_lib: str) -> editable_wheel.EditableStrategy:  # noqa: ARG002
@@ -82,7 +82,7 @@ class EditableWheel(editable_wheel.editable_wheel):
 
 is_wanted = WANTED not in {"", "0"}
 with_mypyc = is_wanted and WANTED != "c"
-has_mypyc = importlib.util.find_spec("mypyc") is not None  # an installer reads this file first to see what it needs
+has_mypyc = importlib.util.find_spec("mypyc") is not None  # an installer first runs this file to find its requirements
 builds = not {"egg_info", "dist_info", "sdist"} & set(sys.argv)
 setup(
     cmdclass={"editable_wheel": EditableWheel},

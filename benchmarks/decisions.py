@@ -1,10 +1,10 @@
-"""How long deciding takes, message by message, under the published policies.
+"""The time of decisions per message under the published policies.
 
     python benchmarks/decisions.py [--quick] [--traces DIR]
 
-Each case is simulated in this process, and every call of the engine (events in, checked decisions out) is timed on the
-wall clock. Prints the CPU time of the run and percentiles over those messages in which jobs arrive, beside those of the
-policies that these are made of, on the same jobs. Prints tables, never a verdict. Without the traces it draws jobs.
+Each case is simulated in this process, and every call of the engine (events in, checked decisions out) is timed with
+the wall clock. Prints the CPU time of the run and percentiles over the messages in which jobs arrive, together with
+those of the basic policies on the same jobs. Prints tables without a verdict. Without the traces it uses random jobs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.machines import names
 from pybatsched.platform.model import Platform, uniform
 from pybatsched.policies import registry
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import with_needs
 from pybatsched.simulator.simulation import Simulation
@@ -45,7 +45,7 @@ HEAD = ("case", "policy", "jobs", "CPU s", "jobs/s", "p50 ms", "p99 ms", "p99.9 
 
 
 def timed(workload: Workload, platform: Platform, policy: str, **options: Any) -> tuple[float, list[float]]:
-    """Simulate. Gives the CPU time, and how long each message with arrivals took, in order of length."""
+    """Simulate; return the CPU time, and the sorted times of the messages with arrivals."""
     plan = registry.PolicyPlan(registry.find(policy), options)
     engine = Engine(plan.make, policy)
     spans: list[float] = []
@@ -57,7 +57,7 @@ def timed(workload: Workload, platform: Platform, policy: str, **options: Any) -
             spans.append(time.perf_counter() - begun)
         return reply
 
-    scenario = Scenario(platform, {"w0": workload}, with_needs(Options(), plan))
+    scenario = Scenario(platform, {"w0": workload}, with_needs(SimulationOptions(), plan))
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.process_time()
         Simulation(scenario, step, Outputs(f"{scratch}/run", machine_states=False)).run()
@@ -65,7 +65,7 @@ def timed(workload: Workload, platform: Platform, policy: str, **options: Any) -
 
 
 def row(case: str, workload: Workload, on: int | Platform, policy: str, **options: Any) -> tuple[str, ...]:
-    """Run a case on a machine, or on so many equal processors, and give its line of the table."""
+    """Run a case on a platform, or on `on` equal processors, and return its line of the table."""
     cpu_s, spans = timed(workload, uniform(on) if isinstance(on, int) else on, policy, **options)
     marks = [spans[min(int(len(spans) * share), len(spans) - 1)] for share in (0.5, 0.99, 0.999, 1.0)]
     n_jobs = len(workload.jobs)
@@ -80,7 +80,7 @@ def deadlines(workload: Workload, least_s: float) -> Workload:
 
 
 def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
-    """Run the cases with urgent jobs, beside conservative backfilling on the same jobs."""
+    """Run the cases with urgent jobs, and conservative backfilling on the same jobs."""
     rows = []
     uniform_swaps = {"swap": "uniform"}
     monthly = Urgent(every_s=30 * DAY_S, busy=0.75)
@@ -99,7 +99,7 @@ def urgent_rows(traces: Path) -> list[tuple[str, ...]]:
 
 
 def locality_rows(traces: Path) -> list[tuple[str, ...]]:
-    """Run the locality study's day, as its published program and under our own clock."""
+    """Run the day of the locality study, in the faithful mode and in the normal mode."""
     file = traces / "rackham" / "rackham-2022-09-10_V10000_anonymous.txt.gz"
     if not file.exists():
         return []
@@ -113,7 +113,7 @@ def locality_rows(traces: Path) -> list[tuple[str, ...]]:
 
 
 def grid_rows(traces: Path) -> list[tuple[str, ...]]:
-    """Run the months of the study of reallocation, and all six at once."""
+    """Run months of the reallocation study, and all six months in one run."""
     logs = {"hpc2n": "HPC2N-2002-2.2", "ctc": "CTC-SP2-1996-3.1", "sdsc": "SDSC-SP2-1998-4.2"}
     files = {name: traces / f"{log}-cln.swf.gz" for name, log in logs.items()}
     if not all(file.exists() for file in files.values()):
@@ -135,20 +135,20 @@ def grid_rows(traces: Path) -> list[tuple[str, ...]]:
 
 
 def main() -> None:
-    """Run all cases that there are inputs for."""
-    parser = argparse.ArgumentParser(description="How long deciding takes, message by message.")
-    parser.add_argument("--quick", action="store_true", help="drawn jobs only")
+    """Run all cases whose inputs exist."""
+    parser = argparse.ArgumentParser(description="The time of decisions per message.")
+    parser.add_argument("--quick", action="store_true", help="random jobs only")
     parser.add_argument("--traces", default=os.environ.get("PYBATSCHED_TRACES", ROOT.parent / "shared" / "traces"))
     args = parser.parse_args()
     rows: list[tuple[str, ...]] = [HEAD]
-    drawn = generate(Recipe("lublin", 256, seed=1, n_jobs=5_000, load=0.9))
+    jobs_256 = generate(Recipe("lublin", 256, seed=1, n_jobs=5_000, load=0.9))
     for case, workload, policy in (
-        ("drawn", drawn, "conservative"),
-        ("drawn, 24 h", deadlines(drawn, DAY_S), "dbf"),
-        ("drawn, 72 h", deadlines(drawn, 3 * DAY_S), "dbf"),
-        ("drawn", drawn, "easy"),
-        ("drawn", drawn, "redirection"),
-        ("drawn, urgent", Urgent(every_s=DAY_S, kinds=((64, 600.0),)).applied(drawn, seed=1), "ujfb"),
+        ("random", jobs_256, "conservative"),
+        ("random, 24 h", deadlines(jobs_256, DAY_S), "dbf"),
+        ("random, 72 h", deadlines(jobs_256, 3 * DAY_S), "dbf"),
+        ("random", jobs_256, "easy"),
+        ("random", jobs_256, "redirection"),
+        ("random, urgent", Urgent(every_s=DAY_S, kinds=((64, 600.0),)).applied(jobs_256, seed=1), "ujfb"),
     ):
         rows.append(row(case, workload, 302 if policy in {"easy", "redirection"} else 256, policy))
     exact = swf.Options(Walltimes.parse("exact"))
@@ -163,7 +163,7 @@ def main() -> None:
         log = swf.read_swf(curie)
         weeks = busy_weeks(weeks_of(log, 93_312), 0.7)
         for week, jobs, _ in workloads_of(log, weeks, exact, Selection()):
-            if week.number == 31:  # the one with most jobs
+            if week.number == 31:  # the week with most jobs
                 rows.append(row("Curie, week 31", jobs, 109_779, "easy"))
                 rows.append(row("Curie, week 31", jobs, 109_779, "redirection"))
     if not args.quick:

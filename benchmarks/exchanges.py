@@ -1,10 +1,10 @@
-"""CPU per exchange of the server over real ZeroMQ, beside a bare echo loop as the floor, in one run.
+"""CPU time per exchange of the server over real ZeroMQ, compared with a bare echo loop.
 
     python benchmarks/exchanges.py [--jobs 10000] [--procs 1024] [--load 0.9] [--policy NAME ...]
 
-Each policy serves a whole simulation to the fake Batsim, in a process of its own; the CPU is that of the server process
-alone, without its start. The floor is a process that only receives, parses, answers and sends the very same
-requests: once with the standard library's json, once with msgspec. Prints a table, never a verdict.
+Each policy serves a whole simulation to the fake Batsim, in a separate process. The CPU time is that of the server
+process without its start-up. The lower bound is a process that only receives, parses and answers the same requests,
+with the standard library's json and with msgspec. Prints a table without a verdict.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Row:
 
 
 def workload(n_jobs: int, n_procs: int, load: float, seed: int = 1) -> Workload:
-    """Make jobs of 1 to 131 processors, run times from 20 s to 8,000 s and walltimes of up to four times that."""
+    """Return jobs of 1 to 131 processors, with run times from 20 s to 8,000 s and walltimes up to four times that."""
     rng = random.Random(seed)
     jobs = [
         (min(2 ** rng.randint(0, 7) + rng.randint(0, 3), n_procs), round(math.exp(rng.uniform(3, 9)), 2))
@@ -79,7 +79,7 @@ def children_cpu_s() -> float:
 
 
 def measure(name: str, command: list[str], drive: Callable[[Callable[[bytes], bytes]], int], start_s: float) -> Row:
-    """Start a server, drive it to its end and take the CPU it used, less what its start costs."""
+    """Start a server, send all requests, and return its CPU time without that of its start-up."""
     before = children_cpu_s()
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

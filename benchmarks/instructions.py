@@ -1,14 +1,14 @@
-"""Machine instructions per job and per exchange, under valgrind: a measure that a busy machine cannot change.
+"""Machine instructions per job and per exchange with valgrind, which do not depend on the load of the machine.
 
     python benchmarks/instructions.py [--write] [SECTION ...]
 
-Each section is run with few and with many jobs, and the difference is divided by the jobs (or exchanges) between them,
-so that start-up counts nowhere. The figures are compared with those kept in instructions.json for this very build of
-Python: a section that needs over 3 % more is a failure, and exit code 1 tells it. ``--write`` keeps what was counted,
-to be committed with the change that made it so. A Python that the file does not know is counted, and nothing compared.
+Each section runs with few and with many jobs. The difference is divided by the difference in jobs (or exchanges), so
+that start-up does not count. The figures are compared with those in instructions.json for the same build of Python. The
+exit code is 1 if a section needs over 3 % more. ``--write`` stores the new figures, to be committed with the change.
+For a Python that is not in the file, instructions are counted without a comparison.
 
-One process imports everything and prepares the inputs; each count is a fork of it, which inherits the instructions so
-far: these cancel out, too.
+One process imports all modules and prepares the inputs. Each count is a fork of it, which inherits its instructions;
+these cancel out as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from pybatsched.core.engine import Engine
 from pybatsched.platform.model import uniform
 from pybatsched.policies import registry
 from pybatsched.protocol import Message, v4
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.run import run_policy, with_needs
 from pybatsched.simulator.simulation import Simulation
@@ -42,85 +42,85 @@ from pybatsched.workload.generate.models import Recipe, generate
 from pybatsched.workload.inject.deadlines import every, with_deadlines
 
 FEW, MANY = 200, 700
-#: By how much a section may grow: repeated counts differ by less than a third of it.
+#: The allowed growth of a section; repeated counts differ by less than a third of it.
 TOLERANCE: Final = 0.03
 KEPT: Final = Path(__file__).with_suffix(".json")
 
 Task = Callable[[], None]
-Section = tuple[Task, Task, int]  # with few and with many jobs, and how many units lie between them
+Section = tuple[Task, Task, int]  # with few and with many jobs, and the difference in units
 
 
 def this_python() -> str:
-    """Name the interpreter as far as it decides on counts."""
+    """Return the properties of the interpreter that affect the counts."""
     options = sysconfig.get_config_var("CONFIG_ARGS") or ""
     optimised = "optimised" if "--enable-optimizations" in options else "not optimised"
     version = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{version}, {platform.machine()}, {platform.python_compiler()}, {optimised}"
 
 
-# --- what is counted --------------------------------------------------------------------------------------------
+# --- sections ---------------------------------------------------------------------------------------------------
 
 
 def sections(scratch: Path) -> dict[str, Section]:
-    """Prepare everything that is counted."""
-    drawn = {n: generate(Recipe("lublin", 256, seed=1, n_jobs=n, load=0.9)) for n in (FEW, MANY)}
+    """Return all sections with their inputs."""
+    plain = {n: generate(Recipe("lublin", 256, seed=1, n_jobs=n, load=0.9)) for n in (FEW, MANY)}
     urged = {
-        n: with_deadlines(jobs, every(len(jobs.jobs), 3, 2), least_s=86_400.0, factor=2.0) for n, jobs in drawn.items()
+        n: with_deadlines(jobs, every(len(jobs.jobs), 3, 2), least_s=86_400.0, factor=2.0) for n, jobs in plain.items()
     }
     found: dict[str, Section] = {}
     for policy, jobs, n_procs in (
-        ("easy", drawn, 256),
-        ("conservative", drawn, 256),
-        ("redirection", drawn, 302),
+        ("easy", plain, 256),
+        ("conservative", plain, 256),
+        ("redirection", plain, 302),
         ("dbf", urged, 256),
     ):
         few, many = (_simulation(jobs[n], n_procs, policy, scratch / f"{policy}-{n}") for n in (FEW, MANY))
         found[policy] = (few, many, MANY - FEW)
-    few_messages, many_messages = (_conversation(drawn[n], 256) for n in (FEW, MANY))
+    few_messages, many_messages = (_exchanges(plain[n], 256) for n in (FEW, MANY))
     found["codec"] = (_codec(few_messages), _codec(many_messages), len(many_messages) - len(few_messages))
     files = {n: scratch / f"{n}.json" for n in (FEW, MANY)}
     for n, file in files.items():
-        batsim4.write(drawn[n], file)
+        batsim4.write(plain[n], file)
     found["loading"] = (lambda: _ignore(load(files[FEW])), lambda: _ignore(load(files[MANY])), MANY - FEW)
     return found
 
 
 def _ignore(_value: object) -> None:
-    """Take a value that nobody needs."""
+    """Drop a value."""
 
 
 def _simulation(workload: Workload, n_procs: int, policy: str, prefix: Path) -> Task:
-    """Simulate a workload, output files included."""
+    """Return a task that simulates a workload and writes its output files."""
     plan = registry.PolicyPlan(registry.find(policy))
-    scenario = Scenario(uniform(n_procs), {"w0": workload}, with_needs(Options(), plan))
+    scenario = Scenario(uniform(n_procs), {"w0": workload}, with_needs(SimulationOptions(), plan))
     return lambda: _ignore(run_policy(scenario, plan, Outputs(str(prefix))))
 
 
 Exchange = tuple[bytes, Message[d.Decision]]
 
 
-def _conversation(workload: Workload, n_procs: int) -> list[Exchange]:
-    """Give all that Batsim and EASY say to each other: the requests as bytes, the replies as they are encoded."""
+def _exchanges(workload: Workload, n_procs: int) -> list[Exchange]:
+    """Return all exchanges of Batsim with EASY: requests as bytes, replies as messages."""
     engine = Engine(registry.PolicyPlan(registry.find("easy")).make, "easy")
-    said: list[Exchange] = []
+    exchanges: list[Exchange] = []
 
     def step(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
         request = v4.encode_events(Message(now, tuple(events)))
         at, decisions = engine.step(now, events)
-        said.append((request, Message(at, tuple(decisions))))
+        exchanges.append((request, Message(at, tuple(decisions))))
         return at, decisions
 
-    scenario = Scenario(uniform(n_procs), {"w0": workload}, Options())
+    scenario = Scenario(uniform(n_procs), {"w0": workload}, SimulationOptions())
     with tempfile.TemporaryDirectory() as scratch:
         Simulation(scenario, step, Outputs(f"{scratch}/run")).run()
-    return said
+    return exchanges
 
 
-def _codec(said: list[Exchange]) -> Task:
-    """Read requests and write replies."""
+def _codec(exchanges: list[Exchange]) -> Task:
+    """Return a task that decodes requests and encodes replies."""
 
     def task() -> None:
-        for request, reply in said:
+        for request, reply in exchanges:
             v4.decode_events(request)
             v4.encode_decisions(reply)
 
@@ -131,10 +131,10 @@ def _codec(said: list[Exchange]) -> Task:
 
 
 def count_here(wanted: Sequence[str], scratch: Path) -> None:
-    """Run all sections, each size in a fork, and print which process was which. For the process under valgrind."""
+    """Run all sections, each size in a fork, and print the process ids. Called in the process under valgrind."""
     prepared = sections(scratch)
     gc.collect()
-    gc.freeze()  # else a collection more or less, over all that was prepared, is a per cent of a small section
+    gc.freeze()  # a garbage collection of the inputs would be a per cent of a small section
     for name in wanted or prepared:
         few, many, n_units = prepared[name]
         pids = [_forked(task) for task in (few, many)]
@@ -146,37 +146,41 @@ def _forked(task: Task) -> int:
     if not pid:
         try:
             task()
-        except BaseException:  # noqa: BLE001  whatever it is: the parent tells it
+        except BaseException:  # noqa: BLE001  the parent reports it
             sys.excepthook(*sys.exc_info())
             os._exit(1)
         os._exit(0)
     _, status = os.waitpid(pid, 0)
     if status:
-        raise SystemExit("a section did not come to its end")
+        raise SystemExit("a section failed; its error is above")
     return pid
 
 
 def counted(wanted: Sequence[str]) -> dict[str, int]:
-    """Count the instructions per unit of each section."""
+    """Return the instructions per unit of each section."""
     with tempfile.TemporaryDirectory() as scratch:
         command = ["valgrind", "--quiet", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={scratch}/%p"]
-        command += ["--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64"]  # of no effect, but it warns without
+        command += [
+            "--I1=32768,8,64",
+            "--D1=32768,8,64",
+            "--LL=1048576,16,64",
+        ]  # without effect, but it warns without them
         command += [sys.executable, __file__, "--count-here", scratch, *wanted]
-        # The order of sets of strings must not differ from run to run.
+        # The order of sets of strings must be the same in each run.
         environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-        said = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+        output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
         found = {}
-        for name, few, many, n_units in map(json.loads, said.splitlines()):
+        for name, few, many, n_units in map(json.loads, output.splitlines()):
             found[name] = (_total(f"{scratch}/{many}") - _total(f"{scratch}/{few}")) // n_units
         return found
 
 
 def _total(file: str) -> int:
-    """Read the instructions of a process from what cachegrind has written about it."""
+    """Return the instructions of a process from its cachegrind file."""
     last = Path(file).read_text(encoding="utf-8").splitlines()[-1]
     word, _, number = last.partition(" ")
     if word != "summary:":
-        raise SystemExit(f"{file}: expected a summary at its end, as cachegrind writes it, got {last[:60]!r}")
+        raise SystemExit(f"{file}: expected a summary of cachegrind in the last line, found {last[:60]!r}")
     return int(number)
 
 
@@ -184,7 +188,7 @@ def _total(file: str) -> int:
 
 
 def compared(now: Mapping[str, int], kept: Mapping[str, int]) -> tuple[list[tuple[str, ...]], list[str]]:
-    """Give the table, and the sections that need more than they may."""
+    """Return the table, and the sections that exceed the tolerance."""
     rows: list[tuple[str, ...]] = []
     worse = []
     for name, n in now.items():
@@ -198,10 +202,10 @@ def compared(now: Mapping[str, int], kept: Mapping[str, int]) -> tuple[list[tupl
 
 
 def main() -> None:
-    """Count, compare and tell."""
+    """Count, compare and print."""
     parser = argparse.ArgumentParser(description="Instructions per job and per exchange, under valgrind.")
-    parser.add_argument("sections", nargs="*", metavar="SECTION", help="which ones (all)")
-    parser.add_argument("--write", action="store_true", help=f"keep the figures in {KEPT.name}")
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help="sections to run (default: all)")
+    parser.add_argument("--write", action="store_true", help=f"store the figures in {KEPT.name}")
     parser.add_argument("--count-here", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.count_here is not None:

@@ -1,4 +1,4 @@
-"""What is measured by peers.py: one workload in the files of all programs, and the commands that run them on it."""
+"""The cases of peers.py: one workload in the formats of all programs, and the commands that run them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pybatsched.workload.formats import batsim4
 from pybatsched.workload.generate.models import Recipe, generate
 
 BUILD = Path(__file__).parents[1] / "build"
-#: How long a scheduler that can be told so waits for Batsim.
+#: How long a scheduler with such an option waits for Batsim.
 PATIENCE_S = 1800.0
-#: What is added to the name of a case that is there a second time.
+#: The suffix of the name of a repeated case.
 AGAIN = ", once more"
 
 _PLATFORM = """\
@@ -38,18 +38,18 @@ _PLATFORM = """\
 
 
 def platform_xml(n_procs: int, properties: str = "") -> str:
-    """Give a machine of so many equal processors for any Batsim; all its hosts have these properties."""
+    """Return a platform of equal processors for any Batsim; all hosts have these properties."""
     return _PLATFORM.format(last=n_procs - 1, power=properties)
 
 
-# --- the input, as everybody reads it ---------------------------------------------------------------------------------
+# --- the input in all formats -----------------------------------------------------------------------------------------
 
 
 class Input(NamedTuple):
-    """A directory with one workload in the files of all programs."""
+    """A directory with one workload in the formats of all programs."""
 
     directory: Path
-    submitted: Mapping[str, float]  # when each job comes
+    submitted: Mapping[str, float]  # the submission time of each job
 
     @property
     def platform(self) -> str:
@@ -67,11 +67,11 @@ class Input(NamedTuple):
         return str(self.directory / "log.swf")
 
 
-def drawn(n_jobs: int, n_procs: int, load: float) -> Workload:
-    """Draw jobs whose times are whole seconds and whose walltimes are twice the run times.
+def random_workload(n_jobs: int, n_procs: int, load: float) -> Workload:
+    """Return random jobs with times in whole seconds and walltimes of twice the run times.
 
-    Whole seconds are what AccaSim knows and what SimGrid's clock adds up without loss. There are no estimates but the
-    walltimes: those are what everybody plans with.
+    AccaSim supports only whole seconds, and SimGrid's clock adds them without rounding. All programs plan with the
+    walltimes, as there are no other estimates.
     """
     workload = generate(Recipe("poisson", n_procs, seed=1, n_jobs=n_jobs, load=load))
     profiles = {}
@@ -85,7 +85,7 @@ def drawn(n_jobs: int, n_procs: int, load: float) -> Workload:
 
 
 def write_input(workload: Workload, directory: Path) -> Input:
-    """Write a workload as a file of Batsim and as a log, and its machine as Batsim and as AccaSim describe it."""
+    """Write a workload as a Batsim file and as a log, and its machine for Batsim and for AccaSim."""
     directory.mkdir(parents=True)
     made = Input(directory, {str(job["id"]): job["subtime"] for job in workload.jobs})
     n_procs = workload.n_procs
@@ -104,15 +104,15 @@ def write_input(workload: Workload, directory: Path) -> Input:
 
 
 def _cores_of_nodes(n_procs: int) -> list[int]:
-    """Give the sizes of nodes that AccaSim is tried with: the processors one by one, as all others have it, and 16."""
+    """Return the node sizes for AccaSim: one processor, as for the other programs, and 16."""
     return [1, 16] if n_procs % 16 == 0 else [1]
 
 
 # --- the cases --------------------------------------------------------------------------------------------------------
 
 
-class Place(NamedTuple):
-    """What a run reads, where it writes, and where scheduler and simulator meet."""
+class RunPaths(NamedTuple):
+    """The input, the output directory and the port of a run."""
 
     files: Input
     out: Path
@@ -120,22 +120,22 @@ class Place(NamedTuple):
 
     @property
     def endpoint(self) -> str:
-        """Where the scheduler waits for Batsim."""
+        """The endpoint of the scheduler."""
         return f"tcp://127.0.0.1:{self.port}"
 
 
-Words = Callable[[Place], list[str]]
+Command = Callable[[RunPaths], list[str]]
 
 
 class Case(NamedTuple):
     """One line of the table: a program alone, or a scheduler with Batsim (`wired`).
 
-    `policy` is the one of ours to which its schedule is compared; if it is `ours` it has to be that very schedule.
-    `missing` says what is not on this machine.
+    Its schedule is compared with that of the pybatsched policy `policy`; a case of pybatsched (`ours`) must have the
+    same schedule. `missing` names a missing program.
     """
 
     name: str
-    words: Words
+    command: Command
     policy: str
     wired: bool = False
     ours: bool = False
@@ -143,41 +143,41 @@ class Case(NamedTuple):
 
     @property
     def talk(self) -> str:
-        """The cases in which scheduler and Batsim say the very same."""
+        """A key that is equal for cases with the same messages between scheduler and Batsim."""
         return self.policy if self.ours else self.name
 
 
-def batsim(place: Place, verbosity: str = "quiet") -> list[str]:
-    """Give the command of a Batsim that writes no more than its table of jobs and a summary."""
+def batsim(place: RunPaths, verbosity: str = "quiet") -> list[str]:
+    """Return the command of a Batsim that writes only its table of jobs and a summary."""
     command = ["batsim", "-p", place.files.platform, "-w", place.files.workload, "-e", str(place.out / "run")]
     command += ["-s", place.endpoint, "-v", verbosity]
     return [*command, "--disable-schedule-tracing", "--disable-machine-state-tracing"]
 
 
-def _batsched(variant: str) -> Words:
+def _batsched(variant: str) -> Command:
     return lambda place: ["batsched", "-v", variant, "-d", "0", "-s", place.endpoint, "--verbosity=silent"]
 
 
-def _pybatsim(scheduler: str) -> Words:
+def _pybatsim(scheduler: str) -> Command:
     program = str(BUILD / "foreign" / "bin" / "pybatsim")
     patience_ms = str(round(PATIENCE_S * 1000))
     return lambda place: [program, scheduler, "-s", place.endpoint, "-v", "error", "-t", patience_ms]
 
 
-def _served(python: str, policy: str) -> Words:
+def _served(python: str, policy: str) -> Command:
     return lambda place: [python, "-m", "pybatsched", "--policy", policy, "--endpoint", place.endpoint]
 
 
-def _embedded(python: str, policy: str) -> Words:
-    def words(place: Place) -> list[str]:
+def _embedded(python: str, policy: str) -> Command:
+    def command_for(place: RunPaths) -> list[str]:
         command = [python, "-m", "pybatsched", "simulate", "-p", place.files.platform, "-w", place.files.workload]
         command += ["--policy", policy, "-e", str(place.out / "run"), "-q"]
         return [*command, "--disable-machine-state-tracing"]
 
-    return words
+    return command_for
 
 
-def _accasim(n_cores: int) -> Words:
+def _accasim(n_cores: int) -> Command:
     command = [str(BUILD / "accasim" / "bin" / "python"), str(Path(__file__).with_name("run_accasim.py"))]
     return lambda place: [
         *command,
@@ -192,7 +192,7 @@ def _unless(is_there: object, reason: str) -> str:
 
 
 def all_cases(n_procs: int) -> Iterator[Case]:
-    """Give all cases, those that cannot be run here included."""
+    """Yield all cases, including those whose programs are missing."""
     no_batsim = _unless(shutil.which("batsim"), "no batsim on the PATH")
     no_batsched = no_batsim or _unless(shutil.which("batsched"), "no batsched on the PATH")
     for variant in ("easy_bf_fast", "easy_bf", "conservative_bf"):
@@ -222,7 +222,7 @@ def all_cases(n_procs: int) -> Iterator[Case]:
 
 
 def _twice(case: Case) -> Iterator[Case]:
-    """Give a case, and once more if it is one of the two by which the noise is told."""
+    """Yield a case, and repeat it if it is one of the two that measure the noise."""
     yield case
     if case.policy == "easy" and case.name.endswith("pure Python"):
         yield case._replace(name=case.name + AGAIN)

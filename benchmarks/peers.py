@@ -1,15 +1,15 @@
-"""pybatsched beside its peers: CPU time for the same jobs on the same machine, in one run.
+"""Comparison of pybatsched with other programs: CPU time for the same jobs on the same machine.
 
     python benchmarks/peers.py [--jobs 10000] [--procs 256] [--load 0.9] [--rounds 3] [--only TEXT ...]
 
-Peers are programs that are found on this machine: Batsim and batsched on the PATH, pybatsim in build/foreign, AccaSim
-in build/accasim, our own compiled build in build/fast. What is not there is told and left out. Each case is run a few
-times, all cases in turn, and the run whose CPU time is the median counts: that of every process from its start to its
-end, user and system. A run with a single job tells how much of it is the start. Two cases are run under two names: how
-far apart they are is the noise. Exchanges are counted in a run of their own, in which Batsim logs every message.
+The programs are Batsim and batsched on the PATH, pybatsim in build/foreign, AccaSim in build/accasim, and the compiled
+build of pybatsched in build/fast. Missing programs are listed and left out. All cases run one after the other, for
+several rounds. The run with the median CPU time (user and system, of all processes) counts. A run with a single job
+measures the start-up. Two cases run under two names; their difference is the noise. Exchanges are counted in a separate
+run, in which Batsim logs every message.
 
-Prints tables in Markdown, never a verdict on speed. Exit code 1 says that a run failed, or that pybatsched's own
-schedules are not the same everywhere.
+Prints tables in Markdown, without a verdict on speed. Exit code 1 means that a run failed, or that the schedules of
+pybatsched differ between runs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import peer_programs as programs
-from peer_programs import AGAIN, PATIENCE_S, Case, Input, Place
+from peer_programs import AGAIN, PATIENCE_S, Case, Input, RunPaths
 
 from pybatsched.workload import Workload
 
-#: How long a process may outlive its partner.
+#: How long a process may run after its partner has ended.
 GRACE_S = 60.0
 KILLED = -signal.SIGKILL
-#: What all figures are divided by: it needs nothing but Python.
+#: The case that all figures are divided by. It needs only Python.
 REFERENCE = "embedded simulator, easy, pure Python"
 LOGS = "scheduler.log", "simulator.log"
 
@@ -49,7 +49,7 @@ Starts = dict[str, float]
 
 
 class Taken(NamedTuple):
-    """What a run took: CPU seconds of the scheduler (or of the only process) and of the simulator, and its schedule."""
+    """The CPU seconds of the scheduler (or of the only process) and of the simulator in a run, and the schedule."""
 
     scheduler_s: float
     simulator_s: float
@@ -62,13 +62,13 @@ class Taken(NamedTuple):
 
 
 class RunError(Exception):
-    """A run that came to no good end."""
+    """A failed run."""
 
 
-def run(case: Case, place: Place, verbosity: str = "quiet") -> Taken:
-    """Run a case to its end. Raises RunError with the last words of the process to blame, or if jobs are missing."""
+def run(case: Case, place: RunPaths, verbosity: str = "quiet") -> Taken:
+    """Run a case. Raises RunError with the last output of the failed process, or if jobs are missing."""
     place.out.mkdir(parents=True)
-    commands = [case.words(place)] + ([programs.batsim(place, verbosity)] if case.wired else [])
+    commands = [case.command(place)] + ([programs.batsim(place, verbosity)] if case.wired else [])
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for command, name in zip(commands, LOGS, strict=False):
@@ -85,20 +85,20 @@ def run(case: Case, place: Place, verbosity: str = "quiet") -> Taken:
         used = finish(processes)
     finally:
         for process in processes:
-            process.kill()  # nothing happens to those that have ended
+            process.kill()  # no effect on ended processes
     codes = [process.returncode for process in processes]
     if any(codes):
-        guilty = max(range(len(codes)), key=lambda index: (codes[index] != 0, codes[index] != KILLED))
-        words = (place.out / LOGS[guilty]).read_text(errors="replace").strip().splitlines()[-3:]
-        raise RunError(f"{Path(commands[guilty][0]).name} ended with {codes[guilty]}: {' / '.join(words)}")
+        failed = max(range(len(codes)), key=lambda index: (codes[index] != 0, codes[index] != KILLED))
+        words = (place.out / LOGS[failed]).read_text(errors="replace").strip().splitlines()[-3:]
+        raise RunError(f"{Path(commands[failed][0]).name} ended with exit code {codes[failed]}: {' / '.join(words)}")
     starts = starts_of(place.out)
     if starts.keys() != place.files.submitted.keys():
-        raise RunError(f"{len(starts)} jobs ended well, expected {len(place.files.submitted)}")
+        raise RunError(f"expected {len(place.files.submitted)} successful jobs, found {len(starts)}")
     return Taken(used[0], used[1] if case.wired else 0.0, starts)
 
 
 def finish(processes: Sequence[subprocess.Popen[bytes]]) -> list[float]:
-    """Wait for all processes. Gives the CPU seconds of each; kills those that wait for a partner that has gone."""
+    """Wait for all processes; return the CPU seconds of each. Kill those that wait for an ended partner."""
     used: dict[int, float] = {}
     until = time.monotonic() + PATIENCE_S
     while len(used) < len(processes):
@@ -118,7 +118,7 @@ def finish(processes: Sequence[subprocess.Popen[bytes]]) -> list[float]:
 
 
 def starts_of(out: Path) -> Starts:
-    """Read when each job that ended well was started, from Batsim's table (and ours) or from AccaSim's."""
+    """Return the start of each successful job, from the table of Batsim, pybatsched or AccaSim."""
     table = out / "run_jobs.csv"
     if table.exists():
         with table.open() as file:
@@ -157,22 +157,22 @@ class Row(NamedTuple):
 
 
 def median(runs: Sequence[Taken]) -> Taken:
-    """Give the run in the middle by its CPU time, so that its parts add up; of two, the cheaper one."""
+    """Return the run with the median CPU time, so that its parts add up; of two, the cheaper one."""
     return sorted(runs, key=lambda run: run.sum_s)[(len(runs) - 1) // 2]
 
 
 def measure(
     cases: Sequence[Case], files: Input, single: Input, scratch: Path, rounds: int
 ) -> tuple[list[Row], list[str]]:
-    """Run all cases in turn, `rounds` times. Gives what each took, and what went wrong."""
+    """Run all cases one after the other, `rounds` times; return the costs of each, and the errors."""
     runs: dict[str, list[tuple[Taken, Taken]]] = {case.name: [] for case in cases}
     counts: dict[str, int] = {}
-    troubles: dict[str, str] = {}
+    errors: dict[str, str] = {}
 
     def one(case: Case, inputs: Input, verbosity: str = "quiet") -> Taken:
         out = scratch / "run"
         shutil.rmtree(out, ignore_errors=True)
-        return run(case, Place(inputs, out, free_port()), verbosity)
+        return run(case, RunPaths(inputs, out, free_port()), verbosity)
 
     def counted(case: Case, inputs: Input) -> int:
         one(case, inputs, "network-only")
@@ -181,29 +181,29 @@ def measure(
     for number in range(rounds + 1):
         for case in cases:
             is_known = number == 0 and (not case.wired or case.talk in counts)
-            if is_known or case.name in troubles:
+            if is_known or case.name in errors:
                 continue
-            tell(f"round {number} of {rounds}: {case.name}" if number else f"exchanges: {case.name}")
+            log(f"round {number} of {rounds}: {case.name}" if number else f"exchanges: {case.name}")
             try:
                 if number:
                     runs[case.name].append((one(case, files), one(case, single)))
                 else:
                     counts[case.talk] = counted(case, files) - counted(case, single)
             except RunError as error:
-                troubles[case.name] = f"{case.name}: {error}"
+                errors[case.name] = f"{case.name}: {error}"
     rows = []
     for case in cases:
-        if case.name not in troubles:
+        if case.name not in errors:
             taken, starts = zip(*runs[case.name], strict=True)
             if any(again.starts != taken[0].starts for again in taken):
-                troubles[case.name] = f"{case.name}: not the same schedule each time"
+                errors[case.name] = f"{case.name}: the schedules of its runs differ"
             n_exchanges = counts[case.talk] if case.wired else 0
             rows.append(Row(case, median(taken), median(starts), n_exchanges))
-    return rows, [*troubles.values(), *differences(rows)]
+    return rows, [*errors.values(), *differences(rows)]
 
 
 def differences(rows: Sequence[Row]) -> list[str]:
-    """Name the cases of ours whose schedule is not that of the first one with the same policy."""
+    """Return the cases of pybatsched whose schedule differs from the first one with the same policy."""
     first: dict[str, Row] = {}
     found = []
     for row in rows:
@@ -211,11 +211,11 @@ def differences(rows: Sequence[Row]) -> list[str]:
             model = first.setdefault(row.case.policy, row)
             n = sum(at != row.taken.starts.get(job) for job, at in model.taken.starts.items())
             if n:
-                found.append(f"{row.case.name}: {n} jobs start at other times than in: {model.case.name}")
+                found.append(f"{row.case.name}: {n} jobs start at other times than in {model.case.name}")
     return found
 
 
-def tell(text: str) -> None:
+def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -228,7 +228,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def cost_table(rows: Sequence[Row], n_jobs: int) -> str:
-    """Tell what each case took. The ratio is to the reference, or to the first row if that was not run."""
+    """Return the table of costs. The ratio is to the reference, or to the first row if that was not run."""
     head = "CPU s: scheduler", "simulator", "sum", "of it start", "jobs/s", "ratio", "scheduler µs an exchange"
     whole = next((row for row in rows if row.case.name == REFERENCE), rows[0]).taken.sum_s
     lines = []
@@ -241,7 +241,7 @@ def cost_table(rows: Sequence[Row], n_jobs: int) -> str:
 
 
 def schedule_table(rows: Sequence[Row], submitted: Mapping[str, float]) -> str:
-    """Tell how the schedules differ: the mean wait, and how many jobs start when our policy starts them."""
+    """Return the table of schedules: the mean wait, and the share of jobs that start as under pybatsched."""
     ours = {row.case.policy: row.taken.starts for row in reversed(rows) if row.case.ours}
     lines = []
     for row in rows:
@@ -256,7 +256,7 @@ def schedule_table(rows: Sequence[Row], submitted: Mapping[str, float]) -> str:
 
 
 def noise(rows: Sequence[Row]) -> list[str]:
-    """Give, for each case that was run under two names, how far apart the two are."""
+    """Return the difference of the two runs of each repeated case."""
     taken = {row.case.name: row.taken for row in rows}
     found = []
     for name, once in taken.items():
@@ -267,12 +267,12 @@ def noise(rows: Sequence[Row]) -> list[str]:
 
 
 def versions() -> str:
-    """Name the programs that say who they are."""
+    """Return the versions of the programs."""
     named = [f"CPython {platform.python_version()}, {platform.machine()}"]
     for program in ("batsim", "batsched"):
         if shutil.which(program):
-            said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-            named.append(f"{program} {said}")
+            version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+            named.append(f"{program} {version}")
     return "; ".join(named)
 
 
@@ -290,20 +290,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         case for case in programs.all_cases(args.procs) if not args.only or any(text in case.name for text in args.only)
     ]
     cases = [case for case in wanted if not case.missing]
-    workload = programs.drawn(args.jobs, args.procs, args.load)
+    workload = programs.random_workload(args.jobs, args.procs, args.load)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:
         files = programs.write_input(workload, Path(scratch) / "all")
         single = Workload(workload.jobs[:1], workload.profiles, workload.n_procs)
-        rows, troubles = measure(
+        rows, errors = measure(
             cases, files, programs.write_input(single, Path(scratch) / "one"), Path(scratch), args.rounds
         )
     print(f"{args.jobs:,} jobs on {args.procs:,} processors, load {args.load}; median of {args.rounds}; {versions()}\n")
     if rows:
         print(cost_table(rows, args.jobs), schedule_table(rows, files.submitted), sep="\n\n")
-    told = [*noise(rows), *(f"not here: {case.name}: {case.missing}" for case in wanted if case.missing)]
-    print("", *told, *(f"WRONG: {trouble}" for trouble in troubles), sep="\n")
-    return 1 if troubles else 0
+    notes = [*noise(rows), *(f"not run: {case.name}: {case.missing}" for case in wanted if case.missing)]
+    print("", *notes, *(f"ERROR: {error}" for error in errors), sep="\n")
+    return 1 if errors else 0
 
 
 if __name__ == "__main__":

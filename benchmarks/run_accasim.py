@@ -11,7 +11,7 @@ import collections
 import collections.abc
 import sys
 
-# AccaSim 1.1.3 is from 2020 and looks for this name where Python had it until 3.9.
+# AccaSim 1.1.3 is from 2020 and uses this name, which Python removed after 3.9.
 collections.Mapping = collections.abc.Mapping  # type: ignore[attr-defined]
 
 from accasim.base.allocator_class import FirstFit  # type: ignore[import-not-found]  # noqa: E402

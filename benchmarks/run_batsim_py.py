@@ -1,8 +1,8 @@
-"""A whole simulation under batsim-py, choice by choice; run by steps.py with a Python that has batsim-py.
+"""A whole simulation with batsim-py, one choice per step. steps.py runs it with a Python that has batsim-py.
 
     python run_batsim_py.py PLATFORM WORKLOAD
 
-Prints a line of JSON. A step is a choice: a job is started, the first of the queue that fits, or nothing is.
+Prints a line of JSON. In each step, the first job of the queue that fits is started, or none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 
 
 def cpu_s() -> float:
-    """Give the CPU time so far of this process, and of the children that have ended."""
+    """Return the CPU time so far of this process and of its ended children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(part.ru_utime + part.ru_stime for part in used)
 
@@ -26,7 +26,7 @@ def main() -> None:
     n_steps = n_jobs = 0
     waited_s = 0.0
     cpu, wall = cpu_s(), time.perf_counter()
-    simulator = importlib.import_module("batsim_py").SimulatorHandler()  # which our own environment does not have
+    simulator = importlib.import_module("batsim_py").SimulatorHandler()  # not in the usual environment
     simulator.start(platform, workload, verbosity="quiet")
     while simulator.is_running:
         free = simulator.platform.get_not_allocated_hosts()

@@ -1,11 +1,11 @@
-"""Jobs per second of whole simulations with the embedded simulator, beside a lean loop as the floor, in one run.
+"""Jobs per second of whole simulations with the embedded simulator, compared with a minimal loop.
 
     python benchmarks/simulations.py [--quick] [--traces DIR]
 
-Each case runs in a process of its own, which reports the CPU and wall time of the simulation alone, outputs included
-and start-up (imports, reading inputs) aside, and its peak memory. The lean loop is EASY on counts in one function: no
-messages, no checks, no processor sets, no files. It is what CPython can do at all on this machine at this moment.
-Prints tables, never a verdict. Traces are looked for in --traces, PYBATSCHED_TRACES or ../shared/traces.
+Each case runs in a separate process, which reports its peak memory, and the CPU and wall time of the simulation with
+outputs, without start-up (imports, reading inputs). The lean loop is EASY on counts in one function: no messages, no
+checks, no processor sets, no files. It shows the limit of CPython on this machine. Prints tables without a verdict.
+Traces are read from --traces, PYBATSCHED_TRACES or ../shared/traces.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ N_PROCS = 1024
 
 
 def generated(n_jobs: int) -> Workload:
-    """Make jobs of exponential run times and sizes of powers of two, at load 0.9."""
+    """Return jobs with exponential run times and sizes of powers of two, at load 0.9."""
     return generate(Recipe("poisson", N_PROCS, seed=1, n_jobs=n_jobs, load=0.9))
 
 
 def lean_easy(workload: Workload, n_procs: int) -> float:
-    """Simulate EASY on counts, as lean as Python can. Gives the mean wait."""
+    """Simulate EASY on counts with minimal code; return the mean wait."""
     jobs = sorted(
         (job["subtime"], index, job["res"], workload.profiles[job["profile"]]["delay"])
         for index, job in enumerate(workload.jobs)
@@ -103,7 +103,7 @@ def case(what: dict[str, Any]) -> dict[str, Any]:
 
 
 def measured(**what: Any) -> dict[str, Any]:
-    """Run one case in a process of its own."""
+    """Run one case in a separate process."""
     command = [sys.executable, __file__, "--case", json.dumps(what)]
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return found

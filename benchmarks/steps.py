@@ -1,13 +1,13 @@
-"""Steps per second of the learning environment, beside batsim-py on whatever simulators are there, in one run.
+"""Steps per second of the learning environment, compared with batsim-py on the available simulators.
 
     python benchmarks/steps.py [--quick] [--python PYTHON]
 
-A step is one choice of one rule, "the first of the queue that fits, else nothing", so that all find the same schedule,
-which the mean wait shows. The environment makes observations and masks for each step; batsim-py makes none. It is run
-by PYTHON (build/foreign/bin/python unless another is named), on a real Batsim where one is on the PATH, and on
-`pybatsched batsim`; what is not there is told and left out. CPU time is that of all processes, batsim-py's start-up
-included and Python's imports not. The table says how much faster the environment is, by the job; steps are counted
-more generously for batsim-py, whose every event is one. Prints a table, never a verdict.
+A step is one choice of the rule "the first of the queue that fits, else nothing". All programs therefore find the same
+schedule, as the mean wait shows. The environment computes observations and masks in each step; batsim-py does not.
+batsim-py runs with PYTHON (default: build/foreign/bin/python) on a real Batsim, if it is on the PATH, and on
+`pybatsched batsim`; missing programs are listed and left out. CPU time is that of all processes, with the start-up of
+batsim-py and without Python's imports. The table shows the speed-up per job. For batsim-py every event counts as a
+step. Prints a table without a verdict.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _POWER = '<prop id="{name}_per_state" value="{watts}"/><prop id="{name}_off" val
 
 
 def machine() -> str:
-    """Give a machine that any Batsim takes with energy, which batsim-py always asks for, under both of its names."""
+    """Return a platform with energy for any Batsim, with both spellings of wattages; batsim-py requires energy."""
     power = "".join(_POWER.format(name=name, watts="50:60:100") for name in ("watt", "wattage"))
     return platform_xml(N_PROCS, power)
 
 
-def drawn(n_jobs: int) -> Workload:
-    """Draw jobs of whole seconds, with walltimes that none of them reaches."""
+def random_workload(n_jobs: int) -> Workload:
+    """Return random jobs with times in whole seconds and walltimes that no job reaches."""
     workload = generate(Recipe("poisson", N_PROCS, seed=1, n_jobs=n_jobs, load=0.8))
     profiles = {}
     for job in workload.jobs:
@@ -61,7 +61,7 @@ def drawn(n_jobs: int) -> Workload:
 
 
 def environment(workload: Workload) -> dict[str, Any]:
-    """Play the workload as one episode."""
+    """Run the workload as one episode."""
     env = SchedulingEnv(workload, N_PROCS, window=64, reservations=False, reward="wait")
     cpu, wall = time.process_time(), time.perf_counter()
     _, info = env.reset()
@@ -75,7 +75,7 @@ def environment(workload: Workload) -> dict[str, Any]:
 
 
 def policy(workload: Workload) -> dict[str, Any]:
-    """Run the same rule as a policy: what is left when nobody is asked."""
+    """Run the same rule as a policy, without the environment."""
     given = {"agent": "pybatsched.gym:in_queue_order", "window": 64, "reservations": False}
     plan = registry.PolicyPlan(registry.find("rl"), given, trusted=True)
     cpu, wall = time.process_time(), time.perf_counter()
@@ -86,7 +86,7 @@ def policy(workload: Workload) -> dict[str, Any]:
 
 
 def batsim_py(python: str, folder: Path, batsim: str) -> dict[str, Any]:
-    """Run batsim-py with the `batsim` of a directory in front of all others. Gives why not, if it cannot be."""
+    """Run batsim-py with the `batsim` of a directory first on the PATH; return the error if it fails."""
     place = dict(os.environ, PATH=f"{batsim}{os.pathsep}{os.environ['PATH']}", TMPDIR=str(folder))
     command = [python, str(Path(__file__).with_name("run_batsim_py.py")), "platform.xml", "workload.json"]
     done = subprocess.run(
@@ -99,7 +99,7 @@ def batsim_py(python: str, folder: Path, batsim: str) -> dict[str, Any]:
 
 
 def drop_in(folder: Path) -> str:
-    """Make an executable `batsim` of `pybatsched batsim`, in a directory of its own."""
+    """Create an executable `batsim` for `pybatsched batsim` in a separate directory."""
     place = folder / "drop-in"
     subprocess.run(
         [sys.executable, "-m", "pybatsched", "batsim", "--link", place], stdout=subprocess.DEVNULL, check=True
@@ -125,11 +125,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the jobs")
     parser.add_argument("--python", default=str(ROOT / "build" / "foreign" / "bin" / "python"))
     args = parser.parse_args()
-    workload = drawn(300 if args.quick else 3000)
+    workload = random_workload(300 if args.quick else 3000)
     print(
         f"{'':<36}{'jobs':>7}{'steps':>9}{'CPU':>11}{'wall':>11}{'steps':>12}{'jobs':>12}{'a job':>9}{'mean wait':>14}"
     )
-    environment(drawn(50))  # imports, and what Python learns of its code
+    environment(random_workload(50))  # warm-up: imports, and the caches of the interpreter
     first = environment(workload)
     show("pybatsched.gym", first, first)
     show("policy rl, embedded simulator", policy(workload), first)
@@ -138,7 +138,7 @@ def main() -> None:
         and not subprocess.run([args.python, "-c", "import batsim_py"], capture_output=True, check=False).returncode
     )
     if not has_batsim_py:
-        print(f"batsim-py: left out, {args.python} has none")
+        print(f"batsim-py: left out, it is not installed in {args.python}")
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

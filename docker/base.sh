@@ -1,18 +1,18 @@
 #!/bin/sh
-# Makes a base for docker/Dockerfile out of Debian's own packages, for where no image can be pulled: $1 to run in, and
-# $1:build with a C compiler beside it. Needs root and debootstrap. The release of Debian is $2.
+# Creates base images for docker/Dockerfile from Debian packages, if no image can be pulled: $1, and $1:build with a C
+# compiler. Needs root and debootstrap. $2 is the release of Debian.
 set -eu
 name=$1
 suite=${2:-bookworm}
 command -v debootstrap > /dev/null && [ "$(id -u)" = 0 ] ||
-  { echo "docker/base.sh: to make $name takes root and debootstrap (Debian: apt install debootstrap)" >&2; exit 1; }
+  { echo "docker/base.sh: creating $name needs root and debootstrap (Debian: apt install debootstrap)" >&2; exit 1; }
 
 root=$(mktemp -d)
-chmod 755 "$root"  # it becomes /, which everybody must be able to enter
+chmod 755 "$root"  # it becomes /, which all users must be able to enter
 trap 'rm -rf "$root" "$root.log"' EXIT
 trap 'exit 1' INT TERM
 
-# What is there now, but what only people read and what apt fetched.
+# Import the present content without documentation and the files of apt.
 import() {
   tar --create --directory "$root" --one-file-system --exclude './usr/share/doc/*' --exclude './usr/share/man/*' \
     --exclude './usr/share/locale/*' --exclude './var/cache/apt/*' --exclude './var/lib/apt/lists/*' . |

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds both images: on the bases that the Dockerfile names or, where these can neither be found nor pulled, on some that
-# docker/base.sh makes, with the packages that pip finds from here.
+# Builds both images on the bases of the Dockerfile. If these cannot be found or pulled, it uses bases from
+# docker/base.sh, with packages that pip downloads on this machine.
 set -eu
 cd "$(dirname "$0")/.."
 export DOCKER_BUILDKIT=1
@@ -21,11 +21,11 @@ for base in "$(default BASE)" "$(default BUILD_BASE)"; do
   has "$base" || docker pull --quiet "$base" || set -- --build-arg "BASE=$ours" --build-arg "BUILD_BASE=$ours:build"
 done
 if [ $# != 0 ]; then
-  echo "these bases cannot be pulled: built on Debian's own packages instead"
+  echo "the base images cannot be pulled: using Debian packages instead"
   has "$ours" && has "$ours:build" || docker/base.sh "$ours"
   version=$(docker run --rm "$ours" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   needed=$("$python" -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"])')
-  # setuptools and mypy build it.
+  # setuptools and mypy are needed to build pybatsched.
   "$python" -m pip --quiet download --dest build/wheels --constraint constraints.txt --only-binary :all: \
     --python-version "$version" setuptools mypy $needed
   set -- "$@" --build-arg PIP_NO_INDEX=1 --build-arg PIP_FIND_LINKS=build/wheels

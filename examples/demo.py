@@ -1,9 +1,9 @@
-"""The main job in miniature: a generated week of jobs on the embedded simulator, under three policies.
+"""A small demonstration: a generated week of jobs on the embedded simulator, under three policies.
 
     python examples/demo.py [--procs 128] [--load 0.8] [--seed 2026]
 
-Files go to out/: the workload, the files and a journal of each run, and a page about all runs. Each run is that of
-``pybatsched simulate``, the page that of ``pybatsched report``.
+It writes to out/: the workload, the files and a journal of each run, and a page about all runs. Each run uses
+``pybatsched simulate``, the page ``pybatsched report``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
         summary = json.loads(Path(f"{prefix}_summary.json").read_text(encoding="utf-8"))
         print(row(policy, summary["figures"]))
     longest = longest_wait(OUT / "demo_conservative_jobs.csv")
-    print(f"\nthe story of {longest} under conservative, the job that waited longest:")
+    print(f"\nthe history of {longest}, the job with the longest wait under conservative:")
     for at, text in explain(JournalReader(str(OUT / "demo_conservative.pbj")), longest)[:8]:
         print(f"  {at:>12,.2f}  {text}")
     report()
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def report() -> None:
-    """Write a page about the three runs, and say where it is. Without Bokeh, the command says what to install."""
+    """Write a page about the three runs and print its path. Without Bokeh, the command prints what to install."""
     runs = [f"{OUT}/demo_{policy}" for policy in POLICIES]
     labels = [f"--label={policy}" for policy in POLICIES]
     path = OUT / "demo.html"
@@ -73,7 +73,7 @@ def report() -> None:
 
 
 def row(policy: str, figures: dict[str, Any]) -> str:
-    """Write the line of a policy."""
+    """Return the line of a policy."""
     return (
         f"{policy:<14}{figures['mean_wait_s']:>10,.0f} s{figures['max_wait_s']:>10,.0f} s"
         f"{figures['mean_bounded_slowdown']:>18,.2f}{figures['utilisation']:>13.1%}{figures['makespan_s']:>10,.0f} s"
@@ -81,7 +81,7 @@ def row(policy: str, figures: dict[str, Any]) -> str:
 
 
 def longest_wait(path: Path) -> str:
-    """Find the job that waited longest."""
+    """Return the id of the job with the longest wait."""
     with path.open(encoding="utf-8") as file:
         job = max(csv.DictReader(file), key=lambda job: float(job["waiting_time"] or 0))
     return f"{job['workload_name']}!{job['job_id']}"

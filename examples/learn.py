@@ -1,14 +1,14 @@
-"""Learn in which order waiting jobs are to be taken, with numpy alone, and look how that does on weeks not seen before.
+"""Learn an order of waiting jobs with numpy, and test it on weeks that were not used for training.
 
     python examples/learn.py [LOG] [--seed 1] [--output out/learn] [--quick]
 
-LOG is SDSC-SP2 of the Parallel Workloads Archive unless another one is named; it is looked for in PYBATSCHED_TRACES, or
-in ../shared/traces. The first half of the log is for training, the second for the test.
+The default LOG is SDSC-SP2 of the Parallel Workloads Archive, in the directory PYBATSCHED_TRACES or ../shared/traces.
+The first half of the log is for training, the second for the test.
 
-A job's score is linear in four features of it, and the best of those that may be chosen is: one that does not fit gets
-a reservation, and others may go before it as in EASY. With weights of 0 this *is* EASY. The weights are found by an
-evolution strategy (the cross-entropy method): draw some, play the same weeks with all, and draw the next ones around
-the best. What it has found is written as an agent, which the policy rl runs anywhere:
+The score of a job is linear in four features. The job with the best score is chosen; if it does not fit, it gets a
+reservation, and other jobs may be backfilled as in EASY. With weights of 0 this is EASY. The weights are found with the
+cross-entropy method: generate random weights, simulate the same weeks with all of them, and generate the next weights
+around the best. The result is written as an agent for the policy rl:
 
     pybatsched simulate --procs 128 -w LOG --policy rl -o agent=out/learn/agent.py:agent -o window=128 -e out/learnt
 """
@@ -42,33 +42,33 @@ LOG = "SDSC-SP2-1998-4.2-cln.swf.gz"
 WEEK_S = 7 * 86_400.0
 WINDOW = 128
 FEATURES = ("time", "size", "size * time", "wait")
-#: A week is busy, and worth a test, if its jobs would keep so much of the machine busy for so long.
+#: The lowest offered load of a busy week. Only busy weeks are used.
 BUSY = 0.6
-#: How many weeks the test is made of.
+#: The number of weeks of the test.
 N_TESTS = 10
 
 Agent = Callable[[Mapping[str, Any], Any], int]
 
 
 def features(queue: Any) -> Any:
-    """Give the features of each job of the window: all that the agent knows of it."""
+    """Return the features of each job of the window, which are all that the agent uses."""
     size, span, wait = queue[:, 1], queue[:, 2], queue[:, 3]
     return np.stack([span, np.log2(np.maximum(size, 1e-6)) / 10, size * span, wait], axis=1)
 
 
 def choice(weights: Any, observation: Mapping[str, Any], mask: Any) -> int:
-    """Choose the job of the best score, the first of equals; nobody only if nobody can be chosen."""
+    """Return the job with the best score, the first of equals; "nothing now" only if no job can be chosen."""
     scores = np.where(mask[:-1], features(observation["queue"]) @ weights, -np.inf)
     return int(scores.argmax()) if mask[:-1].any() else len(scores)
 
 
 def agent_of(weights: Any) -> Agent:
-    """Give the agent with these weights."""
+    """Return the agent with these weights."""
     return lambda observation, mask: choice(weights, observation, mask)
 
 
 def slowdown(env: SchedulingEnv, agent: Agent) -> float:
-    """Play an episode. Gives its mean bounded slowdown."""
+    """Run an episode and return its mean bounded slowdown."""
     observation, info = env.reset()
     total, is_over = 0.0, False
     while not is_over:
@@ -77,65 +77,67 @@ def slowdown(env: SchedulingEnv, agent: Agent) -> float:
     return -total
 
 
-def learn(envs: Sequence[SchedulingEnv], rng: np.random.Generator, n_rounds: int, n_drawn: int, n_weeks: int) -> Any:
-    """Find weights: those that most of the best come to."""
+def learn(envs: Sequence[SchedulingEnv], rng: np.random.Generator, n_rounds: int, n_samples: int, n_weeks: int) -> Any:
+    """Return the mean of the best weights after the last round."""
     mean, spread = np.zeros(len(FEATURES)), np.ones(len(FEATURES))
     for number in range(1, n_rounds + 1):
-        drawn = mean + spread * rng.standard_normal((n_drawn, len(FEATURES)))
-        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)  # a score's scale changes no order
-        costs = np.zeros(n_drawn)
-        for place in rng.choice(len(envs), size=min(n_weeks, len(envs)), replace=False):  # the same for all
-            costs += [math.log(slowdown(envs[place], agent_of(weights))) for weights in drawn]
-        best = drawn[np.argsort(costs, kind="stable")[: max(n_drawn // 4, 2)]]
+        samples = mean + spread * rng.standard_normal((n_samples, len(FEATURES)))
+        samples /= np.linalg.norm(samples, axis=1, keepdims=True)  # the scale of scores does not change the order
+        costs = np.zeros(n_samples)
+        for place in rng.choice(
+            len(envs), size=min(n_weeks, len(envs)), replace=False
+        ):  # the same weeks for all samples
+            costs += [math.log(slowdown(envs[place], agent_of(weights))) for weights in samples]
+        best = samples[np.argsort(costs, kind="stable")[: max(n_samples // 4, 2)]]
         mean, spread = best.mean(axis=0), 0.5 * spread + 0.5 * best.std(axis=0)
-        told = ", ".join(f"{weight:+.2f} {name}" for weight, name in zip(mean, FEATURES, strict=True))
-        print(f"round {number:>2}: {told}", flush=True)
+        shown = ", ".join(f"{weight:+.2f} {name}" for weight, name in zip(mean, FEATURES, strict=True))
+        print(f"round {number:>2}: {shown}", flush=True)
     return mean
 
 
 def busy_weeks(log: Workload) -> dict[int, Workload]:
-    """Give the busy ones of the whole weeks of a log, by their numbers; all of them where none is busy."""
+    """Return the busy weeks among the complete weeks of a log, by number; all weeks if none is busy."""
     first = min(job["subtime"] for job in log.jobs)
     jobs: dict[int, list[dict[str, Any]]] = {}
     for job in log.jobs:
         jobs.setdefault(int((job["subtime"] - first) // WEEK_S), []).append(job)
-    del jobs[max(jobs)]  # which may be cut
+    del jobs[max(jobs)]  # it may be incomplete
     weeks = {number: Workload(members, log.profiles, log.n_procs, log.source) for number, members in jobs.items()}
     return {number: week for number, week in weeks.items() if offered(week) >= BUSY} or weeks
 
 
 def offered(week: Workload) -> float:
-    """Give the share of the machine that the jobs of a week would keep busy for a week."""
+    """Return the offered load of a week."""
     work: float = sum(job["res"] * week.profiles[job["profile"]]["delay"] for job in week.jobs)
     return work / (week.n_procs * WEEK_S)
 
 
 def by_policy(week: Workload, policy: str, **options: Any) -> float:
-    """Give the mean bounded slowdown of a week under a policy."""
+    """Return the mean bounded slowdown of a week under a policy."""
     plan = registry.PolicyPlan(registry.find(policy), options, trusted=True)
     result = run_policy(Scenario(uniform(week.n_procs), {"w0": week}), plan, Outputs(None), tau_s=TAU_S)
     return result.figures.mean_bounded_slowdown or 1.0
 
 
 def write_agent(weights: Any, path: Path) -> None:
-    """Write an agent that needs nothing but numpy: the functions above, and the weights."""
+    """Write an agent that needs only numpy: the functions above, and the weights."""
     sources = "\n\n".join(inspect.getsource(function) for function in (features, choice))
     path.write_text(
-        '"""An agent that examples/learn.py has made."""\n\n'
+        '"""An agent from examples/learn.py."""\n\n'
         "from collections.abc import Mapping\nfrom typing import Any\n\n"
         f"import numpy as np\n\nWEIGHTS = np.array({[float(weight) for weight in weights]})\n\n\n{sources}\n\n"
         "def agent(observation: Mapping[str, Any], mask: Any) -> int:\n"
-        '    """Choose."""\n    return choice(WEIGHTS, observation, mask)\n',
+        '    """Return the chosen action."""\n    return choice(WEIGHTS, observation, mask)\n',
         encoding="utf-8",
     )
 
 
 def draw(rows: Sequence[tuple[str, Mapping[str, float]]], path: Path) -> None:
-    """Draw the weeks side by side."""
+    """Plot the weeks."""
     try:
         import matplotlib as mpl  # noqa: PLC0415  only the figure needs it
     except ModuleNotFoundError:
-        print("no figure: that needs matplotlib, pip install 'pybatsched[plot]'")
+        print("no figure: it needs matplotlib, pip install 'pybatsched[plot]'")
         return
     mpl.use("agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
@@ -151,21 +153,21 @@ def draw(rows: Sequence[tuple[str, Mapping[str, float]]], path: Path) -> None:
     axes.legend(ncols=len(names), loc="upper center", bbox_to_anchor=(0.5, 1.12), frameon=False)
     figure.savefig(path, dpi=120, metadata={"Software": None})
     plt.close(figure)
-    print(f"the weeks in a figure: {path}")
+    print(f"figure of the weeks: {path}")
 
 
 def main() -> int:
-    """Learn, test, and say how it went."""
+    """Learn, test, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log", nargs="?", metavar="LOG")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("out/learn"))
-    parser.add_argument("--quick", action="store_true", help="a few jobs only, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="only a few jobs, for a quick check")
     args = parser.parse_args()
     traces = Path(os.environ.get("PYBATSCHED_TRACES", "../shared/traces"))
     path = Path(args.log) if args.log else traces / LOG
     if not path.is_file():
-        parser.error(f"there is no log {path}: name one, or set PYBATSCHED_TRACES to the directory of {LOG}")
+        parser.error(f"log {path} does not exist; give another one, or set PYBATSCHED_TRACES to the directory of {LOG}")
     try:
         args.output.mkdir(parents=True, exist_ok=True)
         log = load(path)
@@ -175,16 +177,16 @@ def main() -> int:
     if args.quick:
         weeks = [(number, Workload(week.jobs[:60], log.profiles, log.n_procs)) for number, week in weeks[:4]]
     if len(weeks) < 2:
-        parser.error(f"{path}: expected two weeks of jobs or more")
+        parser.error(f"{path}: expected at least two weeks of jobs")
     half = len(weeks) // 2
     seen, unseen = weeks[:half], weeks[half:]
     unseen = unseen[:: max(len(unseen) // N_TESTS, 1)][:N_TESTS]
-    print(f"{path.name}: {len(seen)} busy weeks to learn from, and {len(unseen)} after them for the test")
+    print(f"{path.name}: {len(seen)} busy weeks for training, and {len(unseen)} later ones for the test")
 
-    begun_at = time.perf_counter()
+    started_at = time.perf_counter()
     envs = [SchedulingEnv(week, log.n_procs, window=WINDOW, tau_s=TAU_S) for _, week in seen]
     weights = learn(envs, np.random.default_rng(args.seed), *((2, 4, 1) if args.quick else (6, 12, 2)))
-    print(f"learnt in {time.perf_counter() - begun_at:.0f} s")
+    print(f"learnt in {time.perf_counter() - started_at:.0f} s")
     write_agent(weights, args.output / "agent.py")
 
     rows = []

@@ -1,7 +1,7 @@
-"""A word to the compiler: which classes may have subclasses in plain Python.
+"""The decorator `mypyc_attr`, for classes that may have subclasses in plain Python.
 
-Installations that ask for it compile the hot modules with mypyc; a class that authors of policies may subclass says so
-by ``@mypyc_attr(allow_interpreted_subclasses=True)``. Uncompiled, that does nothing and needs nothing installed.
+Compiled installations compile the hot modules with mypyc. A class that authors of policies may subclass has
+``@mypyc_attr(allow_interpreted_subclasses=True)``. Without compilation the decorator does nothing and needs no package.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
     from mypy_extensions import mypyc_attr
 else:
 
-    def mypyc_attr(*_words: str, **_settings: Any) -> Any:
-        """Give the class as it is."""
+    def mypyc_attr(*_names: str, **_settings: Any) -> Any:
+        """Return a decorator that returns the class unchanged."""
         return lambda cls: cls

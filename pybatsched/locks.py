@@ -1,6 +1,6 @@
-"""One writer at a time: advisory locks on the very files that are written.
+"""Advisory locks for one writer at a time, on the files that are written.
 
-They are gone with the process that has them, however it ends, and there is no other file that could be left behind.
+The lock ends with its process, even if that is killed. There are no separate lock files that could be left behind.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Final
 
 from pybatsched.errors import InputError
 
-_GLANCE_S: Final = 0.001
+_RETRY_S: Final = 0.001
 
 
 def take(fd: int) -> bool:
-    """Take the lock of an open file, until it is closed; False if another writer has it.
+    """Take the lock of an open file until it is closed; return False if another writer has it.
 
-    What cannot be locked, as a pipe, a device or a file on a file system without locks, counts as taken.
+    Files that cannot be locked (pipes, devices, file systems without locks) always return True.
     """
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         return True
@@ -32,7 +32,7 @@ def take(fd: int) -> bool:
         except BlockingIOError:
             if has_writer(fd) is not False:
                 return False
-            time.sleep(_GLANCE_S)  # somebody just looks whether there is a writer, as in `has_writer`
+            time.sleep(_RETRY_S)  # a process in `has_writer` holds the lock for a moment
         except OSError:
             return True
         else:
@@ -40,7 +40,7 @@ def take(fd: int) -> bool:
 
 
 def has_writer(fd: int) -> bool | None:
-    """Tell whether somebody else has taken the lock of an open file; None where there are no locks to tell by."""
+    """Return whether another process has the lock of an open file; None if the file cannot be locked."""
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -53,10 +53,10 @@ def has_writer(fd: int) -> bool | None:
 
 @contextmanager
 def held(path: Path, refusal: str) -> Iterator[int]:
-    """Open a file to write it, and keep others from it while it is open. Gives its descriptor.
+    """Open a file for writing, and hold its lock while it is open; yield its descriptor.
 
-    Nothing is written here; a file or directory that was made for the lock is taken away if an exception comes and the
-    file is still empty. Raises InputError with the text `refusal` if somebody else has it, and OSError.
+    Nothing is written here. After an exception, a new file that is still empty and new directories are removed. Raises
+    InputError with the text `refusal` if another process has the lock, and OSError.
     """
     made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     fd = None
@@ -67,7 +67,7 @@ def held(path: Path, refusal: str) -> Iterator[int]:
     except BaseException:
         with suppress(OSError):
             if fd is not None and is_at(fd, path) and path.is_file() and not os.fstat(fd).st_size:
-                path.unlink()  # before the lock is gone: afterwards it may be somebody else's
+                path.unlink()  # while the lock is held: later another process may use the file
         with suppress(OSError):
             for folder in made:
                 folder.rmdir()
@@ -78,7 +78,7 @@ def held(path: Path, refusal: str) -> Iterator[int]:
 
 
 def _opened(path: Path, refusal: str) -> int:
-    """Open a file and take its lock. Raises InputError if somebody else has it, and OSError."""
+    """Open a file and take its lock. Raises InputError if another process has it, and OSError."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         if not take(fd):
@@ -86,11 +86,11 @@ def _opened(path: Path, refusal: str) -> int:
             raise InputError(refusal)
         if is_at(fd, path):
             return fd
-        os.close(fd)  # who had it before has just taken the file away
+        os.close(fd)  # the previous owner has just removed the file
 
 
 def is_at(fd: int, path: Path) -> bool:
-    """Tell whether an open file is still the one of that name."""
+    """Return whether a path still names an open file."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except OSError:

@@ -1,7 +1,7 @@
-"""For authors of policies: builders, and the embedded simulator as a fake Batsim that refuses what Batsim would.
+"""Test tools for authors of policies: workload builders, and a fake Batsim with the checks of the real one.
 
-`FakeBatsim` checks every decision on its own, independently of the engine's rules, and everything goes through the
-codec, as it would over a socket.
+`FakeBatsim` checks every decision independently of the engine's rules. All messages pass through the codec, as over a
+socket.
 
 >>> from pybatsched.testing import Workload, run_policy
 >>> jobs = Workload().job("a", n=2, s=10).job("b", n=2, s=5, at=1)
@@ -30,15 +30,15 @@ from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5
 from pybatsched.simulator.external_events import ExternalEvent
 from pybatsched.simulator.jobs import NOT_SUBMITTED, RUNNING, SUBMITTED, SimJob
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Simulation
 from pybatsched.workload import model as workloads
 from pybatsched.workload.formats import checks
 
 
-class Refused(AssertionError):  # noqa: N818  what would make the real Batsim abort
-    """The scheduler did something that Batsim does not survive."""
+class Refused(AssertionError):  # noqa: N818  a refused decision, not an error of the test
+    """The scheduler made a decision on which Batsim would abort."""
 
 
 class Workload:
@@ -58,7 +58,7 @@ class Workload:
         walltime: float | None = None,
         **fields: Any,
     ) -> Workload:
-        """Add a job of n processors that takes s seconds; further fields go to the job as they are."""
+        """Add a job of n processors that takes s seconds; other keyword arguments become job fields."""
         profile = f"d{s}"
         self.profiles[profile] = {"type": "delay", "delay": s}
         job: dict[str, Any] = {"id": str(name), "subtime": at, "res": n, "profile": profile, **fields}
@@ -69,7 +69,7 @@ class Workload:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Workload:
-        """Take over a Batsim workload file that has been read already."""
+        """Return the workload of a parsed Batsim workload file."""
         workload = cls()
         workload.jobs = [dict(job) for job in content["jobs"]]
         workload.profiles = dict(content["profiles"])
@@ -78,7 +78,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class FakeJob:
-    """What became of a job, by Batsim's words. `final_state` may be REJECTED too; it is empty until the job is over."""
+    """The result of a job. `final_state` is Batsim's, or REJECTED; it is empty until the job has ended."""
 
     id: str
     fields: Mapping[str, Any]
@@ -93,11 +93,10 @@ class FakeJob:
 class FakeBatsim:
     """The embedded simulator for a scheduler that is a function from message to reply.
 
-    `config` has members of Batsim's `config` by their names; `machine_events` are (instant, kind, processors) with the
-    kinds `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`; `hosts` are the properties of each host.
-    With `platform`, a file or the name of a machine, the hosts are that one's instead of `n_procs` equal ones; `energy`
-    is Batsim's ``-E``. With `batsim` 5 it speaks Batsim 5's language, and the scheduler asks for what it needs: of
-    `config`, only `sched-config` is told.
+    `config` has members of Batsim's `config`; `machine_events` are (instant, kind, processors) with the kinds
+    `events.MACHINES_UNAVAILABLE` and `events.MACHINES_AVAILABLE`; `hosts` are the properties of each host. `platform`,
+    a file or the name of a machine, replaces the `n_procs` equal hosts. `energy` is Batsim's ``-E``. With `batsim` 5 it
+    uses the protocol of Batsim 5: the scheduler requests features, and only `sched-config` of `config` is sent.
     """
 
     workload: Workload
@@ -114,9 +113,9 @@ class FakeBatsim:
     batsim: int = 4
 
     def run(self, handle: Callable[[bytes], bytes]) -> FakeBatsim:
-        """Play the whole simulation. Afterwards `jobs` tells what became of each job, `deadlocked` if it got stuck.
+        """Run the whole simulation. It sets `jobs` to the result of each job, and `deadlocked` after a deadlock.
 
-        Raises InputError for a job or a profile that Batsim would refuse in a workload file.
+        Raises InputError for a job or a profile that Batsim would reject in a workload file.
         """
         codec: Codec = v4
         scenario = self._scenario()
@@ -124,26 +123,26 @@ class FakeBatsim:
             text = scenario.options.sched_config
             features = read_hello(handle(write_greeting(text))).features
             codec = v5.Codec(features, text)
-            scenario = replace(scenario, options=batsim5.as_asked(scenario.options, features))
+            scenario = replace(scenario, options=batsim5.with_requested_features(scenario.options, features))
 
         def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
             reply = codec.decode_decisions(handle(codec.encode_events(Message(now, tuple(events)))))
             return reply.now, reply.items
 
-        told = scheduler if self.batsim == 4 else batsim5.telling_more(scheduler, scenario, "ENDPOINT")
+        peer = scheduler if self.batsim == 4 else batsim5.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
         record = _Record()
-        simulation = Simulation(scenario, told, record)
+        simulation = Simulation(scenario, peer, record)
         try:
             self.deadlocked = not simulation.run()
         except RemoteProtocolError as error:
             raise Refused(str(error)) from error
         self.n_messages = simulation.n_messages
-        over = sorted([*record.over, *simulation.world.jobs.values()], key=lambda job: (job.subtime, job.id))
-        self.jobs = {job.id: _told(job) for job in over}
+        jobs = sorted([*record.ended, *simulation.world.jobs.values()], key=lambda job: (job.subtime, job.id))
+        self.jobs = {job.id: _result(job) for job in jobs}
         return self
 
     def _scenario(self) -> Scenario:
-        options = Options(
+        options = SimulationOptions(
             dynamic_jobs=bool(self.config.get("dynamic-jobs-enabled")),
             acknowledge_dynamic_jobs=bool(self.config.get("dynamic-jobs-acknowledged")),
             profile_reuse=bool(self.config.get("profile-reuse-enabled")),
@@ -178,32 +177,32 @@ class FakeBatsim:
 
 
 class _Record(Outputs):
-    """Keeps the jobs that are over instead of writing them down."""
+    """Keeps the finished jobs instead of writing them to files."""
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.over: list[SimJob] = []
+        self.ended: list[SimJob] = []
 
     def job(self, job: SimJob) -> None:
-        self.over.append(job)
+        self.ended.append(job)
 
 
-def _told(job: SimJob) -> FakeJob:
+def _result(job: SimJob) -> FakeJob:
     ran = job.started_at >= 0
-    is_over = job.state not in {NOT_SUBMITTED, SUBMITTED, RUNNING}
+    has_ended = job.state not in {NOT_SUBMITTED, SUBMITTED, RUNNING}
     return FakeJob(
         job.id,
         job.fields,
         round(job.started_at, 6) if ran else None,
-        round(job.started_at + job.runtime_s, 6) if ran and is_over else None,
+        round(job.started_at + job.runtime_s, 6) if ran and has_ended else None,
         job.alloc,
-        job.state if is_over else "",
+        job.state if has_ended else "",
         job.metadata,
     )
 
 
 def plan_for(policy: str | type[Policy], **options: Any) -> registry.PolicyPlan:
-    """Make a plan of a policy by name or class, with options."""
+    """Return the plan of a policy, given by name or class, with options."""
     if isinstance(policy, str):
         source = registry.find(policy, trusted=True)
     else:
@@ -224,12 +223,11 @@ def run_policy(
     batsim: int = 4,
     **options: Any,
 ) -> FakeBatsim:
-    """Run a policy on the fake Batsim through the codec, with the engine's invariants checked at each step.
+    """Run a policy on the fake Batsim through the codec, and check the engine's invariants at each step.
 
-    What the policy `needs` is turned on, unless `config` says otherwise. `hosts` are the properties of each host, as a
-    platform file would have them; or else `platform` is such a file, or the name of a machine, instead of `n_procs`
-    equal processors. `energy` is Batsim's ``-E``: pstates can be set, and consumed energy asked for. `batsim` is whose
-    language is spoken: 4, or 5.
+    The features that the policy `needs` are on, unless `config` turns them off. `hosts` are the properties of each
+    host. `platform`, a platform file or the name of a machine, replaces the `n_procs` equal processors. `energy` is
+    Batsim's ``-E``: the policy can set pstates and query the consumed energy. `batsim` is the protocol version: 4 or 5.
     """
     plan = plan_for(policy, **options)
     needed = {need.config_key: True for need in plan.source.cls.needs}

@@ -1,12 +1,12 @@
-"""Look for our pins among advisories in a directory: where no service can be asked, or is not to be told all.
+"""Check the pins against advisories in a directory, without a network service.
 
     PYTHONPATH=tests python release/advisories.py DIRECTORY
 
-The directory holds records of the Open Source Vulnerability format (OSV), as YAML or JSON, one a file, in whatever
-folders: a clone of the Python Packaging Advisory Database is one, an unpacked export of OSV's for PyPI another. Says of
-when the newest record is, for a directory knows nothing of what came later.
+The directory has records in the Open Source Vulnerability format (OSV), as YAML or JSON, one per file, in any
+subdirectories: for example a clone of the Python Packaging Advisory Database, or an unpacked OSV export for PyPI. The
+output has the date of the newest record, because later vulnerabilities are unknown.
 
-Exit code 0 if nothing is known against any pin, 1 if something is, 2 if a record cannot be read or there is none.
+Exit code 0 if no pin has a known vulnerability, 1 if one has, 2 if a record cannot be read or there is none.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 from support.packages import pins_in
 
-_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, if available
 
 
 class Known(NamedTuple):
-    """Something that is known against a version of a package."""
+    """A known vulnerability of a version of a package."""
 
     name: str
     version: str
@@ -36,7 +36,7 @@ class Known(NamedTuple):
 
 
 def record_in(path: Path) -> Mapping[str, Any] | None:
-    """Read the record in a file; nothing if it is something else, or withdrawn."""
+    """Return the record of a file; None if the file is not a record, or the record is withdrawn."""
     text = path.read_text(encoding="utf-8")
     record = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=_LOADER)
     is_one = isinstance(record, dict) and "affected" in record and "id" in record and not record.get("withdrawn")
@@ -44,7 +44,7 @@ def record_in(path: Path) -> Mapping[str, Any] | None:
 
 
 def is_within(version: Version, events: list[Mapping[str, str]]) -> bool:
-    """Tell whether a version is in a range, given by who brought it in and who mended it or had it last.
+    """Return whether a version is in a range of `introduced`, `fixed` and `last_affected` events.
 
     >>> is_within(Version("2.1"), [{"introduced": "0"}, {"fixed": "2.0"}, {"introduced": "2.1rc1"}])
     True
@@ -52,7 +52,7 @@ def is_within(version: Version, events: list[Mapping[str, str]]) -> bool:
     True
     """
     affected = False
-    for kind, at in sorted(((k, v) for event in events for k, v in event.items() if k != "limit"), key=_place):
+    for kind, at in sorted(((k, v) for event in events for k, v in event.items() if k != "limit"), key=_sort_key):
         if kind == "introduced":
             affected |= at == "0" or Version(at) <= version
         elif kind == "fixed":
@@ -62,13 +62,13 @@ def is_within(version: Version, events: list[Mapping[str, str]]) -> bool:
     return affected
 
 
-def _place(event: tuple[str, str]) -> tuple[Version, int]:
+def _sort_key(event: tuple[str, str]) -> tuple[Version, int]:
     kind, at = event
     return Version("0.dev0" if at == "0" else at), ("fixed", "introduced", "last_affected").index(kind)
 
 
 def known_of(record: Mapping[str, Any], pins: Mapping[str, str]) -> Iterator[Known]:
-    """Give what a record knows against pins, which are versions by canonical name."""
+    """Yield the vulnerabilities of pins in a record. Pins are versions by canonical name."""
     for affected in record["affected"]:
         package = affected.get("package", {})
         name = canonicalize_name(str(package.get("name", "")))
@@ -86,13 +86,13 @@ def _is_among(version: Version, versions: list[str]) -> bool:
         try:
             if Version(str(one)) == version:
                 return True
-        except InvalidVersion:  # of old packages there are some
+        except InvalidVersion:  # of some old packages
             continue
     return False
 
 
 def main() -> int:
-    """Look through a directory. Gives the exit code."""
+    """Check a directory and return the exit code."""
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_dir():
         print("make audit: ADVISORIES must be a directory of advisories", file=sys.stderr)
         return NOT_AUDITED
@@ -110,13 +110,13 @@ def main() -> int:
             n_records += 1
             newest = max(newest, str(record.get("modified", ""))[:10])
     if not n_records:
-        print(f"make audit: no pin was audited; there is no advisory in {sys.argv[1]}", file=sys.stderr)
+        print(f"make audit: no pin was audited; {sys.argv[1]} has no advisories", file=sys.stderr)
         return NOT_AUDITED
     for one in sorted(found):
-        print(f"{one.name} {one.version}: {one.id}, mended in {', '.join(one.fixed_in) or 'none'}")
+        print(f"{one.name} {one.version}: {one.id}, fixed in {', '.join(one.fixed_in) or 'none'}")
     n_clean = len(pins) - len({one.name for one in found})
-    said = f"nothing is known against {n_clean} of {len(pins)} pins in {n_records:,} advisories, the newest of {newest}"
-    print(f"make audit: {said}", file=sys.stderr if found else sys.stdout)
+    text = f"{n_clean} of {len(pins)} pins have no vulnerability in {n_records:,} advisories, the newest of {newest}"
+    print(f"make audit: {text}", file=sys.stderr if found else sys.stdout)
     return VULNERABLE if found else 0
 
 

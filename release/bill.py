@@ -1,11 +1,11 @@
-"""What pybatsched is made with: all pins of constraints.txt, their licences, and why each is there.
+"""Bill of materials: all pins of constraints.txt, their licences, and what each is for.
 
     python release/bill.py [--sbom FILE] [--licences FILE]
 
-Writes a software bill of materials (CycloneDX 1.6, JSON) of what installations, extras, checks and tests need, and the
-table of docs/licences.md of all pins. Both follow from the pins and from the packages' own descriptions as they are
-installed here, so the same pins give the same bytes: there is no date and no random number in them. Packages that are
-not in this environment are looked for in build/*.
+Writes a software bill of materials (CycloneDX 1.6, JSON) of the packages for installations, extras, checks and tests,
+and the table of docs/licences.md of all pins. Both depend only on the pins and the metadata of the installed packages,
+without dates or random numbers, so the same pins give the same bytes. Packages that are not in this environment are
+searched in build/*.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ of the packages.
 
 
 class Pin(NamedTuple):
-    """One package that is pinned."""
+    """One pinned package."""
 
     name: str
     version: str
@@ -56,7 +56,7 @@ class Pin(NamedTuple):
 
 
 def licence_of(about: Mapping[str, Any], classifiers: Iterable[str]) -> str:
-    """Give the licence that a package names: as an expression, as a short text, or by its classifiers.
+    """Return the licence of a package: its licence expression, a short text, or its classifiers.
 
     >>> licence_of({"License-Expression": "MIT"}, [])
     'MIT'
@@ -71,7 +71,7 @@ def licence_of(about: Mapping[str, Any], classifiers: Iterable[str]) -> str:
 
 
 def use_of(name: str, needed: Mapping[str, set[str]]) -> str:
-    """Say what a package is for, by what each of our extras needs; the empty one is what all need."""
+    """Return what a package is for. `needed` has the packages of each extra; the empty key is every installation."""
     key = canonicalize_name(name)
     if key in needed[""]:
         return TO_RUN
@@ -83,14 +83,14 @@ def use_of(name: str, needed: Mapping[str, set[str]]) -> str:
 
 @cache
 def _needed() -> dict[str, set[str]]:
-    """Give the packages that each of our extras needs, all that they need included; the empty one is what all need."""
+    """Return the packages of each extra with their dependencies; the empty key is every installation."""
     return {extra: {str(name) for name in needed_for(extra)} for extra in ("", *EXTRAS, "dev")}
 
 
 def bill(constraints: Path, *, has_foreign: bool) -> list[Pin]:
-    """Give the pins with what is known of them: all, or those alone that pybatsched, its extras, checks and tests need.
+    """Return the pins with licence and use. Without `has_foreign`, programs that only tests run are left out.
 
-    Raises SystemExit for one that is installed nowhere here.
+    Raises SystemExit for a package that is not installed.
     """
     places = [*sys.path, str(ROOT / "build" / "pins"), *map(str, ROOT.glob("build/*/lib/python*/site-packages"))]
     needed = _needed()
@@ -102,7 +102,7 @@ def bill(constraints: Path, *, has_foreign: bool) -> list[Pin]:
         installed = metadata.distributions(name=name, path=places)
         one = next((dist for dist in installed if dist.version == version), None)
         if one is None:
-            raise SystemExit(f"{name} {version} of {constraints.name} is installed nowhere here: try make licences")
+            raise SystemExit(f"{name} {version} of {constraints.name} is not installed: run make licences")
         about = one.metadata
         licence = licence_of({key: about[key] for key in about}, about.get_all("Classifier") or ())
         found.append(Pin(name, version, licence, use))
@@ -110,7 +110,7 @@ def bill(constraints: Path, *, has_foreign: bool) -> list[Pin]:
 
 
 def sbom(pins: Iterable[Pin], version: str = pybatsched.__version__) -> str:
-    """Give the bill of a version of ours as CycloneDX. Its serial number is a digest of its content."""
+    """Return the bill of a version of pybatsched as CycloneDX. Its serial number is a digest of its content."""
     scopes = {TO_RUN: "required", TO_CHECK: "excluded"}
     content: dict[str, Any] = {
         "bomFormat": "CycloneDX",
@@ -140,12 +140,12 @@ def _component(kind: str, name: str, version: str, licence: str) -> dict[str, An
 
 
 def table(pins: Iterable[Pin]) -> str:
-    """Give the page of licences."""
+    """Return the page of licences."""
     return _HEAD + "".join(f"| {name} | {version} | {licence} | {use} |\n" for name, version, licence, use in pins)
 
 
 def main() -> None:
-    """Write what is asked for."""
+    """Write the requested files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sbom", type=Path, metavar="FILE")
     parser.add_argument("--licences", type=Path, metavar="FILE")

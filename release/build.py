@@ -1,13 +1,13 @@
-"""Build a release twice, from two directories that have nothing in common, and keep it if both have the same bytes.
+"""Build a release twice, in two different directories, and keep it if both builds are identical.
 
     python release/build.py [--into dist] [--compiled]
 
-What is built is the last commit and nothing else, by this environment's own tools, which are pinned. Whatever gets into
-an archive of the machine that makes it is settled: times are those of the commit (SOURCE_DATE_EPOCH), files belong to
-nobody, are readable by all, and come in the order of their names. The second build has another directory, locale, time
-zone, umask, hash seed and other times of its files. Writes the sdist, the wheel, sbom.json and SHA256SUMS.
+The build uses only the last commit and the pinned tools of this environment. Archives do not depend on the machine:
+times are those of the commit (SOURCE_DATE_EPOCH), files have no owner, are readable by all, and are sorted by name. The
+second build has another directory, locale, time zone, umask, hash seed and other file times. Writes the sdist, the
+wheel, sbom.json and SHA256SUMS.
 
-Exit code 1 if two builds differ: then the files that do are named, and nothing is kept.
+Exit code 1 if the two builds differ: then the differing files are listed, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ import bill
 ROOT: Final = Path(__file__).parent.parent
 FIRST: Final = {"LC_ALL": "C", "TZ": "UTC", "PYTHONHASHSEED": "1"}
 SECOND: Final = {"LC_ALL": "C.UTF-8", "TZ": "Pacific/Auckland", "PYTHONHASHSEED": "2"}
-#: Files are older than the commit by so much in the second build.
+#: The age of the files in the second build, relative to the commit.
 _OLDER_S: Final = 123_456
 
 
 def git(*args: str, cwd: Path = ROOT) -> bytes:
-    """Run git, and give what it says."""
+    """Run git and return its output."""
     return subprocess.run(["git", *args], cwd=cwd, capture_output=True, check=True).stdout
 
 
 def exported(commit: str, place: Path, files_at: int) -> None:
-    """Put a commit into a directory, with files of that time."""
+    """Export a commit into a directory, with the file time `files_at`."""
     place.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(git("archive", "--format=tar", commit))) as archive:
         archive.extractall(place, filter="data")
@@ -52,11 +52,11 @@ def exported(commit: str, place: Path, files_at: int) -> None:
 
 
 def build(place: Path, epoch: int, variables: dict[str, str], umask: int, *, compiled: bool) -> Path:
-    """Build in a directory that holds the commit. Gives where the archives are."""
+    """Build in a directory with the exported commit; return the directory of the archives."""
     into = place.with_name(f"{place.name}.made")
     kinds = ["--wheel"] if compiled else ["--sdist", "--wheel"]
     more = {"PYBATSCHED_COMPILE": "0"}
-    if compiled:  # compilers write where the source was
+    if compiled:  # compilers write the source directory into their output
         how = os.environ.get("PYBATSCHED_COMPILE", "1")
         more = {"PYBATSCHED_COMPILE": how, "CFLAGS": f"-ffile-prefix-map={place}=. -g0"}
     before = os.umask(umask)
@@ -79,7 +79,7 @@ def build(place: Path, epoch: int, variables: dict[str, str], umask: int, *, com
 
 
 def settled_sdist(raw: bytes, epoch: int) -> bytes:
-    """Give an archive with the same files in order, of one time and nobody's."""
+    """Return an archive with the same files, sorted by name, with one time and without owner."""
     text = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(raw), mode="r:gz") as old,
@@ -94,7 +94,7 @@ def settled_sdist(raw: bytes, epoch: int) -> bytes:
 
 
 def settled_wheel(raw: bytes) -> bytes:
-    """Give a wheel with the same files, readable by all whatever the umask was. They have their times already."""
+    """Return a wheel with the same files and times, readable by all for any umask."""
     text = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(text, "w", zipfile.ZIP_DEFLATED) as new:
         for member in old.infolist():
@@ -106,12 +106,12 @@ def settled_wheel(raw: bytes) -> bytes:
 
 
 def digests(place: Path) -> dict[str, str]:
-    """Give the SHA-256 of each file of a directory, by name."""
+    """Return the SHA-256 of each file of a directory, by name."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(place.iterdir())}
 
 
 def members(path: Path) -> dict[str, str]:
-    """Give the SHA-256 of each file in an archive, by name."""
+    """Return the SHA-256 of each file in an archive, by name."""
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as archive:
             return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
@@ -124,7 +124,7 @@ def members(path: Path) -> dict[str, str]:
 
 
 def differences(first: Path, second: Path) -> list[str]:
-    """Name what differs between the archives of two directories."""
+    """Return the names of the files that differ between the archives of two directories."""
     ours, theirs = digests(first), digests(second)
     found = []
     for name in sorted({*ours, *theirs}):
@@ -138,14 +138,14 @@ def differences(first: Path, second: Path) -> list[str]:
 
 
 def main() -> int:
-    """Build, compare and keep. Gives the exit code."""
+    """Build, compare and keep; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=ROOT / "dist")
     parser.add_argument("--compiled", action="store_true", help="the wheel with compiled modules instead")
     args = parser.parse_args()
     if git("status", "--porcelain"):
-        print("release: there are changes that are not committed; they are not in it", file=sys.stderr)
-    commit = git("rev-parse", "HEAD").decode().strip()  # once: somebody may commit while this goes on
+        print("release: uncommitted changes are not in the release", file=sys.stderr)
+    commit = git("rev-parse", "HEAD").decode().strip()  # once: there may be a new commit during the build
     epoch = int(git("log", "-1", "--format=%ct", commit))
     with tempfile.TemporaryDirectory() as scratch:
         places = Path(scratch) / "a", Path(scratch) / "another" / "directory"
@@ -160,7 +160,7 @@ def main() -> int:
             print("release: two builds of one commit differ in\n" + "\n".join(found), file=sys.stderr)
             return 1
         version = tomllib.loads((places[0] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-        pins = bill.bill(places[0] / "constraints.txt", has_foreign=False)  # the commit's, as all the rest
+        pins = bill.bill(places[0] / "constraints.txt", has_foreign=False)  # those of the commit
         args.into.mkdir(parents=True, exist_ok=True)
         for path in made[0].iterdir():
             shutil.copyfile(path, args.into / path.name)

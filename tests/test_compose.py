@@ -131,7 +131,7 @@ def test_no_batsim_ever_comes() -> None:
     with Server("--policy", "easy", "--first-timeout", "0.5") as server:
         server.wait_ready()
         assert server.finish() == 4
-    assert "no Batsim has come within" in server.errors
+    assert "no message from Batsim within" in server.errors
 
 
 def test_the_image_runs_as_nobody_special_and_is_built_of_what_is_there() -> None:

@@ -41,7 +41,7 @@ def row(peers: Any, name: str, scheduler_s: float, simulator_s: float = 0.0, **m
 
 
 def test_all_files_of_the_input_tell_the_same_jobs(peers: Any, tmp_path: Path) -> None:
-    drawn = peers.programs.drawn(50, 32, 0.9)
+    drawn = peers.programs.random_workload(50, 32, 0.9)
     made = peers.programs.write_input(drawn, tmp_path / "input")
     told = [load(path, walltimes="requested-strict") for path in (made.workload, made.log)]
     jobs = [
@@ -106,8 +106,8 @@ def test_a_whole_run_where_nobody_else_is(alone: Any, capsys: pytest.CaptureFixt
     assert names == [f"| embedded simulator, {name}" for name in ours] * 2
     assert "| embedded simulator, easy, pure Python | 30 | " in said
     assert said.count("control: the same case twice, ") == 1
-    assert "not here: Batsim + batsched, easy_bf_fast: no batsim on the PATH\n" in said
-    assert "WRONG" not in said
+    assert "not run: Batsim + batsched, easy_bf_fast: no batsim on the PATH\n" in said
+    assert "ERROR" not in said
 
 
 def test_no_rounds_are_refused(peers: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,12 +126,12 @@ def test_a_program_that_fails_is_told_and_the_others_go_on(
         return [sys.executable, "-c", ""]
 
     good = next(case for case in alone.programs.all_cases(8) if case.name == alone.REFERENCE)
-    cases = [good._replace(name="broken", words=broken), good._replace(name="lazy", words=lazy), good]
+    cases = [good._replace(name="broken", command=broken), good._replace(name="lazy", command=lazy), good]
     monkeypatch.setattr(alone.programs, "all_cases", lambda _n_procs: cases)
     assert alone.main(["--jobs", "5", "--procs", "8", "--rounds", "2"]) == 1
     said = capsys.readouterr()
-    assert f"WRONG: broken: {Path(sys.executable).name} ended with 1: no such policy\n" in said.out
-    assert "WRONG: lazy: 0 jobs ended well, expected 5\n" in said.out
+    assert f"ERROR: broken: {Path(sys.executable).name} ended with exit code 1: no such policy\n" in said.out
+    assert "ERROR: lazy: expected 5 successful jobs, found 0\n" in said.out
     assert said.err.count("broken") == 1  # not tried again
     assert f"| {alone.REFERENCE} | 5 | " in said.out
 
@@ -152,9 +152,9 @@ def test_of_two_the_one_that_failed_by_itself_is_named(
     (tmp_path / "batsim").write_text("#!/bin/sh\necho no such platform\nexit 5\n")
     (tmp_path / "batsim").chmod(0o755)
     waiting = alone.Case("x", lambda _: [sys.executable, "-c", "import signal; signal.pause()"], "easy", wired=True)
-    files = alone.programs.write_input(alone.programs.drawn(3, 8, 0.9), tmp_path / "input")
+    files = alone.programs.write_input(alone.programs.random_workload(3, 8, 0.9), tmp_path / "input")
     with pytest.raises(alone.RunError, match="^batsim ended with 5: no such platform$"):
-        alone.run(waiting, alone.Place(files, tmp_path / "out", alone.free_port()))
+        alone.run(waiting, alone.RunPaths(files, tmp_path / "out", alone.free_port()))
 
 
 def test_what_the_benchmark_installs_is_pinned() -> None:
@@ -225,4 +225,4 @@ def test_with_all_that_is_on_this_machine(peers: Any, capsys: pytest.CaptureFixt
     assert peers.main(["--jobs", "40", "--procs", "32", "--rounds", "1"]) == 0
     said = capsys.readouterr().out
     assert "| Batsim + pybatsched, easy, pure Python | 40 | " in said
-    assert "WRONG" not in said
+    assert "ERROR" not in said

@@ -21,7 +21,7 @@ from pybatsched.metrics.summary import STATE_COUNTS
 from pybatsched.platform import model
 from pybatsched.policies import registry
 from pybatsched.simulator import run as runs
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.workload import jobs as ids, jobs as job_fields, load
 
@@ -41,7 +41,7 @@ def run_cell(cell: Mapping[str, Any], folder: str | None = None) -> dict[str, An
     source = registry.find(cell["policy"], trusted=True)  # the owner's campaign names it
     plan = registry.PolicyPlan(source, dict(cell["options"]), given_by="the campaign", trusted=True)
     job_fields.check_fields([workload], plan.field_models())
-    options = runs.with_needs(Options(), plan)
+    options = runs.with_needs(SimulationOptions(), plan)
     scenario = Scenario(platform, {"w0": workload}, options)
     with tempfile.TemporaryDirectory(prefix="pybatsched-") as scratch:
         place = folder if folder is not None and cell["keep"] == "files" else scratch

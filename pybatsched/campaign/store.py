@@ -26,7 +26,7 @@ import msgspec
 
 from pybatsched.errors import InputError
 from pybatsched.metrics.paired import Stay
-from pybatsched.results.atomic_files import halves
+from pybatsched.results.atomic_files import temporary_files
 from pybatsched.workload.formats.files import read_bytes, write_text
 
 FORMAT: Final = "pybatsched-campaign"
@@ -117,7 +117,7 @@ class Store:
         """Take away what a campaign was just writing here when it was killed. O(files)."""
         with suppress(OSError):  # whoever writes there will be told
             for folder in (self.folder, *(self.folder / name for name in _WRITTEN)):
-                for path in halves(folder):
+                for path in temporary_files(folder):
                     path.unlink(missing_ok=True)
 
     def __exit__(

@@ -237,7 +237,7 @@ def _simulate(given: Given, log: _Log) -> None:
         scenario,
         given.one("--socket-endpoint"),
         outputs,
-        hear=log.heard,
+        on_message=log.heard,
         # Whoever stops all when the scheduler is through must not take the files with it, as in a container.
         before_last=process.overlook_one,
         keys=keys.read_client(given.one("--curve")) if given.has("--curve") else None,

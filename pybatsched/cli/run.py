@@ -242,7 +242,7 @@ def _options(words: Sequence[str], version: str) -> dict[str, list[str]]:
     if not batsim5.is_five(version):
         return batsim.read_arguments(words)
     options = batsim.read_arguments(words, batsim5.OPTIONS, batsim5.OURS)
-    batsim5.check_gone(options)
+    batsim5.check_removed(options)
     return options
 
 

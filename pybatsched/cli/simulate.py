@@ -22,7 +22,7 @@ from pybatsched.results.writing import Results
 from pybatsched.session.journal import JournalWriter
 from pybatsched.simulator import external_events, run as runs
 from pybatsched.simulator.batsim5 import BATSIM_VERSION as BATSIM5_VERSION
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import BATSIM_VERSION, Outputs
 from pybatsched.workload.selection import seconds_of
 
@@ -225,7 +225,7 @@ def _simulate(
         )
 
 
-def _options(args: argparse.Namespace) -> Options:
+def _options(args: argparse.Namespace) -> SimulationOptions:
     text = args.sched_cfg or ""
     if args.sched_cfg_file is not None:
         if args.sched_cfg is not None:
@@ -236,7 +236,7 @@ def _options(args: argparse.Namespace) -> Options:
             raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: {error.strerror}") from None
         except UnicodeDecodeError:
             raise InputError(f"--sched-cfg-file {args.sched_cfg_file}: expected a text in UTF-8") from None
-    return Options(
+    return SimulationOptions(
         dynamic_jobs=args.enable_dynamic_jobs,
         acknowledge_dynamic_jobs=args.acknowledge_dynamic_jobs,
         profile_reuse=args.enable_profile_reuse,

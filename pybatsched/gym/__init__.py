@@ -1,18 +1,18 @@
-"""An environment for learning policies, as Gymnasium has them, on the embedded simulator. See docs/learning.md.
+"""A Gymnasium environment for learning policies on the embedded simulator. See docs/learning.md.
 
 >>> env = SchedulingEnv("examples/workload.json", 32)
 >>> observation, info = env.reset(seed=1)
 >>> observation["queue"].shape, int(info["action_mask"].sum())
 ((32, 6), 1)
 
-What it needs is the extra ``rl``; nothing else of pybatsched imports this package.
+It needs the extra ``rl``. No other package of pybatsched imports it.
 """
 
 from __future__ import annotations
 
 try:
     import gymnasium
-    import numpy as np  # noqa: F401  what the modules below need: told here, in one place
+    import numpy as np  # noqa: F401  needed by the modules below: one error for all
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         f"pybatsched.gym needs {error.name}; pip install 'pybatsched[rl]'", name=error.name
@@ -39,7 +39,7 @@ __all__ = [
     "seconds",
 ]
 
-#: The environment's name for `gymnasium.make`; ``pybatsched.gym:`` in front of it imports this package first.
+#: The environment's id for `gymnasium.make`; with the prefix ``pybatsched.gym:`` it also imports this package.
 ENV_ID = "pybatsched/Scheduling-v0"
 
 if ENV_ID not in gymnasium.registry:

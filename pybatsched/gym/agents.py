@@ -1,4 +1,4 @@
-"""Agents: functions from what is seen and what is not masked to a choice."""
+"""Agents: functions that choose an action from an observation and its action mask."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import SupportsIndex, TypeAlias
 from pybatsched.policies.choices import Mask
 from pybatsched.policies.observations import Observation
 
-#: What the policy ``rl`` runs: called with an observation and its mask, it gives a place of the window, or `window`.
+#: The agent of the policy ``rl``: it returns a place of the window, or `window` for "nothing now".
 Agent: TypeAlias = Callable[[Observation, Mask], SupportsIndex]
 
 
-def in_queue_order(observation: Observation, mask: Mask) -> int:  # noqa: ARG001  an agent is shown both
-    """Choose the first that may be chosen: EASY, as long as the whole queue is in the window."""
+def in_queue_order(observation: Observation, mask: Mask) -> int:  # noqa: ARG001  the interface of agents
+    """Return the first allowed action: EASY, if the whole queue is in the window."""
     return int(mask.argmax())

@@ -1,4 +1,4 @@
-"""The environment: one step is one choice. See docs/learning.md for what is seen, can be chosen, and is earned."""
+"""The environment: one step is one choice. docs/learning.md describes observations, actions and rewards."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from pybatsched.workload import Workload
 
 
 class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
-    """Scheduling as a game: who starts next, or is reserved for, or nobody for now.
+    """Choose the job that starts next or gets a reservation, or no job for now.
 
-    `workload` is a file of any format that pybatsched reads, or a `Workload`; `platform` a platform file, the name of a
-    machine, or so many processors (None: as many as the workload was made for). An episode is `n_jobs` jobs in a row,
-    or those of `span_s` seconds, from a job that is drawn by the seed; or the whole workload.
+    `workload` is a file of any format that pybatsched reads, or a `Workload`. `platform` is a platform file, the name
+    of a machine, or a number of processors (None: that of the workload). An episode has `n_jobs` consecutive jobs or
+    the jobs of `span_s` seconds, from a random job that depends on the seed; without both, it is the whole workload.
 
-    `window`, `running`, `reservations`, `order` and `assume_walltime` are the options of the policy ``rl`` by these
-    names; an agent is to be run with the same. `reward` is one of `pybatsched.gym.REWARDS` by name, or a function of a
-    `Since`; `tau_s` is the bound of the bounded slowdown. `walltimes` is a rule of ``workload convert``.
+    `window`, `running`, `reservations`, `order` and `assume_walltime` are options of the policy ``rl``; run the agent
+    with the same values. `reward` is a name in `pybatsched.gym.REWARDS`, or a function of a `Since`; `tau_s` is the
+    bound of the bounded slowdown. `walltimes` is a rule of ``workload convert``.
 
-    Reset: ``options={"start": k}`` begins with the k-th job instead of a drawn one. The information of each step has
-    `action_mask` (as `Discrete.sample` takes it) and `now`; that of the last step also the `figures` of the episode.
+    Reset: ``options={"start": k}`` starts with the k-th job instead of a random one. The information of each step has
+    `action_mask` (for `Discrete.sample`) and `now`; that of the last step also has the `figures` of the episode.
 
-    It can be pickled and copied, in the middle of an episode too: what was chosen is then played again. O(episode).
+    It can be pickled and copied, also during an episode: the actions are then replayed. O(episode).
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  as Gymnasium declares it
@@ -64,8 +64,8 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
         self._platform = platform_of(platform, whole)
         self._episodes = Episodes(whole, self._platform.n_procs, n_jobs=n_jobs, span_s=span_s)
         self._play: Play | None = None
-        self._chosen: list[int] = []  # since the episode began
-        #: The workload of the episode, for those who want to run it elsewhere.
+        self._chosen: list[int] = []  # in this episode
+        #: The workload of the episode, to run it elsewhere.
         self.workload: Workload | None = None
         self.action_space = spaces.Discrete(self._options.window + 1)
         seen = shapes(self._options.window, self._options.running)
@@ -74,50 +74,50 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     @property
     def n_starts(self) -> int:
-        """With how many jobs an episode can begin."""
+        """The number of jobs with which an episode can start."""
         return self._episodes.n_starts
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode: play to its first choice."""
+        """Start an episode and run it to its first choice."""
         super().reset(seed=seed)
         if not isinstance(options, dict | None):
             raise InputError(f"reset: expected options by name, such as {{'start': 0}}, found {options!r:.60}")
         given = dict(options or {})
         start = given.pop("start", None)
         if given:
-            raise InputError(f"reset: there is no option {next(iter(given))!r:.60}; expected start")
+            raise InputError(f"reset: unknown option {next(iter(given))!r:.60}; expected start")
         if start is None:
             start = int(self.np_random.integers(self._episodes.n_starts))
         workload = self._episodes.at(start)
         play = self._begun(workload)
         self.workload, self._play, self._chosen = workload, play, []
-        return self._seen(play), self._told(play)
+        return self._seen(play), self._info(play)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Take a choice and play to the next one, or to the end of the episode."""
+        """Apply an action, and run to the next choice or the end of the episode."""
         play = self._current()
         if play.is_over:
-            raise gymnasium.error.ResetNeeded("the episode is over: call reset")
+            raise gymnasium.error.ResetNeeded("the episode has ended: call reset")
         since = play.choose(action)
         self._chosen.append(int(action))
-        info = self._told(play)
+        info = self._info(play)
         if since.figures is not None:
             info["figures"] = since.figures.as_dict()
         return self._seen(play), float(self._reward(since)), play.is_over, False, info
 
     def action_masks(self) -> Mask:
-        """Give which choices there are: the places of the window, and "nothing now" last."""
+        """Return the allowed actions: the places of the window, and "nothing now" last."""
         return self._current().queue.mask
 
     def waiting(self) -> list[Job]:
-        """Give the jobs of the window, in order."""
+        """Return the jobs of the window, in order."""
         queue = self._current().queue
         return [entry.job for entry in queue.queue[: queue.window]]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the simulation out, which stands still in the middle of its code, and tell whether there is one."""
+        """Replace the simulation, a suspended generator that cannot be pickled, by whether there is one."""
         return self.__dict__ | {"_play": self._play is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -133,13 +133,13 @@ class SchedulingEnv(gymnasium.Env[Observation, np.int64]):
 
     def _current(self) -> Play:
         if self._play is None:
-            raise gymnasium.error.ResetNeeded("no episode has begun: call reset")
+            raise gymnasium.error.ResetNeeded("no episode has started: call reset")
         return self._play
 
     def _seen(self, play: Play) -> Observation:
         return observe(play.queue, self._options.running)
 
-    def _told(self, play: Play) -> dict[str, Any]:
+    def _info(self, play: Play) -> dict[str, Any]:
         mask: NDArray[np.int8] = play.queue.mask.view(np.int8)
         return {"action_mask": mask, "now": play.now}
 
@@ -149,11 +149,11 @@ def _checked(options: dict[str, Any]) -> ChoiceOptions:
     if unknown:
         own = [one.name for one in signature(SchedulingEnv).parameters.values() if one.kind is not one.VAR_KEYWORD]
         known = ", ".join([*own, *ChoiceOptions.model_fields])
-        raise InputError(f"there is no argument {unknown[0]!r:.60}; expected {known}")
+        raise InputError(f"unknown argument {unknown[0]!r:.60}; expected one of {known}")
     try:
         return ChoiceOptions.model_validate(options)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise InputError(
-            f"option {'.'.join(map(str, first['loc']))}: {first['msg']}, got {first['input']!r:.60}"
+            f"option {'.'.join(map(str, first['loc']))}: {first['msg']}, found {first['input']!r:.60}"
         ) from None

@@ -1,4 +1,4 @@
-"""Workloads cut into episodes: some jobs in a row, or those of a span of time, from a place that is drawn."""
+"""Episodes of a workload: consecutive jobs, or the jobs of a time span, from a random start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pybatsched.workload import Workload, load
 
 
 def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Give a whole number of any kind, numpy's too. Raises InputError that names the option."""
+    """Return a whole number of any integer type, including numpy's. InputError names the option."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -28,7 +28,7 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def seconds(name: str, value: Any, *, above: bool) -> float:
-    """Give a span of time, at least 0, or `above` it and perhaps for ever. Raises InputError that names the option."""
+    """Return a span of time: 0 or more; with `above`, more than 0 or infinite. InputError names the option."""
     try:
         span_s = math.nan if isinstance(value, str | bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -40,10 +40,10 @@ def seconds(name: str, value: Any, *, above: bool) -> float:
 
 
 class Episodes:
-    """The episodes of a workload, by the number of the job that they begin with, in order of submission.
+    """The episodes of a workload, by the index of their first job in order of submission.
 
-    `n_jobs` in a row make one, or those of `span_s` seconds; with neither, all jobs do. Jobs keep their times, so that
-    a day in an episode is one of the log. Jobs that are too large for the machine are left out.
+    An episode has `n_jobs` consecutive jobs, or the jobs of `span_s` seconds; without both, all jobs. Jobs keep their
+    times, so a day in an episode is a day of the log. Jobs that are too large for the machine are left out.
     """
 
     def __init__(self, workload: Workload, n_procs: int, *, n_jobs: int | None, span_s: float | None) -> None:
@@ -59,18 +59,21 @@ class Episodes:
         self._span_s = span_s
         source = workload.source or "the workload"
         if not self._jobs:
-            raise InputError(f"{source}: no job fits a machine of {quantity(n_procs, 'processor')}")
+            raise InputError(
+                f"{source}: expected jobs that fit the machine of {quantity(n_procs, 'processor')}, found none"
+            )
         if n_jobs is not None and n_jobs > len(self._jobs):
             raise InputError(
-                f"{source}: episodes of {quantity(n_jobs, 'job')}, and only {len(self._jobs):,} fit the machine"
+                f"{source}: expected at least {quantity(n_jobs, 'job')} (n_jobs) that fit the machine, found "
+                f"{len(self._jobs):,}"
             )
 
     def __deepcopy__(self, _memo: Any) -> Self:
-        return self  # nobody changes it
+        return self  # it is immutable
 
     @property
     def n_starts(self) -> int:
-        """How many episodes there are: with how many jobs one can begin and be whole."""
+        """The number of episodes: of jobs with which a complete one can start."""
         if self._n_jobs is not None:
             return len(self._jobs) - self._n_jobs + 1
         if self._span_s is not None:
@@ -78,7 +81,7 @@ class Episodes:
         return 1
 
     def at(self, start: int) -> Workload:
-        """Give the episode that begins with a job. O(its jobs). Raises InputError if there is none."""
+        """Return the episode that starts with a job. O(its jobs). Raises InputError if there is none."""
         start = whole("start", start, 0, self.n_starts - 1)
         stop = len(self._jobs)
         if self._n_jobs is not None:
@@ -92,7 +95,7 @@ class Episodes:
 
 
 def workload_of(workload: str | Path | Workload, walltimes: str) -> Workload:
-    """Read a workload of any format, unless it is one already. Raises InputError."""
+    """Return a workload, read from a file of any format if it is a path. Raises InputError."""
     if not isinstance(workload, str | Path | Workload):
         raise InputError(f"workload: expected a file or a Workload, found {workload!r:.60}")
     found = workload if isinstance(workload, Workload) else load(workload, walltimes=walltimes)
@@ -101,7 +104,7 @@ def workload_of(workload: str | Path | Workload, walltimes: str) -> Workload:
 
 
 def platform_of(platform: str | Path | int | Platform | None, workload: Workload) -> Platform:
-    """Find a platform: a file, the name of a machine, so many processors, or as many as the workload was made for."""
+    """Return a platform from a file, the name of a machine, a number of processors, or None: that of the workload."""
     if platform is None:
         return uniform(workload.n_procs)
     if isinstance(platform, Platform):

@@ -1,8 +1,8 @@
-"""One simulation that stands still at each choice.
+"""A simulation that pauses at each choice.
 
-The simulator halts at each message (`Simulation.exchanges`). The engine is told the message, and then once more without
-events for each job that is chosen, all at the same instant; what it answers goes back as one reply. So there is no
-thread, no socket, and no copy of the state: what the engine checks and what Batsim would do is as it is everywhere.
+The simulator pauses at each message (`Simulation.exchanges`). The engine gets the message, and then one step without
+events for each chosen job, all at the same instant. Its decisions are sent as one reply. So there is no thread, no
+socket and no copy of the state, and all checks are those of other runs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pybatsched.simulator.simulation import Simulation
 
 
 class _Queue(ChoiceScheduler):
-    """The queue; what was chosen from it outside of a plan is handed in for the next one."""
+    """The queue. `chosen` has the decisions of the agent for the next step."""
 
     def __init__(self, partition: Partition, options: ChoiceOptions) -> None:
         super().__init__(partition, options)
         self.chosen: tuple[d.Decision, ...] = ()
 
     def decide(self, now: float) -> Iterable[d.Decision]:  # noqa: ARG002
-        """Give what was chosen."""
+        """Return the decisions of the agent."""
         chosen, self.chosen = self.chosen, ()
         return chosen
 
@@ -44,34 +44,34 @@ class _Queue(ChoiceScheduler):
 
 
 class _Chosen(LocalPolicy):
-    """Does what was chosen."""
+    """The policy that executes the decisions of the agent."""
 
     Options = ChoiceOptions
     scheduler = _Queue
 
 
 class _Record(Outputs):
-    """Counts the jobs that are over and keeps those that count until somebody asks; nothing is written."""
+    """Counts the finished jobs, and keeps the evaluated ones until the next step. It writes no file."""
 
     def __init__(self, tally: Tally, evaluated: AbstractSet[str] | None) -> None:
         super().__init__(None)
         self.tally = tally
-        self.over: list[Outcome] = []
+        self.ended: list[Outcome] = []
         self._evaluated = evaluated
 
     def job(self, job: SimJob) -> None:
-        """Take in a job that is over. O(1)."""
+        """Record a finished job. O(1)."""
         times = (on_tick(job.subtime), on_tick(job.started_at), on_tick(job.runtime_s))
         outcome = Outcome(job.id, job.state, *times, len(job.alloc), job.metadata)
         self.tally.add(outcome)
         if job.state != REJECTED and (self._evaluated is None or job.id in self._evaluated):
-            self.over.append(outcome)
+            self.ended.append(outcome)
 
 
 class Play:
-    """An episode under way. `queue` is what is chosen from; nothing is to be chosen once it `is_over`.
+    """A running episode. `queue` has the jobs to choose from, until the episode `is_over`.
 
-    `n_jobs` are those that count.
+    `n_jobs` is the number of evaluated jobs.
     """
 
     queue: ChoiceScheduler
@@ -89,12 +89,12 @@ class Play:
         self._engine = Engine(self._made, "the environment")
         self._exchanges = Simulation(scenario, None, self._record).exchanges()
         self._decisions: list[d.Decision] = []
-        self._hear(*next(self._exchanges))
+        self._receive(*next(self._exchanges))
         self.queue = self._queue = cast(_Queue, self._policy.local)
-        self._go_on()
+        self._continue()
 
     def choose(self, action: SupportsIndex) -> Since:
-        """Take a choice, and play on to the next one, or to the end. Tells what has happened until then."""
+        """Apply an action, and run to the next choice or the end. Return what has happened since."""
         from_at, started = self.now, []
         start = self._queue.choose(action)
         if start is not None:
@@ -103,26 +103,26 @@ class Play:
             self._queue.chosen = (start,)
             self._decisions += self._engine.step(self.now, ()).decisions
         if not self._queue.goes_on():
-            self._go_on()
-        ended, self._record.over = self._record.over, []
+            self._continue()
+        ended, self._record.ended = self._record.ended, []
         figures = self._record.tally.figures(self._n_procs) if self.is_over else None
         n_jobs = max(self.n_jobs, 1)
         return Since(from_at, self.now, started, ended, n_jobs, self._n_procs, self._tau_s, figures)
 
-    def _go_on(self) -> None:
-        """Answer messages until there is something to choose, or all is over."""
+    def _continue(self) -> None:
+        """Answer messages until there is a choice, or the simulation has ended."""
         is_asked = False
         while not is_asked:
             answer, self._decisions = (self.now, self._decisions), []
             try:
-                told = self._exchanges.send(answer)
+                message = self._exchanges.send(answer)
             except StopIteration:
                 self.is_over = True
                 return
-            is_asked = self._hear(*told)
+            is_asked = self._receive(*message)
 
-    def _hear(self, now: float, events: Sequence[Event]) -> bool:
-        """Tell the engine a message. Gives whether there is something to choose."""
+    def _receive(self, now: float, events: Sequence[Event]) -> bool:
+        """Pass a message to the engine. Return whether there is a choice."""
         self.now = now
         self._decisions += self._engine.step(now, events).decisions
         return cast(_Queue, self._policy.local).begin(now)

@@ -1,4 +1,4 @@
-"""What a choice was worth, by what has happened until the next one."""
+"""Rewards of actions, from the events up to the next choice."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pybatsched.metrics.tally import bounded_slowdown
 
 
 class Since(NamedTuple):
-    """What has happened since a choice, itself included: from one instant to another, of an episode of `n_jobs`.
+    """What happened from one choice, included, to the next, in an episode of `n_jobs` jobs.
 
-    `started` are the jobs that it started (one at most), `ended` those that were over by the next choice, and `figures`
-    the figures of the whole episode once it is over, None before.
+    `started` has the job that the action started, if any; `ended` has the jobs that ended before the next choice.
+    `figures` are the figures of the whole episode at its end, and None before.
     """
 
     from_at: float
@@ -32,7 +32,7 @@ Reward: TypeAlias = Callable[[Since], float]
 
 
 def _bounded_slowdown(since: Since) -> float:
-    """Give the bounded slowdowns of the jobs that ended; over an episode their mean, times -1."""
+    """Return the negative bounded slowdowns of the ended jobs, divided by n_jobs; their sum is the negative mean."""
     total = sum(
         bounded_slowdown(max(job.started_at - job.submitted_at, 0.0), job.runtime_s, since.tau_s) for job in since.ended
     )
@@ -40,12 +40,12 @@ def _bounded_slowdown(since: Since) -> float:
 
 
 def _wait(since: Since) -> float:
-    """Give the wait of the job that was started, in seconds; over an episode the mean, times -1."""
+    """Return the negative wait of the started job in seconds, divided by n_jobs; the sum is the negative mean."""
     return -sum(max(since.from_at - job.submitted_at, 0.0) for job in since.started) / since.n_jobs
 
 
 def _utilisation(since: Since) -> float:
-    """Give the utilisation of the machine at the end of the episode, and nothing before."""
+    """Return the utilisation of the machine at the end of the episode, and 0 before."""
     return 0.0 if since.figures is None else since.figures.utilisation or 0.0
 
 
@@ -57,7 +57,7 @@ REWARDS: Final[Mapping[str, Reward]] = {
 
 
 def reward_of(wanted: Any) -> Reward:
-    """Give a reward by its name, or as it is. Raises InputError that lists the names."""
+    """Return a reward by its name; a function is returned unchanged. InputError lists the names."""
     if callable(wanted):
         found: Reward = wanted
         return found

@@ -1,1 +1,1 @@
-"""Sockets and child processes: the scheduler as a server, and a real Batsim beside it."""
+"""Sockets and child processes: the scheduler as a server, and a real Batsim as its client."""

@@ -1,4 +1,4 @@
-"""A real Batsim as our child: found, started, watched, and never left behind."""
+"""A real Batsim as a child process: find, start, watch and stop it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _PATIENCE_WITH_IMAGES_S: Final = 1800.0  # it may have to be pulled
 _SHOWN_BYTES: Final = 4096
 _N_SHOWN: Final = 12
 _IMAGE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
-#: What we say to Batsim ourselves, and where the user says it instead.
+#: Options that pybatsched passes to Batsim, and how the user sets them instead.
 _OURS: Final = {
     "--platform": "give -p before the --",
     "--workload": "give -w before the --",
     "--export": "give -e before the --",
-    "--socket-endpoint": "the socket between scheduler and Batsim is found without you",
+    "--socket-endpoint": "pybatsched sets the socket between scheduler and Batsim",
 }
 
 
 def read_arguments(
     words: Sequence[str], known: Sequence[Option] = OPTIONS, ours: Mapping[str, str] = _OURS
 ) -> dict[str, list[str]]:
-    """Read arguments for Batsim by the long names of its options, whatever their spelling: -m x, -mx, --master-host=x.
+    """Return the arguments for Batsim by long option name, from any spelling: -m x, -mx, --master-host=x.
 
-    `known` are its options; one that is not known has one value. Two values of one option are given with a colon
-    between. Raises InputError for those that are `ours` to give.
+    `known` are its options; an unknown option has one value. Two values of one option are joined with a colon. Raises
+    InputError for options that pybatsched sets (`ours`).
     """
     options = {name: option for option in known for name in option.names}
     found: dict[str, list[str]] = {}
@@ -49,7 +49,7 @@ def read_arguments(
             equals = value
         option = options.get(name, Option((name,), 1))
         if option.name in ours:
-            raise InputError(f"{word!r} among the arguments for Batsim; {ours[option.name]}")
+            raise InputError(f"arguments for Batsim: {word!r} is not allowed; {ours[option.name]}")
         values = found.setdefault(option.name, [])
         if not option.n_values:
             if value and not word.startswith("--"):  # -Eq is -E -q
@@ -63,7 +63,7 @@ def read_arguments(
 
 
 class Launcher:
-    """How Batsim is started: a program on this machine, or a Docker image (then `container` names it)."""
+    """How Batsim is started: a program on this machine, or a Docker image with the container name `container`."""
 
     def __init__(self, command: Sequence[str], shown: str, container: str = "") -> None:
         self.command = tuple(command)
@@ -71,7 +71,7 @@ class Launcher:
         self.container = container
 
     def version(self) -> str:
-        """Ask the program for its version. An image is started for that."""
+        """Return the version that the program prints. For an image, this starts a container."""
         try:
             done = subprocess.run(
                 [*self.command, "--version"],
@@ -86,7 +86,7 @@ class Launcher:
             raise InputError(f"{self.shown} --version: {error}") from None
         words = done.stdout.split()
         if done.returncode or not words:
-            why = "".join(f"; it says: {line}" for line in done.stderr.strip().splitlines()[-1:])
+            why = "".join(f"; its last line: {line}" for line in done.stderr.strip().splitlines()[-1:])
             raise InputError(
                 f"{self.shown} --version: exit code {done.returncode}; expected Batsim's version{why:.300}"
             )
@@ -94,24 +94,24 @@ class Launcher:
 
 
 def find(program: str | None) -> Launcher:
-    """Find the batsim program: the one that is named, or that on the PATH. Raises InputError that says what to do."""
+    """Find the batsim program: the given one, or the one on the PATH. InputError explains what to do."""
     path = shutil.which(program or "batsim")
     if path is not None:
         return Launcher([path], path)
     if program is not None:
-        raise InputError(f"--batsim {program}: expected a program that can be run")
+        raise InputError(f"--batsim {program}: expected an executable program")
     raise InputError(
-        "there is no batsim on the PATH. Name it (--batsim PATH), use its Docker image (--image oarteam/batsim:4.0.0), "
-        "or do without: pybatsched simulate"
+        "there is no batsim on the PATH. Give its path (--batsim PATH), use its Docker image "
+        "(--image oarteam/batsim:4.0.0), or use the embedded simulator: pybatsched simulate"
     )
 
 
 def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) -> Launcher:
-    """Start Batsim from a Docker image, on this machine's network, with the directories it needs under their own names.
+    """Return a launcher for a Docker image on the host network, with the needed directories under the same paths.
 
-    `readable` are the files to read; files are written into the directory `writable`. They belong to the user.
+    `readable` are the files to read; output goes into the directory `writable` and belongs to the user.
     """
-    if not _IMAGE.fullmatch(image):  # docker would take it for an option of its own, or for two words
+    if not _IMAGE.fullmatch(image):  # docker would read it as an option, or as two arguments
         raise InputError(f"--image {image!r:.80}: expected the name of an image, such as oarteam/batsim:4.0.0")
     docker = shutil.which("docker")
     if docker is None:
@@ -120,7 +120,7 @@ def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) 
     folder = str(Path(writable).resolve())
     mounts = {str(Path(file).resolve().parent): ":ro" for file in readable} | {folder: ""}
     for path in mounts:
-        if ":" in path:  # docker would read what is behind it as another place, or as rights
+        if ":" in path:  # docker would read the text after it as another path, or as a mode
             raise InputError(f"--image {image}: expected directories without a colon, got {path!r:.200}")
     command = [docker, "run", "--rm", "--name", name, "--network", "host", "--user", f"{os.getuid()}:{os.getgid()}"]
     for path, mode in sorted(mounts.items()):
@@ -129,7 +129,7 @@ def in_docker(image: str, readable: Sequence[str | Path], writable: str | Path) 
 
 
 class Child:
-    """A Batsim that runs. It has a session of its own, so a Ctrl-C reaches us alone; on Linux it dies when we die."""
+    """A running Batsim in a separate session, so that it gets no Ctrl-C. On Linux it is killed when pybatsched ends."""
 
     def __init__(self, launcher: Launcher, arguments: Sequence[str], log: str | Path) -> None:
         self._launcher = launcher
@@ -142,24 +142,24 @@ class Child:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  a Batsim without a scheduler would wait for ever
+                    preexec_fn=DIE_WITH_PARENT,  # noqa: PLW1509  a Batsim without a scheduler would never end
                 )
         except OSError as error:
             raise InputError(f"cannot start {launcher.shown}: {error.filename}: {error.strerror}") from None
 
     def exit_code(self) -> int | None:
-        """Give its exit code as a shell would, None while it runs."""
+        """Return its exit code as in a shell; None while it runs."""
         code = self._process.poll()
         return code if code is None or code >= 0 else 128 - code
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait until it has ended, for so long at most (0: for ever). Gives the exit code, None if it has not."""
+        """Wait for its end, at most `timeout_s` (0: no limit). Return the exit code; None if it still runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s or None)
         return self.exit_code()
 
-    def last_words(self) -> str:
-        """Give the begin and the end of what it said, a line each, indented; not the backtrace of a crash."""
+    def log_excerpt(self) -> str:
+        """Return the first and last lines of its output, indented, without the backtrace of a crash."""
         try:
             with self._log.open("rb") as file:
                 text = file.read(_SHOWN_BYTES)
@@ -174,16 +174,16 @@ class Child:
         lines = [line for line in text.decode(errors="replace").splitlines() if line.strip() and "->  " not in line]
         if len(lines) > _N_SHOWN:
             lines = [*lines[:2], "…", *lines[3 - _N_SHOWN :]]
-        return "\n".join(f"  {line:.300}" for line in lines) or "  (it said nothing)"
+        return "\n".join(f"  {line:.300}" for line in lines) or "  (no output)"
 
     def has_deadlocked(self) -> bool:
-        """Tell whether SimGrid said that nothing can happen any more, as it does before it aborts. O(what it said)."""
+        """Return whether SimGrid logged a deadlock, as it does before it aborts. O(bytes of its log)."""
         with contextlib.suppress(OSError), self._log.open("rb") as file:
             return any(b"Oops! Deadlock" in line for line in file)
         return False
 
     def stop(self) -> None:
-        """End it and all it has started, kindly first."""
+        """Stop it and its child processes: SIGTERM first, then SIGKILL."""
         if self._process.poll() is None and self._launcher.container:
             docker = self._launcher.command[0]
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -192,7 +192,7 @@ class Child:
             self._signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_PATIENCE_S)
-        self._signal(signal.SIGKILL)  # a wrapper may be gone and its Batsim not
+        self._signal(signal.SIGKILL)  # a wrapper may have ended before its Batsim
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_PATIENCE_S)
 

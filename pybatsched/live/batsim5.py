@@ -1,8 +1,8 @@
-"""What is different about a Batsim 5 that is started by us: its options, and the files that it writes.
+"""Differences of Batsim 5 as a child process: its options, and its output files.
 
-Its files are made to look like Batsim 4's, so that whatever reads a run reads both: `_schedule.csv` is made from its
-`_schedule.json`, and `_jobs.csv` gets the notes on jobs that Batsim 5 itself is not told (which job goes on as which)
-and profiles by their names in their workload. Everything else in it is as Batsim wrote it.
+Its files are converted to the format of Batsim 4, so that every reader of a run reads both. `_schedule.csv` is written
+from its `_schedule.json`. In `_jobs.csv`, profiles get their names in the workload, and jobs get the metadata that
+Batsim 5 does not receive (which job continues which). All other content is unchanged.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import msgspec
 from pybatsched.errors import InputError
 from pybatsched.live.batsim_options import Option
 
-#: Where the user says what we say to Batsim ourselves.
-_SOCKET: Final = "the socket between scheduler and Batsim is found without you"
+#: Options that pybatsched passes to Batsim, and how the user sets them instead.
+_SOCKET: Final = "pybatsched sets the socket between scheduler and Batsim"
 OURS: Final = {
     "--platform": "give -p before the --",
     "--workload": "give -w before the --",
     "--export": "give -e before the --",
     "--edc-socket-str": _SOCKET,
     "--edc-socket-file": _SOCKET,
-    "--edc-library-str": "the scheduler is pybatsched itself",
-    "--edc-library-file": "the scheduler is pybatsched itself",
-    "--config": "give its options one by one",
+    "--edc-library-str": "pybatsched is the scheduler",
+    "--edc-library-file": "pybatsched is the scheduler",
+    "--config": "give its options on the command line",
 }
 OPTIONS: Final = (
     Option(("-p", "--platform"), 1),
@@ -59,26 +59,26 @@ OPTIONS: Final = (
     Option(("-c", "--config"), 1),
     Option(("--gen-config",), 1),
 )
-#: Columns by which notes are written. Who reads the file tells of one that is missing.
-_ANEW: Final = {"job_id", "workload_name", "profile", "metadata"}
+#: Columns that are needed to write notes. Readers of the file report a missing column.
+_NOTE_COLUMNS: Final = {"job_id", "workload_name", "profile", "metadata"}
 _NO_NUMBER: Final = re.compile(rb"(:\s*)(-?(?:nan|inf))\b")
-#: Options of Batsim 4 that a scheduler asks for itself, and others that are gone, with what to do instead.
-_GONE: Final = {
-    "--enable-dynamic-jobs": "the scheduler asks for it itself",
-    "--acknowledge-dynamic-jobs": "the scheduler asks for it itself",
-    "--enable-profile-reuse": "the scheduler asks for it itself",
-    "--forward-profiles-on-submission": "the scheduler asks for it itself",
-    "--forward-unknown-events": "all events are passed on",
+#: Options of Batsim 4 that Batsim 5 does not have, with the replacement.
+_REMOVED: Final = {
+    "--enable-dynamic-jobs": "the scheduler requests it",
+    "--acknowledge-dynamic-jobs": "the scheduler requests it",
+    "--enable-profile-reuse": "the scheduler requests it",
+    "--forward-profiles-on-submission": "the scheduler requests it",
+    "--forward-unknown-events": "Batsim 5 forwards all events",
     "--events": "its --external-events have another format: pybatsched workload events --for batsim5",
     "--sched-cfg": "give options of the policy with -o",
     "--sched-cfg-file": "give options of the policy with --config",
-    "--add-role-to-hosts": "it is --add-role HOST ROLE there",
+    "--add-role-to-hosts": "use --add-role HOST ROLE",
     "--socket-endpoint": _SOCKET,
 }
 
 
 def is_five(version: str) -> bool:
-    """Tell whether a version of Batsim is one that speaks the new protocol.
+    """Return whether a version of Batsim uses the protocol of Batsim 5.
 
     >>> is_five("5.0.0-rc2"), is_five("4.2.1"), is_five("oarteam/batsim:4.0.0")
     (True, False, False)
@@ -87,23 +87,23 @@ def is_five(version: str) -> bool:
     return major.isdecimal() and int(major) >= 5
 
 
-def check_gone(options: Mapping[str, list[str]]) -> None:
+def check_removed(options: Mapping[str, list[str]]) -> None:
     """Raise InputError for an option that only Batsim 4 has."""
     for name in options:
-        if name in _GONE:
-            raise InputError(f"{name!r} among the arguments for Batsim: Batsim 5 has no such option; {_GONE[name]}")
+        if name in _REMOVED:
+            raise InputError(f"arguments for Batsim: Batsim 5 has no option {name!r}; {_REMOVED[name]}")
 
 
 def prefix_of(prefix: str) -> str:
-    """Give the prefix of its files by which they are called as those of Batsim 4. It cannot do without a directory."""
-    return os.path.abspath(f"{prefix}_")  # noqa: PTH100  with its mark: `out/` is the begin of names in out
+    """Return the export prefix with which its files get the names of Batsim 4. It must have a directory."""
+    return os.path.abspath(f"{prefix}_")  # noqa: PTH100  keeps a trailing slash: `out/` is a prefix of names in out
 
 
 def settle_files(prefix: str, notes: Mapping[str, str], *, is_whole: bool) -> None:
-    """Make the files of a run look like Batsim 4's, as far as they are there. O(jobs).
+    """Convert the existing files of a run to the format of Batsim 4. O(jobs).
 
-    Raises InputError for one that cannot be read or written. Of a run that is not `is_whole` such a file stays as it
-    is: something else has gone wrong, which is to be told.
+    Raises InputError for a file that cannot be read or written. If the run is not complete, such a file is left
+    unchanged, because another error is reported.
     """
     schedule, jobs = Path(f"{prefix}_schedule.json"), Path(f"{prefix}_jobs.csv")
     with contextlib.nullcontext() if is_whole else contextlib.suppress(InputError):
@@ -115,20 +115,20 @@ def settle_files(prefix: str, notes: Mapping[str, str], *, is_whole: bool) -> No
 
 def _write_schedule(source: Path, target: Path) -> None:
     try:
-        # Means of no job at all are written as nan, which is no JSON.
-        said = msgspec.json.decode(_NO_NUMBER.sub(rb'\1"\2"', source.read_bytes()))
-        if type(said) is not dict:
-            raise ValueError("it is no object")
+        # Batsim writes the means of a run without jobs as nan, which is not JSON.
+        figures = msgspec.json.decode(_NO_NUMBER.sub(rb'\1"\2"', source.read_bytes()))
+        if type(figures) is not dict:
+            raise ValueError("it is not an object")
         with target.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows([said.keys(), said.values()])
+            csv.writer(file, lineterminator="\n").writerows([figures.keys(), figures.values()])
     except OSError as error:
-        raise InputError(f"cannot make {target} of {source}: {error.strerror}") from None
+        raise InputError(f"cannot write {target} from {source}: {error.strerror}") from None
     except (ValueError, msgspec.DecodeError) as error:
         raise InputError(f"{source}: cannot be read: {error}") from None
 
 
 def _write_notes(path: Path, notes: Mapping[str, str]) -> None:
-    """Write the file anew, row by row; one that ends in the middle of a row, or of a letter, ends there again."""
+    """Rewrite the file row by row. A truncated last row or character is copied unchanged."""
     aside = path.with_name(f"{path.name}.new")
     try:
         _copy_with_notes(path, aside, notes)
@@ -136,18 +136,18 @@ def _write_notes(path: Path, notes: Mapping[str, str]) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             aside.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written with the notes on jobs: {error.strerror}") from None
+        raise InputError(f"{path}: cannot write the metadata of jobs: {error.strerror}") from None
 
 
 def _copy_with_notes(path: Path, aside: Path, notes: Mapping[str, str]) -> None:
-    said_as: Final[Any] = {"newline": "", "encoding": "utf-8", "errors": "surrogateescape"}
-    with path.open(**said_as) as old, aside.open("w", **said_as) as new:
+    how: Final[Any] = {"newline": "", "encoding": "utf-8", "errors": "surrogateescape"}
+    with path.open(**how) as old, aside.open("w", **how) as new:
         names = old.readline()
         new.write(names)
         places = {name: place for place, name in enumerate(names.rstrip("\n").split(","))}
         for line in old:
             row = line.rstrip("\n").split(",")
-            if line.endswith("\n") and len(row) == len(places) and places.keys() >= _ANEW:
+            if line.endswith("\n") and len(row) == len(places) and places.keys() >= _NOTE_COLUMNS:
                 workload = row[places["workload_name"]]
                 row[places["profile"]] = row[places["profile"]].removeprefix(f"{workload}!")
                 note = notes.get(f"{workload}!{row[places['job_id']]}", "")

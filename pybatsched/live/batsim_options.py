@@ -1,8 +1,8 @@
-"""The command line of Batsim 4.2.1 (and 3.1.0, whose options are among them), read as Batsim reads it.
+"""Reads the command line of Batsim 4.2.1 (and 3.1.0, a subset) as Batsim does.
 
-Names may be cut short as long as they are clear, values stand behind a blank or an equals sign (a short option's may
-stand right behind it), and what may be given once is an error when given twice. An empty word is no value. Who asks for
-help gets it, whatever options there are not.
+Names may be abbreviated if unambiguous. Values follow a blank or an equals sign; the value of a short option may follow
+it directly. An option that is not repeatable must not be given twice. An empty argument is not a value. ``--help``
+works even with unknown options.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-#: What `Given.one` gives of options that are not given.
+#: The values that `Given.one` returns for options that are not given.
 DEFAULTS: Final[Mapping[str, str]] = {
     "--master-host": "master_host",
     "--socket-endpoint": "tcp://localhost:28000",
@@ -25,13 +25,13 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "--workflow-jobs-limit": "0",
 }
 
-#: No number of 32 bits has as many, zeros in front of it apart.
+#: More digits than any 32-bit number has, except for leading zeros.
 _MAX_DIGITS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its names, the long one last, and how many values stand behind it."""
+    """One option: its names, the long one last, and its number of values."""
 
     names: tuple[str, ...]
     n_values: int = 0
@@ -104,76 +104,76 @@ usage: pybatsched batsim -p FILE [-w FILE]... [--events FILE]... [options]
        pybatsched batsim --help | --version | --simgrid-version
        pybatsched batsim --link DIR
 
-Batsim's command line, in front of the embedded simulator: it behaves as Batsim 4.2.1. With --link it puts an executable
-named batsim into a directory, for PATH=DIR:$PATH, so that whatever starts a batsim starts this one.
+Batsim's command line for the embedded simulator: it behaves like Batsim 4.2.1. With --link it puts an executable named
+batsim into a directory, for PATH=DIR:$PATH, so that every program that starts batsim starts this one.
 
 inputs:
   -p, --platform FILE               the SimGrid platform
   -w, --workload FILE               a workload (JSON); repeatable: w0, w1, ...
   --events FILE                     external events; repeatable
-  -m, --master-host NAME            the host that computes nothing (default master_host)
+  -m, --master-host NAME            the host without jobs (default master_host)
   -r, --add-role-to-hosts H,H:ROLE  the role of hosts: master, storage, compute_node; repeatable
-  -E, --energy                      simulate energy, and write the files about it
-  --mmax N                          use N machines at most (default 0: all)
-  --mmax-workload                   use as many machines as the workloads say (nb_res)
+  -E, --energy                      simulate energy, and write its files
+  --mmax N                          use at most N machines (default 0: all)
+  --mmax-workload                   use as many machines as the workloads require (nb_res)
 
 scheduler:
-  -s, --socket-endpoint ENDPOINT    where it waits (default tcp://localhost:28000)
-  --sched-cfg TEXT                  its configuration, told in the first message
-  --sched-cfg-file FILE             the same from a file
-  --curve DIR                       ours: speak to it with the keys that `pybatsched keys DIR` has made
-  --no-sched                        no scheduler: all jobs begin at once, on the first machines
-  --forward-profiles-on-submission  tell the profile with each job
-  --enable-dynamic-jobs             let it register jobs and profiles
-  --acknowledge-dynamic-jobs        tell it of the jobs that it has registered
-  --enable-profile-reuse            keep profiles whose jobs have ended
-  --forward-unknown-events          pass on events of kinds that Batsim does not know
+  -s, --socket-endpoint ENDPOINT    the endpoint of the scheduler (default tcp://localhost:28000)
+  --sched-cfg TEXT                  its configuration, sent in the first message
+  --sched-cfg-file FILE             its configuration, read from a file
+  --curve DIR                       only here: encrypt with the keys from `pybatsched keys DIR`
+  --no-sched                        no scheduler: all jobs start at 0 on the first machines
+  --forward-profiles-on-submission  send the profile with each job
+  --enable-dynamic-jobs             allow it to register jobs and profiles
+  --acknowledge-dynamic-jobs        send JOB_SUBMITTED for registered jobs
+  --enable-profile-reuse            keep profiles after their jobs have ended
+  --forward-unknown-events          forward external events of unknown types
 
 machines:
-  --enable-compute-sharing          several jobs may have one processor
-  --disable-storage-sharing         one job at a time may have a storage host
+  --enable-compute-sharing          several jobs may share a processor
+  --disable-storage-sharing         only one job at a time may use a storage host
 
 output:
-  -e, --export PREFIX               begin of all names (default out): PREFIX_jobs.csv, PREFIX_schedule.csv, ...
+  -e, --export PREFIX               prefix of all files (default out): PREFIX_jobs.csv, PREFIX_schedule.csv, ...
   --disable-schedule-tracing        write no PREFIX_schedule.trace
   --disable-machine-state-tracing   write no PREFIX_machine_states.csv
   -v, --verbosity LEVEL             quiet, network-only, information (default) or debug
-  -q, --quiet                       the same as -v quiet
-  --dump-execution-context          print the endpoint and the prefix as JSON, and run nothing
+  -q, --quiet                       same as -v quiet
+  --dump-execution-context          print the endpoint and the prefix as JSON, without a run
 
-understood, and without effect here: --sg-log, --sg-cfg of what this simulator has no part of, redis options without
+accepted and ignored: --sg-log, --sg-cfg of parts that this simulator does not have, redis options without
 --enable-redis, --workflow-jobs-limit and --ignore-beyond-last-workflow without workflows.
-refused, because the simulator has no network and runs no workflows: --enable-redis, -W, --WS, --unittest, other
---sg-cfg, and workloads with communication, storage or MPI profiles.
+rejected, because the simulator has no network and no workflows: --enable-redis, -W, --WS, --unittest, other --sg-cfg,
+and workloads with communication, storage or MPI profiles.
 
-exit codes: 0 all well, or all that was left could not go on (as Batsim: look at the outputs); 1 to 127 files that
-cannot be read (1 platform, 2 workload or events, 4 workflow); 255 usage; abort (134 in a shell) what Batsim does not
-survive; 2 also what only Batsim can do; 4 the scheduler is gone, 5 it wants to be called for ever (Batsim goes on).
+exit codes: 0 success, or a deadlock (as in Batsim: see the outputs); 1 to 127 unreadable files (1 platform, 2 workload
+or events, 4 workflow); 255 usage; abort (134 in a shell) where Batsim aborts; 2 also for input that only Batsim can
+simulate; 4 the scheduler is gone; 5 the scheduler keeps requesting calls (Batsim would continue).
 """
 
 
 class UsageError(Exception):
-    """The command line is none of Batsim's; the text says why."""
+    """The command line is not valid for Batsim; the text has the reason."""
 
 
 @dataclass(slots=True)
 class Given:
-    """What was given on the command line, by long names."""
+    """The options of the command line, by long names."""
 
     values: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Tell whether an option was given."""
+        """Return whether an option was given."""
         return name in self.values
 
     def one(self, name: str) -> str:
-        """Give the value of an option, or Batsim's default."""
+        """Return the value of an option, or Batsim's default."""
         return self.values[name][0][0] if name in self.values else DEFAULTS.get(name, "")
 
     def integer(self, name: str) -> int | None:
-        """Give the whole number that a value begins with, in 32 bits, as C++ reads it; None if there is none.
+        """Return the 32-bit integer at the start of a value, as C++ reads it; None if there is none.
 
-        Nothing may stand behind a port.
+        No other text may follow a port.
         """
         found = re.match(r"\s*([+-]?[0-9]+)(.*)", self.one(name), re.ASCII | re.DOTALL)
         if found is None or (found[2] and name == "--redis-port"):
@@ -182,14 +182,14 @@ class Given:
         return number if number is not None and -(2**31) <= number < 2**31 else None
 
     def all(self, name: str) -> list[str]:
-        """Give the values of an option that may be repeated."""
+        """Return the values of a repeatable option."""
         return [values[0] for values in self.values.get(name, [])]
 
 
 def read(argv: Sequence[str]) -> Given:
     """Read a command line. Raises UsageError."""
     given = Given()
-    strangers: list[str] = []
+    unknown: list[str] = []
     left = list(argv)
     while left:
         word = left.pop(0)
@@ -197,17 +197,17 @@ def read(argv: Sequence[str]) -> Given:
             name, equals, value = word.partition("=")
             option = _long(name)
             if option is None:
-                strangers.append(f"there is no option {name}")
+                unknown.append(f"unknown option {name}")
                 continue
             if equals and option.n_values == 0:
-                raise UsageError(f"{option.name} takes no value, got {value!r}")
+                raise UsageError(f"{option.name}: expected no value, found {value!r}")
             _take(given, option, [value] if equals else [], left)
         elif word.startswith("-") and word not in {"-", "--"}:
-            strangers += _take_short(given, word, left)
+            unknown += _take_short(given, word, left)
         else:
-            strangers.append(f"unexpected argument {word!r}")
-    if strangers and not any(map(given.has, ("--help", "--version"))):
-        raise UsageError(strangers[0])
+            unknown.append(f"unexpected argument {word!r}")
+    if unknown and not any(map(given.has, ("--help", "--version"))):
+        raise UsageError(unknown[0])
     _check(given)
     return given
 
@@ -216,36 +216,36 @@ def _long(name: str) -> Option | None:
     exact = [option for option in OPTIONS if name in option.names]
     found = exact or [option for option in OPTIONS if any(known.startswith(name) for known in option.names)]
     if len(found) > 1:
-        raise UsageError(f"{name} is not clear: {' or '.join(option.name for option in found)}?")
+        raise UsageError(f"{name} is ambiguous: expected {' or '.join(option.name for option in found)}")
     return found[0] if found else None
 
 
 def _take_short(given: Given, word: str, left: list[str]) -> list[str]:
-    """Take short options that share a dash; the value of one may stand right behind it. Tells which there are not."""
-    letters, strangers = word[1:], []
+    """Read short options after one dash; the last may be followed by its value. Return errors of unknown options."""
+    letters, unknown = word[1:], []
     while letters:
         name, letters = f"-{letters[0]}", letters[1:]
         option = next((option for option in OPTIONS if name in option.names), None)
         if option is None:
-            strangers.append(f"there is no option {name}")
+            unknown.append(f"unknown option {name}")
             continue
         if option.n_values:
             _take(given, option, [letters] if letters else [], left)
             break
         _take(given, option, [], left)
-    return strangers
+    return unknown
 
 
 def _take(given: Given, option: Option, values: list[str], left: list[str]) -> None:
     while len(values) < option.n_values:
         values.append(_next_value(option, left))
     if option.name in given.values and not option.is_repeated:
-        raise UsageError(f"{option.name} is given twice")
+        raise UsageError(f"{option.name}: expected once, found twice")
     given.values.setdefault(option.name, []).append(tuple(values))
 
 
 def _next_value(option: Option, left: list[str]) -> str:
-    """Take the next word as a value. One that is empty or `--` is none; behind an equals sign it would be."""
+    """Return the next argument as a value. An empty one or `--` is not a value; after an equals sign it is."""
     if not left or left[0] in {"", "--"}:
         raise UsageError(f"{option.name} requires {'a value' if option.n_values == 1 else 'two values'}")
     return left.pop(0)
@@ -253,9 +253,9 @@ def _next_value(option: Option, left: list[str]) -> str:
 
 def _check(given: Given) -> None:
     if given.has("--simgrid-version") and len(given.values) > 1 and not any(map(given.has, ("--help", "--version"))):
-        raise UsageError("--simgrid-version stands alone")
+        raise UsageError("--simgrid-version: expected no other options")
     alone = ("--help", "--version", "--simgrid-version", "--unittest", "--link")
     if not any(map(given.has, alone)) and not given.has("--platform"):
-        raise UsageError("-p FILE is missing")
+        raise UsageError("-p FILE is missing; expected a platform")
     if given.has("--sched-cfg") and given.has("--sched-cfg-file"):
         raise UsageError("--sched-cfg and --sched-cfg-file exclude each other")

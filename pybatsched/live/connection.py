@@ -1,4 +1,4 @@
-"""Watching ZeroMQ connections, to notice when the other side has gone, or has turned us away."""
+"""Monitors ZeroMQ connections, to detect that the peer has left or rejected the connection."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from zmq.utils.monitor import recv_monitor_message
 
 from pybatsched.errors import InputError
 
-#: A peer that closes its connection may come back within so many seconds.
+#: A peer that closes its connection may reconnect within this time.
 GRACE_S: Final = 2.0
-#: How long to wait for a message before looking around.
+#: How long to wait for a message before the connection is checked.
 LOOK_AROUND_MS: Final = 200
 #: How long a last message may take to leave a closed socket.
 LINGER_MS: Final = 2000
-#: How ZeroMQ counts what two ends did not agree on: a key that opens nothing, and one that has keys where one has none.
+#: ZeroMQ's error codes for a wrong key, and for a key on only one side.
 _WRONG_KEYS: Final = (0x11000001, 0x11000002)
-#: No connection has this number.
+#: Not a possible connection number.
 _CLOSED: Final = -1
 
 
 def is_port(text: str) -> bool:
-    """Tell whether a text is the number of a port: ZeroMQ takes any number, and means another one."""
+    """Return whether a text is a port number. ZeroMQ accepts larger numbers and uses another port."""
     return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65535
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Connect a socket to an endpoint, at which nobody need be yet. Raises InputError if there can be none."""
+    """Connect a socket to an endpoint, where the peer may appear later. Raises InputError for a wrong endpoint."""
     port = endpoint.rpartition(":")[2]
     try:
         if endpoint.startswith("tcp:") and not is_port(port):
-            raise InputError(f"cannot connect to {endpoint!r}: there is no port {port!r}")
+            raise InputError(f"cannot connect to {endpoint!r}: expected a port from 0 to 65535, found {port!r}")
         socket.connect(endpoint)
     except zmq.ZMQError as error:
         raise InputError(
@@ -43,9 +43,9 @@ def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
 
 def receive(socket: zmq.Socket[bytes]) -> tuple[bytes, int | None, list[bytes]]:
-    """Receive a message from a ROUTER socket. Gives the sender, the connection it came by, and the parts.
+    """Receive a message from a ROUTER socket; return the sender, its connection, and the parts.
 
-    The connection is a file descriptor, as in the events of a `Watch`; None if the peer speaks an older ZMTP than 3.0.
+    The connection is a file descriptor, as in the events of a `Watch`; None if the peer uses ZMTP before 3.0.
     """
     head = socket.recv(copy=False)
     parts = socket.recv_multipart()
@@ -56,10 +56,10 @@ def receive(socket: zmq.Socket[bytes]) -> tuple[bytes, int | None, list[bytes]]:
 
 
 class Watch:
-    """Knows which connections of a socket are open, from the socket's own event stream.
+    """Tracks the open connections of a socket from its monitor events.
 
-    Once the peer was `heard`, only the connection of its last message counts. As long as that is not known, any does.
-    `on_wrong_keys` is called when the two ends could not agree on their keys, the first time.
+    After `received`, only the connection of the peer's last message counts; before that, or if it is unknown, any
+    connection counts. `on_wrong_keys` is called at the first handshake that fails because of keys.
     """
 
     def __init__(self, socket: zmq.Socket[bytes], on_wrong_keys: Callable[[], None] | None = None) -> None:
@@ -68,26 +68,26 @@ class Watch:
         opened = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED
         failed = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
         if on_wrong_keys is not None:
-            failed |= zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL  # a peer that has noticed first just hangs up on us
+            failed |= zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL  # the peer may detect it first and disconnect
         self._events = socket.get_monitor_socket(opened | failed | zmq.EVENT_DISCONNECTED)
         self._open: set[int] = set()
-        self._peer: int | None = None  # the connection of the peer; `_CLOSED` once that is closed
+        self._peer: int | None = None  # the connection of the peer; `_CLOSED` after it was closed
         self._gone_at: float | None = None
         self.has_been_open = False
-        self.is_refused = False  # by whoever decides who is let in
+        self.is_refused = False  # by the access control of the peer
         self.has_wrong_keys = False
 
-    def heard(self, sender: bytes, connection: int | None) -> None:
-        """Note by which connection a message of the peer has come; None if that is not known. O(1), mostly."""
+    def received(self, sender: bytes, connection: int | None) -> None:
+        """Record the connection of a message of the peer; None if unknown. O(1), mostly."""
         if connection == self._peer and sender.startswith(b"\0"):
-            return  # a name that ZeroMQ gave, which begins with NUL, is for one connection
-        self._catch_up()  # an earlier connection that was closed may have had the same number
+            return  # names from ZeroMQ start with NUL and belong to one connection
+        self._catch_up()  # a closed connection may have had the same number
         self._peer = connection
 
     def gone_for_s(self) -> float | None:
-        """Give the seconds since the peer's connection was closed, or the last of all if the peer's is not known.
+        """Return the seconds since the peer's connection was closed; None while it is open.
 
-        None while it is open.
+        If the connection of the peer is unknown, return the seconds since the last of all was closed.
         """
         self._catch_up()
         if self._open if self._peer is None else self._peer in self._open:
@@ -99,7 +99,7 @@ class Watch:
         return now - self._gone_at
 
     def _catch_up(self) -> None:
-        """Read the events that have come."""
+        """Process pending events."""
         while self._events.poll(0):
             event = recv_monitor_message(self._events)
             connection = int(event["value"])
@@ -119,16 +119,16 @@ class Watch:
                 self.has_been_open = True
 
     def _failed(self) -> None:
-        if not self.has_wrong_keys:  # once: who is turned away comes again
+        if not self.has_wrong_keys:  # only once: peers retry
             self.has_wrong_keys = True
             if self._on_wrong_keys is not None:
                 self._on_wrong_keys()
 
     def is_gone(self) -> bool:
-        """Tell whether the peer's connection is closed, or none is open if the peer's is not known."""
+        """Return whether the peer's connection is closed; if it is unknown, whether none is open."""
         return self.gone_for_s() is not None
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop monitoring."""
         self._socket.disable_monitor()
         self._events.close()

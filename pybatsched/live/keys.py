@@ -1,13 +1,13 @@
-"""Keys of ZeroMQ's CURVE, in a directory: whom a server lets in, and by what a peer knows the server.
+"""CURVE keys of ZeroMQ in a directory, for a server and its peers.
 
-    DIR/server.key_secret   the server's own, for its owner alone
-    DIR/server.key          its public key, by which peers know it
-    DIR/client.key_secret   a peer's own, for its owner alone
-    DIR/clients/*.key       public keys of the peers that the server lets in
+    DIR/server.key_secret   the server's secret key, readable only by its owner
+    DIR/server.key          its public key, by which peers identify it
+    DIR/client.key_secret   a peer's secret key, readable only by its owner
+    DIR/clients/*.key       public keys of the peers that the server accepts
 
-The files are written as ZeroMQ's own tools write them. A peer on another machine needs client.key_secret and server.key
-and nothing else. Neither Batsim nor batsched speaks CURVE: see `live.relay`. As for ssh, a secret must be closed to
-others, and what says whom to trust must be closed to their writing: public keys, and both directories.
+The files have the format of ZeroMQ's tools. A peer on another machine needs only client.key_secret and server.key.
+Batsim and batsched do not support CURVE: see `live.relay`. As for ssh, other users must not be able to read or write
+secret keys, nor write public keys and both directories.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from pybatsched.errors import InputError
 SERVER: Final = "server.key"
 CLIENT: Final = "client.key"
 CLIENTS: Final = "clients"
-#: How a file is opened that must not be there.
+#: Open flags for a file that must not exist.
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _SECRET: Final = "_secret"  # noqa: S105  the end of a file's name
 _KEY: Final = re.compile(r'^\s*(public|secret)-key\s*=\s*"([!-~]{40})"\s*$', re.MULTILINE)
-#: No key file is longer: what is, is something else.
+#: Key files are shorter than this.
 _MAX_BYTES: Final = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A key of one's own."""
+    """A public and a secret key."""
 
     public: bytes
     secret: bytes
 
     def __repr__(self) -> str:
-        return f"Pair({self.public!r}, …)"  # a secret is in no message, whoever writes it
+        return f"Pair({self.public!r}, …)"  # never shows the secret
 
 
 @dataclass(frozen=True, slots=True)
 class ServerKeys:
-    """What a server needs: its own key, and the public keys of those it lets in, with the names of their files."""
+    """The keys of a server: its pair, and the public keys of accepted peers with their file names."""
 
     own: Pair
     clients: Mapping[bytes, str]
@@ -57,22 +57,22 @@ class ServerKeys:
 
 @dataclass(frozen=True, slots=True)
 class ClientKeys:
-    """What a peer needs: its own key, and the server's public one."""
+    """The keys of a peer: its pair, and the public key of the server."""
 
     own: Pair
     server: bytes
 
-    def put_on(self, socket: zmq.Socket[bytes]) -> None:
-        """Have a socket speak CURVE with these, from its next connection on."""
+    def apply_to(self, socket: zmq.Socket[bytes]) -> None:
+        """Encrypt the next connections of a socket with these keys."""
         socket.setsockopt(zmq.CURVE_PUBLICKEY, self.own.public)
         socket.setsockopt(zmq.CURVE_SECRETKEY, self.own.secret)
         socket.setsockopt(zmq.CURVE_SERVERKEY, self.server)
 
 
 def make(folder: str | Path) -> list[Path]:
-    """Make keys for a server and for one peer. Gives the files. Raises InputError, also if one of them is there.
+    """Create keys for a server and one peer; return the files. Raises InputError, also if one of them exists.
 
-    Secrets are for their owner alone, whatever the umask; there are all files or none.
+    Secret keys are readable only by their owner, for any umask. Either all files are created or none.
     """
     _check_curve()
     place = Path(folder)
@@ -89,32 +89,34 @@ def make(folder: str | Path) -> list[Path]:
         for path, (text, mode) in files.items():
             with os.fdopen(os.open(path, _NEW, mode), "w", encoding="ascii") as file:
                 made.append(path)
-                os.fchmod(file.fileno(), mode)  # a umask that forbids us to read our own would be of no use
+                os.fchmod(file.fileno(), mode)  # the umask may be too strict
                 file.write(text)
     except OSError as error:
         for path in made:
             with contextlib.suppress(OSError):
                 path.unlink()
         if isinstance(error, FileExistsError):
-            raise InputError(f"{error.filename} is there already; expected a directory without keys") from None
+            raise InputError(f"{error.filename} already exists; expected a directory without keys") from None
         raise InputError(f"{error.filename or made[-1]}: cannot be written: {error.strerror}") from None
     return made
 
 
 def read_server(folder: str | Path) -> ServerKeys:
-    """Read what a server needs. Raises InputError that names the file."""
+    """Read the keys of a server. InputError names the file."""
     _check_curve()
     place = Path(folder)
     _check_place(place)
     own = _read_pair(place / f"{SERVER}{_SECRET}")
     clients = {_read_public(path): path.name for path in _key_files(place / CLIENTS)}
     if not clients:
-        raise InputError(f"--curve {folder}: {place / CLIENTS} has no *.key of a peer that may come in")
+        raise InputError(
+            f"--curve {folder}: {place / CLIENTS} has no *.key; expected the public key of at least one peer"
+        )
     return ServerKeys(own, clients)
 
 
 def read_client(folder: str | Path) -> ClientKeys:
-    """Read what a peer needs. Raises InputError that names the file."""
+    """Read the keys of a peer. InputError names the file."""
     _check_curve()
     place = Path(folder)
     _check_place(place)
@@ -123,7 +125,7 @@ def read_client(folder: str | Path) -> ClientKeys:
 
 def _check_curve() -> None:
     if not zmq.has("curve"):
-        raise InputError(f"--curve: the ZeroMQ here ({zmq.zmq_version()}) was built without CURVE")
+        raise InputError(f"--curve: the installed ZeroMQ ({zmq.zmq_version()}) was built without CURVE")
 
 
 def _text(about: str, public: str, secret: str = "") -> str:
@@ -132,16 +134,16 @@ def _text(about: str, public: str, secret: str = "") -> str:
 
 
 def _check_place(folder: Path) -> None:
-    """Make sure that nobody else can put keys into a directory, or others in the place of ours."""
-    with contextlib.suppress(OSError):  # who reads what is in it tells what is wrong with it
+    """Raise InputError if other users can add or replace keys in a directory."""
+    with contextlib.suppress(OSError):  # the readers of its files report the error
         _check_mode(folder, folder.stat().st_mode, is_secret=False)
 
 
 def _check_mode(path: Path, mode: int, *, is_secret: bool) -> None:
     if is_secret and mode & 0o077:
-        raise InputError(f"--curve: {path} can be read or written by others; expected a file for you alone: chmod 600")
+        raise InputError(f"--curve: {path} can be read or written by other users; expected a private file: chmod 600")
     if mode & 0o022:
-        raise InputError(f"--curve: {path} can be written by others, who could put their own keys there: chmod go-w")
+        raise InputError(f"--curve: {path} can be written by other users, who could add their keys: chmod go-w")
 
 
 def _key_files(folder: Path) -> list[Path]:
@@ -158,20 +160,20 @@ def _read_pair(path: Path) -> Pair:
     if not pair.public or not pair.secret:
         raise InputError(f"--curve: {path}: expected a public-key and a secret-key of 40 characters each")
     if zmq.curve_public(pair.secret) != pair.public:
-        raise InputError(f"--curve: {path}: its public-key is not that of its secret-key")
+        raise InputError(f"--curve: {path}: the public-key does not belong to the secret-key")
     return pair
 
 
 def _read_public(path: Path) -> bytes:
     found = _read(path, is_secret=False)
     if "public" not in found or "secret" in found:
-        raise InputError(f"--curve: {path}: expected a public-key of 40 characters, and no secret")
+        raise InputError(f"--curve: {path}: expected a public-key of 40 characters and no secret-key")
     return found["public"]
 
 
 def _read(path: Path, *, is_secret: bool) -> dict[str, bytes]:
     try:
-        # Not to wait for ever for the other end of a pipe.
+        # O_NONBLOCK: do not wait for the other end of a pipe.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             content = file.read(_MAX_BYTES) or b""
@@ -181,13 +183,13 @@ def _read(path: Path, *, is_secret: bool) -> dict[str, bytes]:
     keys = {kind: key.encode() for kind, key in _KEY.findall(content.decode("ascii", "replace"))}
     for kind, key in keys.items():
         if not _is_z85(key):
-            raise InputError(f"--curve: {path}: its {kind}-key is no key in Z85")
+            raise InputError(f"--curve: {path}: the {kind}-key is not a Z85 text")
     return keys
 
 
 def _is_z85(key: bytes) -> bool:
-    """Tell whether a text is 32 bytes in Z85: those whose writing gives the same text again."""
+    """Return whether a text is 32 bytes in Z85: decoding and encoding gives the same text."""
     try:
         return bytes(z85.encode(z85.decode(key))) == key
-    except Exception:  # noqa: BLE001  KeyError, struct.error: whatever its table says to what is not in it
+    except Exception:  # noqa: BLE001  KeyError, struct.error, …
         return False

@@ -1,4 +1,4 @@
-"""Child processes that do not outlive us."""
+"""Child processes that end with this process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LIBC: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def _die_with_parent() -> None:
-    """Ask Linux, in the child, to kill it when its parent dies. One call of C: nothing another thread could hold."""
+    """Make Linux kill the calling child when its parent dies. A single C call, which needs no lock."""
     if _LIBC is not None:
         _LIBC.prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
-#: For `subprocess.Popen(preexec_fn=…)`: on Linux the child is killed when we die, even by SIGKILL; elsewhere nothing.
+#: For `subprocess.Popen(preexec_fn=…)`: on Linux the child is killed with its parent, even after a SIGKILL; else None.
 DIE_WITH_PARENT: Final[Callable[[], None] | None] = _die_with_parent if sys.platform == "linux" else None

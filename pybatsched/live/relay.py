@@ -1,6 +1,6 @@
-"""A relay beside a Batsim: it hears it on this machine in plain, and speaks for it to a far scheduler in CURVE.
+"""A relay on the machine of a Batsim: it forwards plain local messages to a remote scheduler with CURVE.
 
-It knows nothing of what is said: each request goes there, each reply comes back. It ends when its Batsim has left.
+It does not read the messages. It ends when its Batsim has left.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _BUSY: Final = "this relay is busy with another Batsim"
 
 
 class Relay:
-    """One conversation of a Batsim at `near` with the scheduler at `far`.
+    """Forwards the messages of one Batsim at `near` to the scheduler at `far`.
 
-    `timeout_s` is for a reply of the one and for the next message of the other, `first_timeout_s` for the first message
-    of the Batsim; 0 is for ever.
+    `timeout_s` limits the time to a reply of the scheduler and to the next message of Batsim, `first_timeout_s` the
+    time to the first message of Batsim; 0 means no limit.
     """
 
     def __init__(self, near: str, far: str, keys: ClientKeys, timeout_s: float, first_timeout_s: float) -> None:
         if is_wide(near):
-            raise InputError(f"--endpoint {near}: expected an endpoint of this machine only; there are no keys on it")
+            raise InputError(f"--endpoint {near}: expected a local endpoint, because it is not encrypted")
         self._near_at, self._far_at = near, far
         self._keys = keys
         self._timeout_s, self._first_timeout_s = timeout_s, first_timeout_s
@@ -41,19 +41,19 @@ class Relay:
         self.n_messages = 0
 
     def run(self, on_ready: Callable[[str], None]) -> None:
-        """Pass on until the Batsim has left with its last reply. Raises InputError and PeerLostError.
+        """Forward messages until Batsim has left after its last reply. Raises InputError and PeerLostError.
 
-        A Batsim that waits when we give up is told to stop, and so is one that asks in the next moment. `on_ready`
-        hears the endpoint really bound.
+        After an error, a waiting Batsim gets a message that stops it, as does one that sends shortly after. `on_ready`
+        is called with the bound endpoint.
         """
         with contextlib.ExitStack() as stack:
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             stack.callback(context.term)
             self._near, self._far = context.socket(zmq.ROUTER), context.socket(zmq.REQ)
             self._near.setsockopt(zmq.LINGER, LINGER_MS)
-            self._near.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a reply to nobody is an error
+            self._near.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a reply to a missing peer is an error
             self._far.setsockopt(zmq.LINGER, 0)
-            self._keys.put_on(self._far)
+            self._keys.apply_to(self._far)
             poller = zmq.Poller()
             self._near_watch, self._far_watch = Watch(self._near), Watch(self._far)
             for socket, watch in ((self._near, self._near_watch), (self._far, self._far_watch)):
@@ -66,16 +66,16 @@ class Relay:
             on_ready(self._near.getsockopt_string(zmq.LAST_ENDPOINT))
             try:
                 while not self._has_left():
-                    self._pass_on(dict(poller.poll(LOOK_AROUND_MS)))
+                    self._forward(dict(poller.poll(LOOK_AROUND_MS)))
             except BaseException as error:
                 if self._batsim is not None and not self._near_watch.is_gone():
-                    # As the server does: a signal may come between its message and our note of it.
+                    # As in the server: a signal may come between its message and `_is_asking`.
                     self._farewell(self._batsim, str(error))
                     with contextlib.suppress(zmq.ZMQError):  # it may have left
                         await_and_refuse(self._near, self._batsim, _farewell(str(error)))
                 raise
 
-    def _pass_on(self, ready: dict[zmq.Socket[bytes], int]) -> None:
+    def _forward(self, ready: dict[zmq.Socket[bytes], int]) -> None:
         if self._far in ready and self._batsim is not None:
             reply = self._far.recv_multipart()
             try:
@@ -92,30 +92,30 @@ class Relay:
             if sender != self._batsim or self._is_asking:
                 self._farewell(sender, _BUSY)
                 return
-            self._near_watch.heard(sender, connection)
-            with contextlib.suppress(zmq.Again):  # it has just hung up on us; `_has_left` says why, or --timeout
+            self._near_watch.received(sender, connection)
+            with contextlib.suppress(zmq.Again):  # it has just disconnected; `_has_left` reports why, or --timeout
                 self._far.send_multipart(envelope[1:], zmq.NOBLOCK)
             self._is_asking = True
             self._heard_at = time.monotonic()
             self.n_messages += 1
 
     def _has_left(self) -> bool:
-        """Tell whether all is said. Raises PeerLostError if it is not, and never will be."""
+        """Return whether Batsim has left after its last reply. Raises PeerLostError if a peer is lost."""
         near_gone_s, far_gone_s = self._near_watch.gone_for_s(), self._far_watch.gone_for_s()
         silent_s = time.monotonic() - self._heard_at
-        is_over = self.n_messages and not self._is_asking  # whoever takes the scheduler's place then is nothing to us
+        is_over = self.n_messages and not self._is_asking  # a later scheduler at the endpoint does not matter
         if not is_over and (self._far_watch.is_refused or self._far_watch.has_wrong_keys):
-            raise PeerLostError(f"the scheduler at {self._far_at} does not let us in (--curve)")
+            raise PeerLostError(f"the scheduler at {self._far_at} rejected the connection (--curve)")
         if self._batsim is None:
             if self._first_timeout_s and silent_s >= self._first_timeout_s:
-                raise PeerLostError(f"no Batsim has come within {silent_s:.1f} s (--first-timeout)")
+                raise PeerLostError(f"no message from Batsim within {silent_s:.1f} s (--first-timeout)")
             return False
         if near_gone_s is not None and near_gone_s >= GRACE_S:
             if self._is_asking:
                 raise PeerLostError(f"Batsim has left without the reply to its message {self.n_messages}")
             return True
         if self._is_asking and self._far_watch.has_been_open and far_gone_s is not None and far_gone_s >= GRACE_S:
-            hint = "; it may have other keys than those of --curve" if self.n_messages == 1 else ""
+            hint = "; its keys may differ from those of --curve" if self.n_messages == 1 else ""
             raise PeerLostError(
                 f"the scheduler at {self._far_at} has left without a reply to message {self.n_messages}{hint}"
             )
@@ -124,11 +124,11 @@ class Relay:
             if self._is_asking:
                 raise PeerLostError(
                     f"no reply to message {self.n_messages} from {self._far_at} {how_long}; "
-                    "nobody may be there, or with other keys than those of --curve"
+                    "no scheduler may be running there, or its keys may differ from those of --curve"
                 )
             silence = (
                 f"no message from Batsim {how_long}, after the reply to message {self.n_messages}; "
-                "it was stopped, or is busy for longer"
+                "it was stopped, or needs more time"
             )
             if not self._farewell(self._batsim, silence):
                 return True  # it has left just now
@@ -136,9 +136,9 @@ class Relay:
         return False
 
     def _farewell(self, batsim: bytes, why: str) -> bool:
-        """Make a Batsim stop that would wait for ever: it aborts on a message without `now`. Tells whether it is there.
+        """Stop a waiting Batsim: it aborts on a message without `now`. Return whether it is connected.
 
-        One that does not wait drops it.
+        A Batsim that does not wait ignores the message.
         """
         try:
             self._near.send_multipart([batsim, b"", _farewell(why)])

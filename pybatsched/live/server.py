@@ -1,8 +1,8 @@
 """The ZeroMQ server: one socket, one peer, one reply per request.
 
-It is a ROUTER socket that plays REP for the first REQ peer that speaks: so a second Batsim can be told that it has the
-wrong door, and stray bytes cannot swallow a reply. It watches the peer's connection, so a peer that vanishes is noticed
-within seconds and not after the time-out, whoever else is connected.
+It is a ROUTER socket that acts as REP for the first REQ peer. So a second Batsim gets an error, and stray bytes cannot
+take a reply. It monitors the connection of the peer, so a lost peer is detected within seconds instead of after the
+time-out, even if others are connected.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ PATIENCE_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How to serve. `timeout_s` is for silence after the start, `first_timeout_s` for the first message; 0 is for ever.
+    """Options of the server. `timeout_s` limits the time between messages, `first_timeout_s` the time to the first one.
 
-    `look` is called whenever nothing was heard for a moment, and may raise what ends the run; it knows more of the peer
-    than the connection does, so a connection that is closed means nothing beside it. `allow` are the addresses from
-    which a peer may come, if not from all; with `keys` it must have one of theirs.
+    0 means no limit. `look` is called while no message arrives, and may raise an error that ends the run. It checks the
+    peer itself, so with it a closed connection is ignored. `allow` are the accepted addresses of peers (empty: all);
+    with `keys` a peer must have one of these keys.
     """
 
     endpoint: str = DEFAULT_ENDPOINT
@@ -53,10 +53,10 @@ def serve(
     on_ready: Callable[[str], None],
     on_refused: Callable[[str], None] | None = None,
 ) -> None:
-    """Bind, answer until the simulation has ended, and close. Raises what ends a run early.
+    """Bind, answer until the simulation has ended, and close. Raises the error that ends a run early.
 
-    `on_ready` hears the endpoint really bound (of use with ``tcp://127.0.0.1:*``), `on_refused` of somebody who came
-    from where nobody may, or with a wrong key or none.
+    `on_ready` is called with the bound endpoint (useful with ``tcp://127.0.0.1:*``), `on_refused` with a text when a
+    peer is rejected because of its address or key.
     """
     with contextlib.ExitStack() as stack:
         guard = access.Authenticator(options.allow, options.keys, on_refused)
@@ -71,12 +71,13 @@ def serve(
 
 
 def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
-    """Bind a socket to an endpoint. Raises InputError that says why it cannot be had."""
+    """Bind a socket to an endpoint. InputError has the reason if that fails."""
     port = endpoint.rpartition(":")[2]
     if not endpoint.startswith(("tcp://", "ipc://")):
         raise InputError(f"cannot bind to {endpoint}: expected tcp://HOST:PORT or ipc://PATH")
     if endpoint.startswith("tcp:") and port != "*" and not is_port(port):
-        raise InputError(f"cannot bind to {endpoint}: there is no port {port!r}")  # ZeroMQ would take another one
+        # ZeroMQ would use another port.
+        raise InputError(f"cannot bind to {endpoint}: expected a port from 0 to 65535, found {port!r}")
     try:
         socket.bind(endpoint)
     except zmq.ZMQError as error:
@@ -88,37 +89,41 @@ def bind(socket: zmq.Socket[bytes], endpoint: str) -> None:
 def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOptions, watch: Watch) -> None:
     heard_at = looked_at = time.monotonic()
     peer: bytes | None = None
-    is_told = False
+    has_farewell = False
     try:
         while not session.finished:
             sender, connection, envelope = _receive(socket)
             if len(envelope) < 2 or envelope[0] or (peer is not None and sender != peer):
                 if len(envelope) >= 2 and not envelope[0]:
                     _reply(socket, sender, session.farewell("this scheduler is busy with another Batsim"))
-                # Else no REQ socket has sent it: stray bytes, or a port scan.
+                # Otherwise the sender is not a REQ socket: stray bytes, or a port scan.
                 now = time.monotonic()
-                if not envelope or now - looked_at >= LOOK_AROUND_MS / 1000:  # other peers must not hide a lost one
+                if (
+                    not envelope or now - looked_at >= LOOK_AROUND_MS / 1000
+                ):  # messages of other peers must not delay this check
                     looked_at = now
                     _look_around(session, options, watch, now - heard_at)
                 continue
             peer = sender
-            watch.heard(sender, connection)
+            watch.received(sender, connection)
             try:
                 reply = session.handle_parts(envelope[1:])
             except BaseException as error:
-                # The peer waits for an answer; without one it would wait for ever. With this one it leaves.
-                is_told = not watch.is_gone()
+                # The peer waits for a reply. This one makes it stop.
+                has_farewell = not watch.is_gone()
                 _reply(socket, peer, session.farewell(error))
                 raise
             _reply(socket, peer, reply)
             heard_at = looked_at = time.monotonic()
     except (Interrupted, KeyboardInterrupt, PeerLostError) as error:
-        has_left = peer is not None and not is_told and watch.is_gone()
+        has_left = peer is not None and not has_farewell and watch.is_gone()
         if has_left and isinstance(error, Interrupted) and error.signum == signal.SIGTERM:
-            # Docker Compose stops us because Batsim has ended; what it left behind is the news.
-            raise PeerLostError(f"{_closed(session)}, and {error} stops us\n{diagnose(session.engine)}") from None
+            # Docker Compose sends SIGTERM because Batsim has ended. Report the end of Batsim.
+            raise PeerLostError(
+                f"{_closed(session)}, and {error} stops the scheduler\n{diagnose(session.engine)}"
+            ) from None
         if peer is not None and not watch.is_gone():
-            # The signal may have come between its request and our reply; if not, a REQ socket drops this one.
+            # The signal may have come between its request and the reply; if not, its REQ socket drops this message.
             _reply(socket, peer, session.farewell(error))
             await_and_refuse(socket, peer, session.farewell(error))
         raise
@@ -130,7 +135,7 @@ def _answer_all(socket: zmq.Socket[bytes], session: Session, options: ServerOpti
 
 
 def _receive(socket: zmq.Socket[bytes]) -> tuple[bytes, int | None, list[bytes]]:
-    """Receive a message as `receive` does; one without parts if none comes for a moment."""
+    """Receive a message as `receive` does; return one without parts if none arrives in time."""
     try:
         return receive(socket)
     except zmq.Again:
@@ -142,7 +147,7 @@ def _reply(socket: zmq.Socket[bytes], peer: bytes, text: bytes) -> None:
 
 
 def await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) -> None:
-    """Stay for a moment: a peer that is about to ask gets an answer that stops it, instead of none for ever."""
+    """Wait briefly for one more message of the peer, and reply with a message that stops it."""
     deadline = time.monotonic() + PATIENCE_S
     while socket.poll(max(int((deadline - time.monotonic()) * 1000), 0)):
         sender, *_ = socket.recv_multipart()
@@ -152,13 +157,13 @@ def await_and_refuse(socket: zmq.Socket[bytes], peer: bytes, farewell: bytes) ->
 
 
 def _look_around(session: Session, options: ServerOptions, watch: Watch, silent_s: float) -> None:
-    """Give up on a peer that is gone, or silent for too long."""
+    """Raise PeerLostError if the peer is gone, or silent for too long."""
     if options.look is not None:
         options.look()
     gone_s = watch.gone_for_s()
     if not session.n_messages:
         if options.first_timeout_s and silent_s >= options.first_timeout_s:
-            raise PeerLostError(f"no Batsim has come within {silent_s:.1f} s (--first-timeout)")
+            raise PeerLostError(f"no message from Batsim within {silent_s:.1f} s (--first-timeout)")
         return
     if gone_s is not None and gone_s >= GRACE_S and options.look is None:
         raise PeerLostError(f"{_closed(session)} ({gone_s:.1f} s ago)\n{diagnose(session.engine)}")

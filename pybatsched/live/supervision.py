@@ -1,4 +1,4 @@
-"""Scheduler and Batsim in one run: started together, ended together, and every job asked after."""
+"""Runs a scheduler with a real Batsim: starts and stops both, and collects the result of every job."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NOT_WRITTEN: Final = "it has no row in {}, so Batsim lost it"
 
 
 class _BatsimEndedError(PeerLostError):
-    """Batsim has ended before the simulation has."""
+    """Batsim ended before the simulation."""
 
 
 @dataclass(slots=True)
 class Supervisor:
-    """Runs a Batsim for a session, one that `is_five` or an older one.
+    """Runs a Batsim for a session: Batsim 5 if `is_five`, else an older one.
 
-    `log` takes what Batsim says; `say` hears what people should know meanwhile.
+    `log` is the file for the output of Batsim; `say` is called with messages for the user.
     """
 
     session: Session
@@ -46,13 +46,13 @@ class Supervisor:
     _child: Child | None = field(default=None, init=False)
 
     def run(self) -> bool:
-        """Run to the end; gives False if Batsim gave up because nothing could happen any more.
+        """Run to the end; return False if Batsim ended with a deadlock.
 
-        Raises InputError if Batsim does not even begin, PeerLostError if it breaks down, and what `serve` raises.
-        Whatever happens, Batsim does not outlive this call.
+        Raises InputError if Batsim does not start, PeerLostError if it crashes, and the errors of `serve`. Batsim never
+        outlives this call.
         """
         with tempfile.TemporaryDirectory(prefix="pybatsched-") as folder:
-            # A socket file needs no port; through the wall of a container only TCP is sure to come.
+            # A socket file needs no port; a container can always be reached by TCP.
             endpoint = "tcp://127.0.0.1:*" if self.launcher.container else f"ipc://{folder}/socket"
             try:
                 options = ServerOptions(endpoint, self.timeout_s, self.first_timeout_s, look=self._look)
@@ -60,7 +60,7 @@ class Supervisor:
                 self._await_end()
             except _BatsimEndedError as error:
                 if not self.session.engine.began:
-                    raise InputError(f"Batsim did not begin: {error}") from None
+                    raise InputError(f"Batsim did not start: {error}") from None
                 if not self._is_deadlock():
                     raise PeerLostError(f"{error}\n{diagnose(self.session.engine)}") from None
                 return False
@@ -72,7 +72,7 @@ class Supervisor:
     def _start(self, endpoint: str) -> None:
         socket = ["-s", endpoint, ""] if self.is_five else ["--socket-endpoint", endpoint]
         self._child = Child(self.launcher, [*self.arguments, *socket], self.log)
-        self.say(f"{self.launcher.shown} started, its own words go to {self.log}")
+        self.say(f"{self.launcher.shown} started; its output is in {self.log}")
 
     def _look(self) -> None:
         code = None if self._child is None else self._child.exit_code()
@@ -80,20 +80,22 @@ class Supervisor:
             raise _BatsimEndedError(self._ended(code))
 
     def _ended(self, code: int) -> str:
-        words = "" if self._child is None else self._child.last_words()
+        excerpt = "" if self._child is None else self._child.log_excerpt()
         after = f"after message {self.session.n_messages}" if self.session.n_messages else "before its first message"
-        return f"Batsim ended with exit code {code} {after}. Its last words ({self.log}):\n{words}"
+        return f"Batsim ended with exit code {code} {after}. Its output ({self.log}):\n{excerpt}"
 
     def _await_end(self) -> None:
-        """Let Batsim write its files: it still has to when the simulation is over."""
+        """Wait until Batsim has written its files after the end of the simulation."""
         code = None if self._child is None else self._child.wait(self.timeout_s)
         if code is None:
-            raise PeerLostError(f"Batsim still runs {self.timeout_s:g} s after the end of the simulation (--timeout)")
+            raise PeerLostError(
+                f"Batsim is still running {self.timeout_s:g} s after the end of the simulation (--timeout)"
+            )
         if code:
             raise PeerLostError(self._ended(code))
 
     def _is_deadlock(self) -> bool:
-        """Tell a deadlock from a crash: Batsim exits with 0, or aborts with a word on it (with SimGrid 3.25, say)."""
+        """Return whether Batsim ended with a deadlock: exit code 0, or a deadlock in its log (SimGrid 3.25)."""
         return self._child is not None and (self._child.exit_code() == 0 or self._child.has_deadlocked())
 
 
@@ -106,10 +108,10 @@ def result_of(
     *,
     tally: Tally,
 ) -> Result:
-    """Say what a run came to, from its ``_jobs.csv``; jobs of the workloads that are not in it are unfinished. O(jobs).
+    """Return the result of a run from its ``_jobs.csv``; jobs of the workloads without a row are unfinished. O(jobs).
 
-    `shown` is what the file will be called when all is over; `tally` has counted nothing yet.
-    After a deadlock the file may be cut short, as Batsim may have aborted; then what the scheduler knows counts too.
+    `shown` is the final name of the file; `tally` is empty. After a deadlock the file may be truncated, because Batsim
+    may have aborted; then the jobs that the scheduler knows count as well.
     """
     seen = set()
     for outcome in jobs_csv.read(jobs) if finished else jobs_csv.read_what_is_there(jobs):
@@ -139,7 +141,7 @@ def _stuck(engine: Engine) -> list[Stuck]:
     found = []
     for job in engine.jobs.alive.values():
         if job.state is JobState.RUNNING:
-            why = "it runs, and nothing will ever end it"
+            why = "it is running, and no event will end it"
         elif job.state is JobState.HELD:
             why = f"it is held on {job.procs} and would start at {job.start_at}"
         else:

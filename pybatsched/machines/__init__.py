@@ -1,1 +1,1 @@
-"""Machines by name: what is known of them, and SimGrid platform files made from it."""
+"""Machines by name: their data, and the SimGrid platform files that are generated from it."""

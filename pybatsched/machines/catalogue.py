@@ -1,6 +1,6 @@
-"""The machines we know, as data. Each number has its source; what nobody could check is called an assumption.
+"""The known machines, as data. Each number has its source; an unverified number is marked as an assumption.
 
-docs/platforms.md tells the same for readers.
+docs/platforms.md has the same content for users. The texts are copied into the generated platform files.
 """
 
 from __future__ import annotations

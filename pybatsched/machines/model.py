@@ -1,4 +1,4 @@
-"""What is known of a machine: its classes of nodes, the units to describe it in, and where each number is from."""
+"""The data of a machine: its classes of nodes, the units of its hosts, and the source of each number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What one node draws, in watts: idle, with all cores at work, and off. `sources` say where from, a line each."""
+    """The power of one node in watts: idle, with all cores busy, and off. `sources` has one line per source."""
 
     idle: float
     full: float
@@ -24,10 +24,9 @@ class Power:
 class NodeClass:
     """Nodes of one kind.
 
-    `name` is the property `cluster` of its hosts unless `cluster` says otherwise, `core_speed` is that of one core in
-    flop/s, `memory_gb` that of one node.
-    `shown_speed` is the property `speed` where that is not the speed of a core in flop/s but a relative one.
-    `properties` go to every host. `sources` say where the numbers are from, a line each.
+    The property `cluster` of its hosts is `cluster`, or `name` if that is empty. `core_speed` is the speed of one core
+    in flop/s, `memory_gb` the memory of one node. `shown_speed` is the property `speed` if that is a relative speed
+    instead of flop/s. Every host gets `properties`. `sources` has the sources of the numbers, one per line.
     """
 
     name: str
@@ -44,10 +43,10 @@ class NodeClass:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What one host stands for: a core (`n_nodes` 0), a node, or several nodes.
+    """What one host represents: a core (`n_nodes` 0), a node, or several nodes.
 
-    `group` is a property that tells neighbours from others by their number, and how many of them there are:
-    ``("node", 20)`` for the cores of a node. `torus` gives the sides of the torus that the hosts form.
+    `group` is the property that numbers groups of hosts, and the size of a group: ``("node", 20)`` for the cores of a
+    node. `torus` has the sides of the torus that the hosts form.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A shared file system: a storage host that each group of hosts reaches over a link of its own."""
+    """A shared file system: a storage host with a separate link to each group of hosts."""
 
     name: str
     link_bytes_per_s: float
@@ -67,9 +66,9 @@ class Storage:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """Links in byte/s and seconds: from a node, or a group of hosts, to the others.
+    """Links, in byte/s and seconds, from a node or a group of hosts to the others.
 
-    `inner` is that of a host to the rest of its group, and free if not given; `trunk` that between clusters.
+    `inner` is the link of a host inside its group, without cost if None; `trunk` is the link between clusters.
     """
 
     bandwidth: float
@@ -81,7 +80,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine. The first unit is the one that its name alone stands for: what its logs count in."""
+    """A machine. The first unit, in which its logs count, is the default of its name."""
 
     name: str
     title: str
@@ -98,14 +97,14 @@ class Machine:
 
     @property
     def has_power(self) -> bool:
-        """Whether what its nodes draw is known, for all of them."""
+        """Whether the power of all its nodes is known."""
         return all(part.power is not None for part in self.classes)
 
     def n_hosts(self, unit: Unit) -> int:
-        """Give how many compute hosts it makes in a unit."""
+        """Return the number of compute hosts in a unit."""
         return sum(hosts_of(part.n_nodes, part, unit) for part in self.classes)
 
 
 def hosts_of(n_nodes: int, part: NodeClass, unit: Unit) -> int:
-    """Give how many hosts so many nodes of a class make, the last perhaps of fewer nodes than the others."""
+    """Return the number of hosts of so many nodes of a class; the last host may have fewer nodes."""
     return n_nodes * part.cores_per_node if unit.n_nodes == 0 else -(-n_nodes // unit.n_nodes)

@@ -1,4 +1,4 @@
-"""Finding a platform by what a user says: a file, or the name of a machine."""
+"""Finds the platform that a user names: a file, or a machine."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ENERGY = "-energy"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a platform comes from: a file at `path`, or `text` made here. `name` is what the user said."""
+    """The source of a platform: a file at `path`, or a generated `text`. `name` is the user's argument."""
 
     name: str
     path: Path | None
     text: str = ""
 
     def data(self) -> bytes:
-        """Give the platform file's content. Raises InputError if it cannot be read."""
+        """Return the content of the platform file. Raises InputError if it cannot be read."""
         return self.text.encode() if self.path is None else xml.load(self.path)
 
     def read(self, *, master: str = DEFAULT_MASTER, roles: Mapping[str, str] | None = None) -> Platform:
@@ -37,7 +37,7 @@ class Source:
 def find(name: str, *, energy: bool = False) -> Source:
     """Find a platform: a file if there is one of that name, else a machine. Raises InputError that lists the names.
 
-    With `energy`, a machine says what its hosts draw, where that is known.
+    With `energy`, the hosts of a machine have their power, if it is known.
     """
     found = None if _is_file(name) else variant_of(name)
     if found is not None:
@@ -45,14 +45,14 @@ def find(name: str, *, energy: bool = False) -> Source:
         with_power = variant.energy or (energy and machine.has_power)
         return Source(name, None, platform_xml(machine, replace(variant, energy=with_power)))
     if not _exists(name) and "/" not in name and "." not in name:
-        raise InputError(f"there is no platform file {name!r:.80}, and no machine of that name; expected {_known()}")
+        raise InputError(f"unknown platform {name!r:.80}: expected a file, or one of the machines {_known()}")
     return Source(name, Path(name))
 
 
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # not a possible file name
         return False
 
 
@@ -64,17 +64,17 @@ def _exists(name: str) -> bool:
 
 
 def machine_of(name: str) -> tuple[Machine, Variant]:
-    """Find a machine by name, whatever files there are. Raises InputError that lists the names."""
+    """Find a machine by name, ignoring files. Raises InputError that lists the names."""
     found = variant_of(name)
     if found is None:
-        raise InputError(f"there is no machine {name!r:.80}; expected {_known()}")
+        raise InputError(f"unknown machine {name!r:.80}; expected one of {_known()}")
     return found
 
 
 def variant_of(name: str) -> tuple[Machine, Variant] | None:
-    """Read the name of a machine, with a unit and ``-energy`` behind it or not: ``curie``, ``curie-node-energy``.
+    """Read the name of a machine with optional unit and ``-energy``, such as ``curie`` or ``curie-node-energy``.
 
-    ``rackham@0.1`` has a tenth of its nodes of each class. Raises InputError for what is no such factor.
+    ``rackham@0.1`` has a tenth of the nodes of each class. Raises InputError if the factor is not a number above 0.
     """
     whole, at, factor = name.partition("@")
     base = whole.removesuffix(_ENERGY)
@@ -92,14 +92,14 @@ def _scale(name: str, factor: str) -> float:
     except ValueError:
         scale = math.nan
     if not 0 < scale < math.inf:
-        raise InputError(f"{name:.80}: expected a number above 0 behind the @, as in rackham@0.1")
+        raise InputError(f"{name:.80}: expected a number above 0 after the @, such as rackham@0.1")
     return scale
 
 
 def unit_of(name: str) -> tuple[str, bool] | None:
-    """Tell what a host of a platform is, by its name or that of its file, and whether the machine's logs count in it.
+    """Return the unit of the hosts of a platform, by its name or file name, and whether the machine's logs count in it.
 
-    None if the name is that of no machine.
+    None if it is not the name of a machine.
 
     >>> unit_of("curie-node"), unit_of("out/intrepid-pset-energy.xml"), unit_of("curie"), unit_of("mine.xml")
     (('node', False), ('pset', False), ('core', True), None)
@@ -113,7 +113,7 @@ def unit_of(name: str) -> tuple[str, bool] | None:
 
 
 def all_names() -> Iterator[str]:
-    """Give the names of all variants: each unit, and energy where it is known."""
+    """Yield the names of all variants: each unit, and energy where the power is known."""
     for machine in MACHINES:
         for unit in machine.units:
             yield f"{machine.name}-{unit.name}"
@@ -122,7 +122,7 @@ def all_names() -> Iterator[str]:
 
 
 def shipped() -> Iterator[str]:
-    """Give the names of those that lie in ``platforms/`` as files: all but the energy of single cores."""
+    """Return the names of the files in ``platforms/``: all variants except energy of single cores."""
     return (name for name in all_names() if not name.endswith("-core" + _ENERGY))
 
 

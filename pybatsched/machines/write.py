@@ -1,9 +1,9 @@
-"""Writing a machine as a SimGrid platform that Batsim and the embedded simulator load.
+"""Writes a machine as a SimGrid platform for Batsim and the embedded simulator.
 
-What Batsim wants (all of it seen with 4.2.1): one master; names whose order as text is the order of the ids, hence
-numbers of equal width and prefixes in order; facts as properties, because speeds and cores are not told; free links
-between hosts and master, so that its own messages take no time. Hosts with a property of their own are a cluster for
-each group, joined by a DijkstraCache zone through the master's cluster: SimGrid finds the ways between groups itself.
+Batsim (observed with 4.2.1) requires one master, and orders ids by names as text; therefore numbers have equal width
+and prefixes are in order. Speeds and cores are written as properties, because Batsim does not send them. Links between
+hosts and master cost nothing, so that Batsim's internal messages take no time. With a group property, each group is a
+cluster. A DijkstraCache zone joins the groups through the master's cluster, and SimGrid finds the paths between them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pybatsched.machines.model import Machine, NodeClass, Power, Storage, Unit, 
 from pybatsched.platform.model import MAX_HOSTS
 
 FREE: Final = ("1e300Bps", "0")
-#: Versions of Batsim that differ in what a platform must say, by how they spell wattages.
+#: Versions of Batsim by the spelling of wattages in platforms.
 OLD_SPELLING: Final = ("3.1", "4.0")
 NEW_SPELLING: Final = ("4.1", "4.2", "5.0")
 _TRUNK: Final = "trunk"
@@ -33,9 +33,9 @@ _HEAD: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How to write a machine. `alpha` adds hosts, so that they are this share of all; `scale` multiplies its nodes.
+    """How to write a machine. `alpha` adds hosts until they are this share of all; `scale` multiplies the nodes.
 
-    `batsim` is the version to write for (it matters for energy only); empty writes what all understand.
+    `batsim` is the target version, which matters only for energy; empty writes a file for all versions.
     """
 
     unit: str = ""
@@ -48,7 +48,7 @@ class Variant:
 
 @dataclass(slots=True)
 class _Cluster:
-    """A cluster element: hosts that differ in nothing but their number. `gateway` is how others reach it."""
+    """A cluster element: hosts that differ only in their number."""
 
     id: str
     prefix: str
@@ -60,13 +60,13 @@ class _Cluster:
 
     @property
     def gateway(self) -> str:
-        """A torus has no router; one of its hosts must do."""
+        """The router of the cluster; a torus has none, so its first host."""
         return f"{self.prefix}{self.numbers[0]}" if self.torus else f"{self.prefix}{self.id}_router"
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Hosts of one class, all in the order of their ids."""
+    """Hosts of one class, in the order of their ids."""
 
     part: NodeClass
     n_hosts: int
@@ -75,16 +75,16 @@ class _Row:
 
 
 def unit_of(machine: Machine, name: str) -> Unit:
-    """Find a unit of a machine by name; no name is its first one. Raises InputError that lists them."""
+    """Return a unit of a machine by name; an empty name is the first. Raises InputError that lists them."""
     for unit in machine.units:
         if name in {unit.name, ""}:
             return unit
     known = ", ".join(unit.name for unit in machine.units)
-    raise InputError(f"{machine.name}: unit {name!r:.40}; expected one of {known}")
+    raise InputError(f"{machine.name}: unknown unit {name!r:.40}; expected one of {known}")
 
 
 def equal_width(n: int) -> range:
-    """Give n numbers in a row that are all written with the same number of digits, the fewest that do.
+    """Return n consecutive numbers with the same number of digits, as few as possible.
 
     >>> equal_width(93312), equal_width(90), equal_width(8)
     (range(100000, 193312), range(10, 100), range(1, 9))
@@ -96,7 +96,7 @@ def equal_width(n: int) -> range:
 
 
 def n_extra(n_hosts: int, alpha: float) -> int:
-    """Give how many hosts must join n so that they are the share alpha of all, rounded up.
+    """Return how many hosts to add to n, so that the added ones are the share alpha of all, rounded up.
 
     >>> [n_extra(640, alpha) for alpha in (0.10, 0.15, 0.20, 0.25)]
     [72, 113, 160, 214]
@@ -105,50 +105,52 @@ def n_extra(n_hosts: int, alpha: float) -> int:
 
 
 def platform_xml(machine: Machine, variant: Variant) -> str:
-    """Write a machine as a platform file. O(clusters). Raises InputError for a variant that it cannot have."""
+    """Return a machine as the text of a platform file. O(clusters). Raises InputError if the variant is impossible."""
     unit = unit_of(machine, variant.unit)
     _check(machine, variant)
     rows = _rows(machine, unit, variant)
     clusters = list(_clusters(machine, unit, rows, variant))
     master = _Cluster("master", "master", range(1), 1e9, 1, {"role": "master", **_no_watts(variant)})
     own_links = _own_links(machine, unit) if variant.real_network else FREE
-    lines = [*_comment(_told(machine, unit, variant)), '<platform version="4.1">']
+    lines = [*_comment(_description(machine, unit, variant)), '<platform version="4.1">']
     lines.append(f' <zone id="site" routing="{"Full" if unit.group is None else "DijkstraCache"}">')
     lines += [line for cluster in clusters for line in _element(cluster, own_links)]
     lines += _element(master, FREE)
     if machine.storage is not None:
         lines += _storage_zone(machine.storage, variant)
     links, routes = _network(machine, clusters, master, variant)
-    lines += [*links, *routes]  # SimGrid wants all links before all routes
+    lines += [*links, *routes]  # SimGrid requires all links before all routes
     return _HEAD + "\n".join([*lines, " </zone>", "</platform>", ""])
 
 
 def _own_links(machine: Machine, unit: Unit) -> tuple[str, str]:
-    """Give the link of each host: a node's own, or in a group the one inside, as from a core to its node."""
+    """Return the link of each host: the link of a node or, in a group, the inner link, such as core to node."""
     network = machine.network
     if unit.group is not None:
         return FREE if network.inner is None else _written(*network.inner)
     if any(_cores(part, unit) != part.cores_per_node for part in machine.classes):
         nodes = [other.name for other in machine.units if other.group is not None or other.n_nodes == 1]
         raise InputError(
-            f"{machine.name}: the links are known by node, not by {unit.name}; expected --unit {' or '.join(nodes)}"
+            f"{machine.name}: links are known per node, not per {unit.name}; expected --unit {' or '.join(nodes)}"
         )
     return _written(network.bandwidth, network.latency_s)
 
 
 def _check(machine: Machine, variant: Variant) -> None:
     if not 0 <= variant.alpha < 1:
-        raise InputError(f"{machine.name}: alpha {variant.alpha:g}; expected a share from 0 to below 1")
+        raise InputError(f"{machine.name}: alpha is {variant.alpha:g}; expected a share from 0 to below 1")
     if not 0 < variant.scale < math.inf:
-        raise InputError(f"{machine.name}: scale {variant.scale:g}; expected a number above 0")
+        raise InputError(f"{machine.name}: scale is {variant.scale:g}; expected a number above 0")
     if variant.energy and not machine.has_power:
-        raise InputError(f"{machine.name}: what its nodes draw is not known, so there is no energy variant")
+        raise InputError(f"{machine.name}: the power of its nodes is unknown, so it has no energy variant")
     if variant.batsim and variant.batsim not in (*OLD_SPELLING, *NEW_SPELLING):
-        raise InputError(f"Batsim {variant.batsim:.20}: expected one of {', '.join((*OLD_SPELLING, *NEW_SPELLING))}")
+        raise InputError(
+            f"unknown Batsim version {variant.batsim:.20}; expected one of {', '.join((*OLD_SPELLING, *NEW_SPELLING))}"
+        )
 
 
 def _rows(machine: Machine, unit: Unit, variant: Variant) -> list[_Row]:
-    """Give the hosts by class, then those that alpha adds: like the first class, and last in the order of ids."""
+    """Return the hosts by class, then those that alpha adds: like the first class, with the last ids."""
     several = len(machine.classes) > 1
     rows = []
     for number, part in enumerate(machine.classes):
@@ -157,7 +159,7 @@ def _rows(machine: Machine, unit: Unit, variant: Variant) -> list[_Row]:
         rows.append(_Row(part, hosts_of(n_nodes, part, unit), name))
     n_hosts = sum(row.n_hosts for row in rows)
     if n_hosts > MAX_HOSTS * (1 - variant.alpha):
-        raise InputError(f"{machine.name}: scale {variant.scale:g} makes too many hosts; expected {MAX_HOSTS} at most")
+        raise InputError(f"{machine.name}: scale {variant.scale:g} gives too many hosts; expected at most {MAX_HOSTS}")
     extra = n_extra(n_hosts, variant.alpha)
     return [*rows, _Row(machine.classes[0], extra, "z-extra", is_extra=True)] if extra else rows
 
@@ -175,7 +177,7 @@ def _clusters(machine: Machine, unit: Unit, rows: Sequence[_Row], variant: Varia
 
 
 def _groups(unit: Unit, group: tuple[str, int], rows: Sequence[_Row], variant: Variant) -> Iterator[_Cluster]:
-    """Make a cluster for each group of neighbours, numbered through; the last of a row may be smaller."""
+    """Yield a cluster for each group of hosts, numbered over all rows; the last of a row may be smaller."""
     key, size = group
     sizes = [min(size, row.n_hosts - at) for row in rows for at in range(0, row.n_hosts, size)]
     owners = [row for row in rows for _ in range(0, row.n_hosts, size)]
@@ -186,7 +188,7 @@ def _groups(unit: Unit, group: tuple[str, int], rows: Sequence[_Row], variant: V
 
 
 def _torus(machine: Machine, unit: Unit, row: _Row) -> tuple[int, int, int]:
-    """Fit the torus to a scaled machine: whole planes of it, one at least."""
+    """Return the torus of a scaled machine: at least one whole plane."""
     x, y, z = unit.torus or (1, 1, 1)
     whole = hosts_of(row.part.n_nodes, row.part, unit)
     if row.n_hosts == whole:
@@ -194,8 +196,8 @@ def _torus(machine: Machine, unit: Unit, row: _Row) -> tuple[int, int, int]:
     planes = max(round(row.n_hosts / (y * z)), 1)
     if planes * y * z != row.n_hosts:
         raise InputError(
-            f"{machine.name}: a torus of {row.n_hosts} hosts; expected a scale that makes whole planes of {y * z}, as "
-            f"{planes / x:g}, or another unit"
+            f"{machine.name}: the torus has {row.n_hosts} hosts; expected a scale with whole planes of {y * z}, such "
+            f"as {planes / x:g}, or another unit"
         )
     return planes, y, z
 
@@ -205,7 +207,7 @@ def _cores(part: NodeClass, unit: Unit) -> int:
 
 
 def _properties(row: _Row, unit: Unit, variant: Variant) -> dict[str, str]:
-    """Give the facts that all hosts of a row share."""
+    """Return the properties that all hosts of a row share."""
     part = row.part
     n_cores = _cores(part, unit)
     facts = {
@@ -214,7 +216,7 @@ def _properties(row: _Row, unit: Unit, variant: Variant) -> dict[str, str]:
         "speed": part.shown_speed or _number(part.core_speed),
     }
     if part.memory_gb is not None:
-        # Of the node, where a property tells which one; else what is the host's own.
+        # The memory of the node if a property names the node; else the share of the host.
         share = n_cores / part.cores_per_node if unit.group is None else max(unit.n_nodes, 1)
         facts["memory_gb"] = _number(part.memory_gb * share)
     facts |= part.properties
@@ -224,9 +226,10 @@ def _properties(row: _Row, unit: Unit, variant: Variant) -> dict[str, str]:
 
 
 def _watts(power: Power, n_nodes: float, n_cores: int, batsim: str) -> Mapping[str, str]:
-    """Spell what a host draws. The middle number is of a host barely at work, in the old spelling of one core at work.
+    """Return the properties of the power of a host.
 
-    SimGrid 3.25 (Batsim 3.1 and 4.0) takes the old one where both are given, newer ones know the new one alone.
+    The middle number is the power with a load close to 0; in the old spelling, that of one busy core. SimGrid 3.25
+    (Batsim 3.1 and 4.0) prefers the old spelling if both are given; newer versions read only the new one.
     """
     idle, full, off = (_number(round(watts * n_nodes, 6)) for watts in (power.idle, power.full, power.off))
     one_core = _number(round((power.idle + (power.full - power.idle) / n_cores) * n_nodes, 6))
@@ -239,7 +242,7 @@ def _watts(power: Power, n_nodes: float, n_cores: int, batsim: str) -> Mapping[s
 
 
 def _no_watts(variant: Variant) -> Mapping[str, str]:
-    """Give the master and storage hosts wattages of 0: Batsim asks for those of storage and warns of a master's."""
+    """Return wattages of 0 for the master and storage: Batsim requires them for storage and warns about the master."""
     return _watts(Power(0, 0, 0, ()), 1, 1, variant.batsim) if variant.energy else {}
 
 
@@ -282,7 +285,7 @@ def _link(name: str, bandwidth: str, latency: str) -> str:
     return f'  <link id="{name}" bandwidth="{bandwidth}" latency="{latency}"/>'
 
 
-def _way(src: _Cluster, dst: _Cluster, link: str) -> Iterator[str]:
+def _path(src: _Cluster, dst: _Cluster, link: str) -> Iterator[str]:
     return _route(src.id, src.gateway, dst.id, dst.gateway, (link,))
 
 
@@ -303,28 +306,28 @@ def _network(
     routes: list[str] = []
     for cluster in clusters:
         up = _TRUNK
-        if variant.real_network and is_grouped:  # ways between groups lead through the master's cluster
+        if variant.real_network and is_grouped:  # paths between groups use the master's cluster
             up = f"{cluster.id}-up"
             links.append(_link(up, *_written(network.bandwidth, network.latency_s)))
-        routes += _way(cluster, master, up)
+        routes += _path(cluster, master, up)
     if not is_grouped:
         trunk = _TRUNK
         if variant.real_network and network.trunk is not None:
             trunk = "wan"
             links.append(_link(trunk, *_written(*network.trunk)))
-        routes += [line for pair in combinations(clusters, 2) for line in _way(*pair, trunk)]
+        routes += [line for pair in combinations(clusters, 2) for line in _path(*pair, trunk)]
     if machine.storage is not None:
         name = machine.storage.name
         for cluster in clusters:
             link = f"{cluster.id}-{name}"
             links.append(_link(link, _bytes(machine.storage.link_bytes_per_s), "0"))
-            # Two links, so that no way between groups leads through the storage: SimGrid looks for the fewest.
+            # Two links, so that no path between groups uses the storage: SimGrid minimises the number of links.
             routes += _route(cluster.id, cluster.gateway, _STORAGE, name, (link, _TRUNK))
     return links, routes
 
 
 def _storage_zone(storage: Storage, variant: Variant) -> Iterator[str]:
-    """Write the shared file system: a zone of one host, as a cluster of one would put a number behind its name."""
+    """Yield the shared file system: a zone with one host, because a cluster would append a number to its name."""
     yield from _comment(storage.sources, 2)
     yield f'  <zone id="{_STORAGE}" routing="Full">'
     yield f'   <host id="{storage.name}" speed="0f">'
@@ -335,13 +338,13 @@ def _storage_zone(storage: Storage, variant: Variant) -> Iterator[str]:
 
 
 def _comment(texts: Sequence[str], indent: int = 0) -> list[str]:
-    """Write a comment; two dashes in a row would end it."""
+    """Return the lines of an XML comment. Two dashes in a row, which would end it, are separated."""
     text = "\n     ".join(texts).replace("--", "- -")
     return [" " * indent + line for line in f"<!-- {text} -->".splitlines()]
 
 
-def _told(machine: Machine, unit: Unit, variant: Variant) -> list[str]:
-    """Say what the file describes and where each number is from."""
+def _description(machine: Machine, unit: Unit, variant: Variant) -> list[str]:
+    """Return the lines of the header comment: what the file describes, and the sources of its numbers."""
     size = (
         "a core" if unit.n_nodes == 0 else "a node" if unit.n_nodes == 1 and unit.name == "node" else f"a {unit.name}"
     )

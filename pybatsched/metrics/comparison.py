@@ -17,7 +17,7 @@ from pybatsched.metrics.fields import evaluated_ids
 from pybatsched.metrics.figure_names import resolved
 from pybatsched.metrics.runs import HOW_READ, how_read_of, tau_of, workloads_of
 from pybatsched.metrics.summary import FORMAT, FORMAT_VERSION, STATE_COUNTS
-from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, steadily
+from pybatsched.results.run_state import JOBS, SUMMARY, WHOLE, Found, RunState, read_stable
 from pybatsched.text_table import aligned
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
@@ -119,7 +119,7 @@ def read_summary(path: str, *, partial: bool = False) -> RunSummary:
             return _of_whole(path, found.path(SUMMARY), found.standing(prefix, 0))
         return _of_partial(path, prefix, found, found.mark.about)
 
-    return steadily(prefix, read, newest=partial)
+    return read_stable(prefix, read, newest=partial)
 
 
 def _of_partial(path: str, prefix: str, found: Found, about: Mapping[str, Any]) -> RunSummary:

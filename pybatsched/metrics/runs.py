@@ -20,7 +20,7 @@ from pybatsched.metrics import energy, fields, jobs_csv, truncated
 from pybatsched.metrics.energy import Energy
 from pybatsched.metrics.outcomes import DEFAULT_TAU_S, JobRecord, joined
 from pybatsched.metrics.series import Steps
-from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, steadily
+from pybatsched.results.run_state import JOBS, MARK, SUFFIXES, SUMMARY, WHOLE, Found, RunState, State, read_stable
 from pybatsched.workload import Workload, load
 from pybatsched.workload.formats import swf
 from pybatsched.workload.selection import Selection
@@ -203,7 +203,7 @@ def read_what_is_there(
     be loaded then.
     """
     _refuse_file(prefix)
-    return steadily(
+    return read_stable(
         prefix, lambda found: _read(prefix, found, workloads, n_procs, all_fields=all_fields), newest=newest
     )
 

@@ -1,1 +1,1 @@
-"""Platforms: reading SimGrid's files the way Batsim does, without Batsim."""
+"""Platforms: reads SimGrid's platform files as Batsim does, without Batsim."""

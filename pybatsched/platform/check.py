@@ -1,4 +1,4 @@
-"""All that Batsim would refuse about a platform file, and what a user should know of it."""
+"""Checks of a platform file: everything that Batsim would reject, and warnings for the user."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pybatsched.platform import simgrid4, xml
 from pybatsched.platform.model import DEFAULT_MASTER, Host, Platform, check_energy
 from pybatsched.platform.roles import assemble
 
-#: Above so many hosts Batsim takes half a minute and more to load them: its time grows with their square.
+#: Above this number of hosts Batsim needs at least half a minute to load; its load time is quadratic.
 MANY_HOSTS = 50_000
 _LOAD_S_PER_HOST2 = 134 / 163_840**2  # measured with Batsim 4.2.1
 
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"(\d+)(\D*)$")
 
 
 class Finding(NamedTuple):
-    """Something about a file; `is_refused` if Batsim does not survive it. Line 0: it is about the whole."""
+    """A finding about a file; `is_refused` if Batsim would abort. Line 0 means the whole file."""
 
     line: int
     text: str
@@ -39,14 +39,14 @@ def check(
 ) -> list[Finding]:
     """Check a platform file from end to end. O(bytes + n log n).
 
-    Mistakes in its elements are all found at once. Who is the master, what routes name and where they lead is looked
-    at when there are none before it: one mistake should not be told twice. With `energy`, it must have what ``-E``
-    needs. With `batsim5`, it is for Batsim 5 and SimGrid 4 instead of Batsim 4.
+    All mistakes in elements are reported. The master, the roles and the network are checked only if the elements are
+    correct, so that one mistake is not reported twice. With `energy`, the file must have the properties that ``-E``
+    needs. With `batsim5`, the check is for Batsim 5 and SimGrid 4 instead of Batsim 4.
     """
     problems: list[InputError] = []
     try:
         content = xml.content_of(data, source, problems)
-    except InputError as error:  # not XML to us, so that nothing behind it can be read
+    except InputError as error:  # not readable as XML, so the rest of the file is unknown
         return [_refused(problem, source) for problem in (*problems, error)]
     found = [_refused(problem, source) for problem in problems]
     found += [Finding(line, f"{source}, line {line}: {text}", refused) for line, text, refused in content.remarks()]
@@ -63,15 +63,15 @@ def check(
         return sorted([*found, _refused(error, source)])
     if batsim5:
         found += [_different(one, source) for one in simgrid4.of_hosts(platform)]
-    ways = xml.ways_of(content, platform)
-    missing = () if content.network.refused else ways.missing
+    paths = xml.paths_of(content, platform)
+    missing = () if content.network.refused else paths.missing
     found += [Finding(line, f"{source}, line {line}: {text}", True) for line, text in missing]
-    found += [Finding(line, f"{source}, line {line}: {text}", False) for line, text in ways.notes]
+    found += [Finding(line, f"{source}, line {line}: {text}", False) for line, text in paths.notes]
     found += [Finding(0, text, False) for text in platform.remarks]
-    if ways.hop_s == float("inf"):
-        found.append(Finding(0, f"{source}: nothing ever crosses {ways.hop_at}: its bandwidth is 0", True))
-    elif ways.hop_s:
-        found.append(Finding(0, _hops(source, ways.hop_s, ways.hop_at), False))
+    if paths.hop_s == float("inf"):
+        found.append(Finding(0, f"{source}: no message can cross {paths.hop_at}: its bandwidth is 0", True))
+    elif paths.hop_s:
+        found.append(Finding(0, _hops(source, paths.hop_s, paths.hop_at), False))
     found += _sizes(platform)
     return sorted(found)
 
@@ -81,43 +81,43 @@ def _different(one: simgrid4.Difference, source: str) -> Finding:
 
 
 def _refused(error: InputError, source: str) -> Finding:
-    """Take an error of the reader; the line is in its text, behind the file's name."""
+    """Return the finding for an error of the reader, whose text has the line after the file name."""
     match = _LINE.search(str(error).removeprefix(source))
     return Finding(int(match[1]) if match else 0, str(error), True)
 
 
 def _hops(source: str, hop_s: float, hop_at: str) -> str:
     return (
-        f"{source}: Batsim's own messages take time, up to {hop_s:.3g} s on {hop_at}: jobs start and end that much "
-        "later, and events of one instant come apart"
+        f"{source}: Batsim's internal messages take time, up to {hop_s:.3g} s on {hop_at}: jobs start and end later by "
+        "this time, and events of one instant are sent separately"
     )
 
 
 def _sizes(platform: Platform) -> list[Finding]:
-    """Say what surprises people about large machines and about the order of ids."""
+    """Return warnings about large machines and about the order of ids."""
     texts = (many_hosts(platform), _disorder(platform))
     return [Finding(0, f"{platform.source}: {text}", False) for text in texts if text]
 
 
 def many_hosts(platform: Platform) -> str:
-    """Warn of a platform that Batsim takes long to load; empty if it does not."""
+    """Return a warning if Batsim needs long to load the platform; empty if not."""
     n = len(platform.hosts)
     if n <= MANY_HOSTS:
         return ""
     return (
-        f"{n:,} hosts: Batsim itself takes about {_LOAD_S_PER_HOST2 * n * n:,.0f} s to load them (its time grows with "
-        "the square); a coarser unit (a node, a partition) loads in seconds"
+        f"{n:,} hosts: Batsim needs about {_LOAD_S_PER_HOST2 * n * n:,.0f} s to load them (its load time is "
+        "quadratic); a coarser unit (a node, a partition) loads in seconds"
     )
 
 
 def _disorder(platform: Platform) -> str:
-    """Tell where the order of names as text, which is the order of ids, is not that of the numbers in them."""
+    """Return a warning if the order of names as text, which is the order of ids, differs from their numbers."""
     for one, other in pairwise(platform.compute):
         first, second = _numbered(one), _numbered(other)
         if first is not None and second is not None and first[::2] == second[::2] and first[1] > second[1]:
             return (
-                f"ids follow names as text, so {one.name!r:.80} comes before {other.name!r:.80}; numbers of equal "
-                "width, as in radical 100-115, keep them in order"
+                f"ids follow the order of names as text, so {one.name!r:.80} comes before {other.name!r:.80}; to keep "
+                "the order of numbers, use numbers of equal width, such as radical 100-115"
             )
     return ""
 

@@ -1,4 +1,4 @@
-"""A platform in a table: how many hosts of which kind, with which ids."""
+"""A table of a platform: the kinds of hosts, with their number and ids."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.platform.model import Host, Platform
 from pybatsched.text_table import aligned
 
-#: Properties that tell neighbours apart, and so are no kind of their own.
+#: Properties that only number hosts, and so do not make a separate kind.
 _NUMBERING = frozenset(("node", "vh"))
 _HEAD = ("ids", "hosts", "cores", "speed (Gflop/s)", "cluster", "memory (GB)", "power (W)", "other properties")
 _OWN_COLUMN = frozenset(("role", "cluster", "cores", "speed", "memory_gb", "wattage_per_state", "watt_per_state"))
 
 
 def table(platform: Platform) -> list[str]:
-    """Give the table, a line each: hosts of one kind in a row, and a last line for all. O(hosts)."""
+    """Return the lines of the table: one row per kind of hosts, and a last row for all hosts. O(hosts)."""
     rows: list[tuple[str, ...]] = [_HEAD]
     rows += [_row(ids, hosts) for ids, hosts in _kinds(platform.compute)]
     first = platform.n_procs
@@ -31,7 +31,7 @@ def _ids(first: int, host: Host) -> str:
 
 
 def _kinds(hosts: Sequence[Host]) -> Iterator[tuple[IntervalSet, list[Host]]]:
-    """Put neighbours together that differ in nothing but their names and numbers."""
+    """Group neighbours that differ only in their names and numbers."""
     known: dict[int, tuple[object, ...]] = {}  # hosts of a cluster share their properties
 
     def kind(host: Host) -> tuple[object, ...]:
@@ -54,7 +54,7 @@ def _row(ids: IntervalSet, hosts: Sequence[Host]) -> tuple[str, ...]:
     others = [f"{key}={value}" for key, value in facts.items() if key not in _OWN_COLUMN | _NUMBERING]
     for key in sorted(_NUMBERING & facts.keys()):
         n = len({other.properties.get(key) for other in hosts})
-        others.append(f"{key} ({n:,} of them)" if n > 1 else f"{key}={facts[key]}")
+        others.append(f"{key} ({n:,} values)" if n > 1 else f"{key}={facts[key]}")
     return (
         str(ids),
         f"{len(hosts):,}",

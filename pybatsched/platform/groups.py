@@ -1,4 +1,4 @@
-"""Hosts that belong together by a property, as those of a node or of a cluster."""
+"""Groups of hosts by a property, such as the hosts of a node or of a cluster."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pybatsched.platform.model import Host, Platform
 
 
 def property_of(host: Host, name: str) -> str | None:
-    """Give a property of a host, its own or that of the zones around it."""
+    """Return a property of a host, or of its zones if the host does not have it."""
     own = host.properties.get(name)
     return own if own is not None else host.zone_properties.get(name)
 
 
 def groups(platform: Platform, name: str) -> dict[str, IntervalSet]:
-    """Give the processors by a property, in the order of their first hosts; hosts without it are in none. O(hosts)."""
+    """Return the processors by value of a property, in the order of their first hosts. O(hosts)."""
     found: dict[str, list[int]] = {}
     for proc, host in enumerate(platform.compute):
         value = property_of(host, name)
@@ -28,21 +28,21 @@ def groups(platform: Platform, name: str) -> dict[str, IntervalSet]:
 
 
 def nodes_by_memory(platform: Platform) -> dict[float, int]:
-    """Count the nodes of each memory in GB, in ascending order. O(hosts).
+    """Return the number of nodes by memory in GB, in ascending order. O(hosts).
 
-    Compute hosts with the same `node` are one node, and `memory_gb` is the node's. Raises InputError that names the
-    host for one without either, and for a node of two memories.
+    Compute hosts with the same `node` are one node, and `memory_gb` is the memory of the node. Raises InputError that
+    names the host if one of the two is missing, or if the hosts of a node differ in memory.
     """
     memories: dict[str, float] = {}
     for host in platform.compute:
         node = property_of(host, "node")
         if node is None:
-            raise InputError(f"{_place(platform, host)}, property node: expected the node it belongs to, found none")
+            raise InputError(f"{_where(platform, host)}, property node: expected the node it belongs to, found none")
         memory_gb = _memory_gb(platform, host)
         if memories.setdefault(node, memory_gb) != memory_gb:
             raise InputError(
-                f"{_place(platform, host)}, property memory_gb: expected {memories[node]:g}, as other hosts of node "
-                f"{node[:40]} have, found {memory_gb:g}"
+                f"{_where(platform, host)}, property memory_gb: expected {memories[node]:g}, like other hosts of "
+                f"node {node[:40]}, found {memory_gb:g}"
             )
     return dict(sorted(Counter(memories.values()).items()))
 
@@ -55,16 +55,16 @@ def _memory_gb(platform: Platform, host: Host) -> float:
         memory_gb = math.nan
     if not 0 < memory_gb < math.inf:
         found = "none" if text is None else repr(text[:40])
-        raise InputError(f"{_place(platform, host)}, property memory_gb: expected more than 0, found {found}")
+        raise InputError(f"{_where(platform, host)}, property memory_gb: expected more than 0, found {found}")
     return memory_gb
 
 
-def _place(platform: Platform, host: Host) -> str:
+def _where(platform: Platform, host: Host) -> str:
     return f"{platform.source}: host {host.name[:60]!r}" + (f" (line {host.line})" if host.line else "")
 
 
 class HostSize(NamedTuple):
-    """Cores of the usual host (of equals in number, the first), compute hosts, and the cores of them all."""
+    """Cores of the most frequent kind of host (the first of equals), number of compute hosts, and all their cores."""
 
     n_cores: int
     n_hosts: int
@@ -72,13 +72,13 @@ class HostSize(NamedTuple):
 
 
 def host_size(platform: Platform) -> HostSize:
-    """Count cores by the property `cores` of hosts or zones, else by the attribute `core` of hosts. O(hosts)."""
+    """Return the sizes of hosts: the property `cores` of hosts or zones, else the attribute `core`. O(hosts)."""
     cores = [_cores(platform, host) for host in platform.compute]
     return HostSize(Counter(cores).most_common(1)[0][0], len(cores), sum(cores))
 
 
 class UsualHost(NamedTuple):
-    """The host that most are like: the speed of a core in flop/s, its cores, and how many hosts have another speed."""
+    """The most frequent kind of host: core speed in flop/s, cores, and the number of hosts with another speed."""
 
     speed: float
     n_cores: int
@@ -86,7 +86,7 @@ class UsualHost(NamedTuple):
 
 
 def usual_host(platform: Platform) -> UsualHost:
-    """Tell how fast most hosts are, as they begin; of equals in number, the first. O(hosts)."""
+    """Return the most frequent kind of host by initial speed and cores; the first of equals. O(hosts)."""
     kinds = Counter((host.speed, host.n_cores) for host in platform.compute)
     speed, n_cores = kinds.most_common(1)[0][0]
     return UsualHost(speed, n_cores, sum(host.speed != speed for host in platform.compute))

@@ -1,4 +1,4 @@
-"""Elements of a platform file with their lines, how their attributes are read, and what is said about them."""
+"""Elements of a platform file with their lines, and the errors and remarks about them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 _TRACE_FILES = frozenset(("speed_file", "availability_file", "state_file", "bandwidth_file", "latency_file"))
 
 
-class Place(NamedTuple):
-    """An element of the file and where it begins; a tuple, because there may be a million of them."""
+class Element(NamedTuple):
+    """An element of the file and its first line. A tuple, because there may be a million of them."""
 
     tag: str
     attributes: dict[str, str]
@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The element as errors show it."""
+        """The element as shown in errors."""
         given = self.attributes.get("id")
         if given is None:
             return f"<{self.tag}>"
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """Something to tell the user about a line; `is_refused` if SimGrid, and so Batsim, refuses what we read."""
+    """A remark for the user about a line; `is_refused` if SimGrid, and so Batsim, rejects it."""
 
     line: int
     text: str
@@ -37,7 +37,7 @@ class Remark(NamedTuple):
 
 
 class Notes:
-    """What is said about a file while it is read. `refused` is what can be read but Batsim refuses: lines and texts."""
+    """Collects remarks about a file. `refused` gets the readable content that Batsim rejects, as (line, text)."""
 
     def __init__(self, source: str, refused: list[tuple[int, str]]) -> None:
         self._source = source
@@ -45,31 +45,31 @@ class Notes:
         self._remarks: dict[str, Remark] = {}
 
     def remark(self, kind: str, line: int, text: str, *, is_refused: bool = False) -> None:
-        """Keep something to tell the user, once for each kind of it."""
+        """Add a remark for the user, at most one of each kind."""
         self._remarks.setdefault(kind, Remark(line, text, is_refused))
 
     def remarks(self) -> list[Remark]:
-        """Give all remarks in the order of the file."""
+        """Return all remarks in the order of the file."""
         return sorted(self._remarks.values())
 
-    def refuse(self, place: Place, text: str) -> None:
-        """Take note of something that can be read but that Batsim refuses."""
-        self._refused.append((place.line, f"{place.name}{text}"))
+    def refuse(self, element: Element, text: str) -> None:
+        """Record readable content that Batsim rejects."""
+        self._refused.append((element.line, f"{element.name}{text}"))
 
-    def note_traces(self, place: Place) -> None:
-        """Take note of files of an element that we do not follow."""
-        if not _TRACE_FILES.isdisjoint(place.attributes):
-            self.remark("trace", place.line, f"{place.name}: traces are not followed")
+    def note_traces(self, element: Element) -> None:
+        """Add a remark if an element has trace files, which the simulator ignores."""
+        if not _TRACE_FILES.isdisjoint(element.attributes):
+            self.remark("trace", element.line, f"{element.name}: traces are ignored")
 
-    def error(self, place: Place, text: str) -> InputError:
-        """Give an error that names the file, the line and the element."""
-        return InputError(f"{self._source}, line {place.line}: {place.name}{text}")
+    def error(self, element: Element, text: str) -> InputError:
+        """Return an error that names the file, the line and the element."""
+        return InputError(f"{self._source}, line {element.line}: {element.name}{text}")
 
-    def read(self, place: Place, key: str, read: Callable[[str], T], default: str = "") -> T:
-        """Read an attribute; errors of `read` say what was expected."""
-        text = place.attributes.get(key, default)
+    def read(self, element: Element, key: str, read: Callable[[str], T], default: str = "") -> T:
+        """Read an attribute. The texts of `read`'s errors are the expected values."""
+        text = element.attributes.get(key, default)
         try:
             return read(text)
         except ValueError as error:
-            got = "" if ", got " in str(error) else f", got {text!r:.80}"
-            raise self.error(place, f" attribute {key}: expected {error}{got}") from None
+            got = "" if ", found " in str(error) else f", found {text!r:.80}"
+            raise self.error(element, f" attribute {key}: expected {error}{got}") from None

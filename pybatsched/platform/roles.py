@@ -1,4 +1,4 @@
-"""Who is the master, who computes, who stores: hosts become a platform, as Batsim does it."""
+"""Roles of hosts: builds a platform from hosts and their roles, as Batsim does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROLES = ("", "compute_node", "storage", "master")
 
 
 def read_roles(texts: Iterable[str]) -> dict[str, str]:
-    """Read ``host1,host2:role`` as given to Batsim's ``-r``; of several roles for one host the last wins."""
+    """Read ``host1,host2:role``, the format of Batsim's ``-r``. The last role of a host overrides earlier ones."""
     found = {}
     for text in texts:
         names, colon, role = text.partition(":")
@@ -30,11 +30,10 @@ def assemble(
     master: str = DEFAULT_MASTER,
     roles: Mapping[str, str] | None = None,
 ) -> Platform:
-    """Sort hosts by role and name. O(n log n).
+    """Return the platform with hosts sorted by role and name. O(n log n).
 
-    `master` names the master and `roles` give roles to hosts (Batsim's ``-m`` and ``-r``), both on top of what the
-    file says: a host with a role from both sides has none that exists, and is refused as Batsim refuses it.
-    Names of hosts that are not there are passed over, with a remark.
+    `master` names the master and `roles` sets roles of hosts (Batsim's ``-m`` and ``-r``), in addition to those of the
+    file. As in Batsim, a host with a role from two of these is an error. Unknown host names are ignored with a remark.
     """
     given = {master: "master", **(roles or {})}
     unseen = set(given)
@@ -42,11 +41,11 @@ def assemble(
     for host in sorted(hosts, key=lambda host: host.name):
         if host.name in given:
             unseen.discard(host.name)
-            host = _with_role(host, given[host.name])  # noqa: PLW2901  the same host, told more
+            host = _with_role(host, given[host.name])  # noqa: PLW2901  the same host with a role
         if host.role not in groups:
             raise InputError(
                 f"{source}, line {host.line}: host {host.name!r} has the role {host.role!r:.80}; expected one of"
-                f" {', '.join(ROLES[1:])}, and from one side only (the file, the master's name, given roles)"
+                f" {', '.join(ROLES[1:])}, set in one way only (the file, the master's name or given roles)"
             )
         groups[host.role or "compute_node"].append(host)
     compute, masters = groups["compute_node"], groups["master"]
@@ -61,13 +60,15 @@ def assemble(
         raise InputError(f"{source}: no compute host; expected at least one besides the master and storage")
     for host in compute:
         if host.speed <= 0:
-            raise InputError(f"{source}, line {host.line}: compute host {host.name!r} has speed 0; expected more")
+            raise InputError(
+                f"{source}, line {host.line}: compute host {host.name!r} has speed 0; expected a speed above 0"
+            )
     unseen.discard(DEFAULT_MASTER)
-    remarks = tuple(f"{source}: no host is named {name!r:.80}, so its role goes to nobody" for name in sorted(unseen))
+    remarks = tuple(f"{source}: no host is named {name!r:.80}, so its role is ignored" for name in sorted(unseen))
     return Platform(tuple(compute), tuple(groups["storage"]), masters[0], source, remarks=remarks)
 
 
 def _with_role(host: Host, role: str) -> Host:
-    """Add a role, after a comma if the file has one."""
+    """Return a host with a role added, after a comma if the file already sets one."""
     joined = f"{host.role},{role}" if host.role else role
     return dataclasses.replace(host, properties=MappingProxyType({**host.properties, "role": joined}))

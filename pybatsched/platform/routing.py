@@ -1,8 +1,8 @@
-"""Where the network leads: the ways between the master and the hosts, as SimGrid would find them.
+"""The network paths between the master and the hosts, as SimGrid would find them.
 
-Batsim moves its notices as messages of one byte between the master and the other hosts. A host without a way to the
-master makes it abort when the host is first used; a way over links that cost time lets times drift. This module finds
-both. It is no model of the network: what jobs communicate is not its matter.
+Batsim sends its notices as messages of one byte between the master and the other hosts. Batsim aborts when it first
+uses a host without a path to the master. On a path with slow links, times drift. This module finds both. It does not
+model the communication of jobs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple
 from pybatsched.platform.model import Host
 from pybatsched.platform.zones import NO_LINK, Link, Network, Route, Zone, costlier
 
-#: A hop below this vanishes in any clock value that counts (the wire has six decimals).
+#: A shorter hop does not change any clock value (messages have six decimals).
 FREE_S = 1e-12
 
 _SEARCHING = frozenset(("Floyd", "Dijkstra", "DijkstraCache"))
-_OF_ITSELF = frozenset(("Cluster", "Vivaldi", "Wifi"))  # zones that have a way between any two points
-_N_TOLD = 20
+_OF_ITSELF = frozenset(("Cluster", "Vivaldi", "Wifi"))  # zones with a path between any two points
+_MAX_MISSING = 20  # in the findings
 
 
-class NoWayError(Exception):
-    """There is no way; the text says between what, and `line` where the zone is that lacks it."""
+class NoPathError(Exception):
+    """There is no path; the text names its ends, and `line` is that of the zone that lacks a route."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
@@ -33,7 +33,7 @@ class NoWayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The costliest link on any way to the master, which hosts have no way, and what else is odd: (line, text)."""
+    """The slowest link on any path to the master, the hosts without a path, and other notes, as (line, text)."""
 
     hop_s: float
     hop_at: str
@@ -42,7 +42,7 @@ class Findings:
 
 
 class _Reached(NamedTuple):
-    """A member of a zone that can be reached: the costliest link on the way, and the point where it is entered."""
+    """A reachable member of a zone: the slowest link on the path, and the point where the path enters the member."""
 
     worst: Link
     entry: str
@@ -51,40 +51,40 @@ class _Reached(NamedTuple):
 def find(
     network: Network, hosts: Sequence[Host], slices: Sequence[tuple[int, Zone]], master: str, storage: AbstractSet[str]
 ) -> Findings:
-    """Look at the way from the master to each host and back. O(hosts x depth + routes log routes), less for clusters.
+    """Check the path from the master to each host and back. O(hosts x depth + routes log routes), less for clusters.
 
-    `slices` say from which place in `hosts` on they are in which zone. All hosts of a cluster are alike: a few are
-    asked. To storage hosts Batsim sends nothing.
+    `slices` are pairs: the index in `hosts` of the first host of a zone, and the zone. All hosts of a cluster are
+    alike, so only a few are checked. Storage hosts are skipped, because Batsim sends nothing to them.
     """
-    directions = [_Ways(network)]
+    directions = [_Paths(network)]
     if not all(route.is_symmetrical for zone in network.zones for route in zone.routes):
-        directions.append(_Ways(network, backward=True))
+        directions.append(_Paths(network, backward=True))
     worst = NO_LINK
     missing: dict[str, tuple[int, str]] = {}
     for host in _representatives(hosts, slices):
         if host.name == master or host.name in storage:
             continue
-        for ways in directions:
+        for paths in directions:
             try:
-                worst = costlier(worst, ways.between(master, host.name))
-            except NoWayError as error:
-                text = f"no way between the master {master!r:.80} and {host.name!r:.80}: {error}"
+                worst = costlier(worst, paths.between(master, host.name))
+            except NoPathError as error:
+                text = f"no path between the master {master!r:.80} and {host.name!r:.80}: {error}"
                 missing.setdefault(str(error), (host.line or error.line, f"{text}; Batsim would abort when it is used"))
                 break
-    told = (tuple(missing.values())[:_N_TOLD], tuple(directions[0].notes.values()))
-    return Findings(0.0, "", *told) if worst.cost_s < FREE_S else Findings(worst.cost_s, worst.where, *told)
+    findings = (tuple(missing.values())[:_MAX_MISSING], tuple(directions[0].notes.values()))
+    return Findings(0.0, "", *findings) if worst.cost_s < FREE_S else Findings(worst.cost_s, worst.where, *findings)
 
 
 def _representatives(hosts: Sequence[Host], slices: Sequence[tuple[int, Zone]]) -> Iterator[Host]:
-    """Give all hosts of zones, but of clusters the first, the second and the last: the first may be the gateway."""
+    """Yield all hosts of zones; of clusters only the first, which may be the gateway, the second and the last."""
     bounds = [*(first for first, _ in slices), len(hosts)]
     for (first, zone), last in zip(slices, bounds[1:], strict=True):
         row = hosts[first:last]
         yield from {host.name: host for host in (row[0], row[1 % len(row)], row[-1])}.values() if zone.topology else row
 
 
-class _Ways:
-    """Finds ways from a point; what leads from there through a zone is found once. `backward` goes against routes."""
+class _Paths:
+    """Finds paths from a point, and caches those through a zone. `backward` follows routes in reverse."""
 
     def __init__(self, network: Network, *, backward: bool = False) -> None:
         self.notes: dict[str, tuple[int, str]] = {}  # by zone
@@ -93,13 +93,13 @@ class _Ways:
         self._trees: dict[tuple[int, str], dict[str, _Reached]] = {}
 
     def between(self, src: str, dst: str) -> Link:
-        """Give the costliest link of the way. Raises NoWayError."""
+        """Return the slowest link of the path. Raises NoPathError."""
         if src == dst:
             return NO_LINK
         owners = self._network.owners
         for name in (src, dst):
             if name not in owners:
-                raise NoWayError(f"there is no host or router {name!r:.80}", 0)
+                raise NoPathError(f"host or router {name!r:.80} does not exist", 0)
         if owners[src] is owners[dst]:
             return self._inside(owners[src], src, dst)
         from_trail, to_trail = owners[src].trail(), owners[dst].trail()
@@ -107,16 +107,16 @@ class _Ways:
         while depth < min(len(from_trail), len(to_trail)) and from_trail[depth] is to_trail[depth]:
             depth += 1
         if depth == 0 or depth == len(from_trail) or depth == len(to_trail):
-            raise NoWayError("one of them is in a zone around the other", from_trail[0].line)
+            raise NoPathError("the zone of one contains the zone of the other", from_trail[0].line)
         zone = from_trail[depth - 1]
         member, goal = from_trail[depth].id, to_trail[depth].id
         reached = self._tree(zone, src, member).get(goal)
         if reached is None:
-            raise NoWayError(f"{_called(zone)} has no route from {member!r:.80} to {goal!r:.80}", zone.line)
+            raise NoPathError(f"{_zone_name(zone)} has no route from {member!r:.80} to {goal!r:.80}", zone.line)
         return costlier(reached.worst, self.between(reached.entry, dst))
 
     def _inside(self, zone: Zone, src: str, dst: str) -> Link:
-        """Cross a zone of points, or a cluster."""
+        """Return the slowest link of a path inside a zone of points or a cluster."""
         if zone.topology:
             return zone.costliest
         if zone.routing in _OF_ITSELF:
@@ -124,11 +124,11 @@ class _Ways:
         reached = self._tree(zone, src, src).get(dst)
         if reached is not None:
             return reached.worst
-        error = NoWayError(f"{_called(zone)} has no route from {src!r:.80} to {dst!r:.80}", zone.line)
+        error = NoPathError(f"{_zone_name(zone)} has no route from {src!r:.80} to {dst!r:.80}", zone.line)
         if zone.routing != "Full":
             raise error
-        # Seen with Batsim 4.2.1: between points of a Full zone, unlike between zones, no route is a free one.
-        self.notes.setdefault(zone.id, (zone.line, f"{error}; Batsim takes such a way for a free one"))
+        # Observed with Batsim 4.2.1: between points of a Full zone, but not between zones, a missing route is free.
+        self.notes.setdefault(zone.id, (zone.line, f"{error}; in Batsim messages between them take no time"))
         return NO_LINK
 
     def _of(self, zone: Zone, point: str) -> Link:
@@ -136,15 +136,16 @@ class _Ways:
         return own if isinstance(own, Link) else self._costliest(own)
 
     def _costliest(self, names: Iterable[str]) -> Link:
-        """Give the costliest of links by name; halves of split links have names of their own."""
+        """Return the slowest of links by name. The halves of split links have a suffix."""
         links = self._network.links
         found = (links.get(name) or links.get(name.removesuffix("_UP").removesuffix("_DOWN")) for name in names)
-        return costlier(NO_LINK, *(link for link in found if link is not None))  # what is unknown is told elsewhere
+        return costlier(NO_LINK, *(link for link in found if link is not None))  # unknown links are reported elsewhere
 
     def _tree(self, zone: Zone, point: str, member: str) -> dict[str, _Reached]:
-        """Find all members of a zone that can be reached from a point in one of them. O(routes log routes), once.
+        """Return all members of a zone that are reachable from a point in one of them. O(routes log routes), once.
 
-        By the fewest links, as SimGrid counts; in zones that do not search, only what has a route of its own.
+        Paths have the fewest links, as in SimGrid. In zones without path search, only members with a direct route are
+        reachable.
         """
         tree = self._trees.get((id(zone), point))
         if tree is not None:
@@ -166,7 +167,7 @@ class _Ways:
         return tree
 
     def _step(self, zone: Zone, so_far: _Reached, route: Route, to: str) -> _Reached:
-        """Go on over a route into a member."""
+        """Extend a path over a route into a member."""
         forth = route.dst == to
         leave, enter = (route.gw_src, route.gw_dst) if forth else (route.gw_dst, route.gw_src)
         if zone.kind == "zones":
@@ -184,14 +185,14 @@ class _Ways:
         return edges
 
     def _check_gateways(self, zone: Zone, route: Route) -> None:
-        """Make sure that gateways are where they should be, so that ways end somewhere."""
+        """Raise NoPathError unless the gateways are in the zones of the route; otherwise the search may not end."""
         depth = len(zone.trail())
         for member, gateway in ((route.src, route.gw_src), (route.dst, route.gw_dst)):
             owner = self._network.owners.get(gateway)
             trail = [] if owner is None else owner.trail()
             if len(trail) <= depth or trail[depth].id != member or trail[depth - 1] is not zone:
-                raise NoWayError(f"the gateway {gateway!r:.80} of {route.name} is not in {member!r:.80}", route.line)
+                raise NoPathError(f"the gateway {gateway!r:.80} of {route.name} is not in {member!r:.80}", route.line)
 
 
-def _called(zone: Zone) -> str:
+def _zone_name(zone: Zone) -> str:
     return f"zone {zone.id!r:.80} (line {zone.line})" if zone.id else "the platform itself"

@@ -1,7 +1,7 @@
 """Numbers with units as SimGrid writes them: speeds, bandwidths and latencies.
 
-What SimGrid refuses but everybody understands (binary prefixes and short names of flop/s, spaces between the speeds of
-pstates) is read too; `is_simgrids` tells the difference, so that a reader can say so.
+Some values that SimGrid rejects are read as well: binary prefixes and short names of flop/s, and spaces between the
+speeds of pstates. `is_simgrids` detects them, so that the reader can add a remark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pybatsched.platform.model import MAX_HOSTS
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([A-Za-z]*)")
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "Zi", "Yi")
-# "zeta" is SimGrid's own spelling of it.
+# "zeta" is the spelling of SimGrid.
 _WORDS = ("", "kilo", "mega", "giga", "tera", "peta", "exa", "zeta", "yotta")
 
 
@@ -66,7 +66,7 @@ def _value(text: str, units: dict[str, float], expected: str) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def speeds(text: str) -> tuple[float, ...]:
-    """Read the speed of each pstate in flop/s, as in ``1Gf, 500Mf``. Raises ValueError that says what was expected."""
+    """Read the speed of each pstate in flop/s, as in ``1Gf, 500Mf``. Raises ValueError with the expected value."""
     expected = "speeds in flop/s such as 1Gf or 100Mf,50Mf (f, kf, Mf, Gf, Tf, Pf, Ef)"
     parts = [part.split() for part in text.split(",")]
     if not all(parts):
@@ -76,7 +76,7 @@ def speeds(text: str) -> tuple[float, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def is_simgrids(text: str) -> bool:
-    """Tell whether SimGrid would understand these speeds too."""
+    """Return whether SimGrid can read these speeds."""
     for part in text.split(","):
         match = _NUMBER.fullmatch(part.strip())
         if match is None or (match[2] and match[2] not in _SIMGRID_SPEEDS):
@@ -86,7 +86,7 @@ def is_simgrids(text: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def bandwidth(text: str) -> float:
-    """Read a bandwidth in byte/s, the lowest where there are several. Raises ValueError."""
+    """Read a bandwidth in byte/s; return the lowest of several. Raises ValueError."""
     expected = "a bandwidth such as 125MBps or 1Gbps"
     return min(_value(part, _BANDWIDTHS, expected) for part in re.split("[;,]", text))
 
@@ -104,31 +104,31 @@ _EXPECTED = "numbers and ranges such as 0-3,7,10-12"
 
 
 def explode(text: str, room: int = MAX_HOSTS) -> list[range]:
-    """Read ``0-3,7,10-12`` into ranges; zero padding does not count. O(parts), however many hosts it means.
+    """Read ``0-3,7,10-12`` into ranges; zero padding is ignored. O(parts), for any number of hosts.
 
-    Raises ValueError that says what was expected, also if there are more than `room` numbers.
+    Raises ValueError with the expected value, also if there are more than `room` numbers.
     """
     found = []
     n_numbers = 0
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
-            raise ValueError(f"{_EXPECTED}, got {part!r:.80}")
+            raise ValueError(f"{_EXPECTED}, found {part!r:.80}")
         first = int(match[1])
         last = first if match[2] is None else int(match[2])
         if last < first:
-            raise ValueError(f"ranges that go up, got {part!r:.80}")
+            raise ValueError(f"ascending ranges, found {part!r:.80}")
         if last > _HIGHEST:
-            raise ValueError(f"numbers up to {_HIGHEST}, got {part!r:.80}")
+            raise ValueError(f"numbers up to {_HIGHEST}, found {part!r:.80}")
         n_numbers += last - first + 1
         if n_numbers > room:
-            raise ValueError(f"{MAX_HOSTS} hosts in a file at most, got {text!r:.80}")
+            raise ValueError(f"at most {MAX_HOSTS} hosts in a file, found {text!r:.80}")
         found.append(range(first, last + 1))
     return found
 
 
 def n_placed(topology: str, parameters: str, n_numbers: int) -> int:
-    """Give how many hosts a cluster of this topology makes; it leaves higher numbers unused. Raises ValueError."""
+    """Return the number of hosts of a cluster with this topology; higher numbers are unused. Raises ValueError."""
     if topology == "FLAT":
         return n_numbers
     try:
@@ -146,10 +146,10 @@ def n_placed(topology: str, parameters: str, n_numbers: int) -> int:
                 raise ValueError(parameters)
             n_hosts = groups[0] * chassis[0] * blades[0] * nodes[0]
     except ValueError:
-        raise ValueError(f"sizes such as {_EXAMPLES[topology]} for {topology}, got {parameters!r:.80}") from None
+        raise ValueError(f"sizes such as {_EXAMPLES[topology]} for {topology}, found {parameters!r:.80}") from None
     if n_hosts > n_numbers:
         raise ValueError(
-            f"sizes for the {n_numbers} hosts of the radical, got {parameters!r:.80}, which needs {n_hosts}"
+            f"sizes for the {n_numbers} hosts of the radical, found {parameters!r:.80}, which needs {n_hosts}"
         )
     return n_hosts
 

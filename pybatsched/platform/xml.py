@@ -1,8 +1,8 @@
-"""Reading SimGrid's platform files (version 4 and 4.1) safely.
+"""Safe reader of SimGrid's platform files (version 4 and 4.1).
 
-A file is data from anybody: nothing it names is opened, no entity but the five of XML is known, and size, depth and
-number of hosts have limits. The DOCTYPE may point to SimGrid's DTD, which is never loaded; what it demands is checked
-here by a table of our own (`pybatsched.platform.schema`). Errors tell the line.
+Files are untrusted. The reader opens no other file, accepts only the five entities of XML, and limits size, depth and
+number of hosts. The DOCTYPE may refer to SimGrid's DTD, which is never loaded; the table in
+`pybatsched.platform.schema` replaces it. Errors have the line.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pybatsched.errors import InputError
 from pybatsched.platform import routing
 from pybatsched.platform.elements import Content
 from pybatsched.platform.model import DEFAULT_MASTER, Platform
-from pybatsched.platform.notes import Place
+from pybatsched.platform.notes import Element
 from pybatsched.platform.roles import assemble
-from pybatsched.platform.schema import DTDS, SHAPES, Shape
+from pybatsched.platform.schema import DTDS, SCHEMAS, ElementSchema
 
 MAX_BYTES = 512 * 1024 * 1024
 MAX_DEPTH = 64
 
-_OUTERMOST = Shape(frozenset(), frozenset(), frozenset(("platform",)))
+_OUTERMOST = ElementSchema(frozenset(), frozenset(), frozenset(("platform",)))
 
-# What begins a part in which an ampersand is nothing special, or an ampersand that begins no entity that we know.
+# The start of a section in which an ampersand has no meaning, or an ampersand that starts no known entity.
 _MARK = re.compile(rb"<!--|<!\[CDATA\[|<\?|&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)")
 _LATE_DECLARATION = re.compile(rb"\s+<\?xml\s[^>]*\?>")
 _CLOSING = {b"<!--": b"-->", b"<![CDATA[": b"]]>", b"<?": b"?>"}
@@ -42,7 +42,7 @@ def read(path: str | Path, *, master: str = DEFAULT_MASTER, roles: Mapping[str, 
 
 
 def load(path: str | Path) -> bytes:
-    """Give the content of a platform file, up to a byte more than may be. Raises InputError."""
+    """Return the content of a platform file, at most one byte more than the limit. Raises InputError."""
     try:
         with Path(path).open("rb") as file:
             return file.read(MAX_BYTES + 1)
@@ -57,7 +57,7 @@ def parse(
     """Read the content of a platform file; `source` names it in errors. See `read`."""
     content = content_of(data, source)
     platform = assemble(content.hosts, source, master=master, roles=roles)
-    found = ways_of(content, platform)
+    found = paths_of(content, platform)
     refused = sorted([*content.network.refused, *found.missing])
     return dataclasses.replace(
         platform,
@@ -69,12 +69,12 @@ def parse(
 
 
 def content_of(data: bytes, source: str, problems: list[InputError] | None = None) -> Content:
-    """Read the elements of a file. With a list for problems, what is wrong with one goes there and the rest is read."""
+    """Read the elements of a file. With `problems`, errors in elements are added there, and reading continues."""
     if len(data) > MAX_BYTES:
-        raise InputError(f"{source}: the file is too large; expected {MAX_BYTES // 2**20} MiB at most")
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # expat would follow it, the search below not
-        raise InputError(f"{source}, line 1: expected well-formed XML in UTF-8, got: UTF-16")
-    # SimGrid takes blanks before the declaration, and files with them exist. The encoding is fixed anyway.
+        raise InputError(f"{source}: the file is too large; expected at most {MAX_BYTES // 2**20} MiB")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # expat would read it, but not the search below
+        raise InputError(f"{source}, line 1: expected well-formed XML in UTF-8, found: UTF-16")
+    # SimGrid accepts blanks before the declaration, and files with them exist. The encoding is fixed.
     late = _LATE_DECLARATION.match(data)
     if late is not None:
         data = re.sub(rb"[^\n]", b" ", late[0]) + data[late.end() :]
@@ -83,16 +83,16 @@ def content_of(data: bytes, source: str, problems: list[InputError] | None = Non
     return content
 
 
-def ways_of(content: Content, platform: Platform) -> routing.Findings:
-    """Find where the platform's network leads."""
+def paths_of(content: Content, platform: Platform) -> routing.Findings:
+    """Check the network paths of the platform."""
     storage = frozenset(host.name for host in platform.storage)
     return routing.find(content.network, content.hosts, content.slices, platform.master.name, storage)
 
 
 def _refuse_entities(data: bytes, source: str) -> None:
-    """Raise InputError if an entity is used that XML does not define itself. O(bytes).
+    """Raise InputError if the file uses an entity that XML does not define. O(bytes).
 
-    Expat drops it in silence, because the DTD that we do not load might declare it. The file is well-formed.
+    Expat ignores such entities, because the DTD, which is not loaded, might declare them. The file is well-formed.
     """
     if b"&" not in data:
         return
@@ -106,18 +106,18 @@ def _refuse_entities(data: bytes, source: str) -> None:
 
 
 class _Parser:
-    """One pass over a file: what is XML's matter and the DTD's.
+    """One pass over a file, with the checks of XML and the DTD.
 
-    Elements open at any time are on `_open`; the shape of one with a mistake is None, and what is in it is passed over.
+    `_open` has the open elements. The schema of an element with a mistake is None, and its content is skipped.
     """
 
     def __init__(self, source: str, problems: list[InputError] | None = None) -> None:
         self._source = source
         self._problems = problems
         self._content = Content(source)
-        self._open: list[tuple[Place, Shape | None]] = []
+        self._open: list[tuple[Element, ElementSchema | None]] = []
         self._has_doctype = False
-        # The encoding is fixed, whatever the file declares, so that bytes can be searched for entities.
+        # The encoding is fixed, so that bytes can be searched for entities; the file's declaration is ignored.
         self._expat = expat.ParserCreate("utf-8")
         self._expat.buffer_text = True
         self._expat.StartElementHandler = self._start
@@ -133,13 +133,13 @@ class _Parser:
             self._expat.Parse(data, True)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            raise self._error(f"expected well-formed XML in UTF-8, got: {reason}", error.lineno) from None
+            raise self._error(f"expected well-formed XML in UTF-8, found: {reason}", error.lineno) from None
         if data.startswith(codecs.BOM_UTF8):
             self._content.remark(
-                "BOM", 1, "the file begins with a byte order mark; SimGrid refuses it", is_refused=True
+                "BOM", 1, "the file starts with a byte order mark; SimGrid rejects it", is_refused=True
             )
         if not self._has_doctype:
-            text = "there is no DOCTYPE; SimGrid refuses such a file"
+            text = "the file has no DOCTYPE; SimGrid rejects it"
             self._content.remark("DOCTYPE", 1, text, is_refused=True)
         return self._content
 
@@ -155,59 +155,59 @@ class _Parser:
         self._has_doctype = True
         if name != "platform":
             raise self._error(f"DOCTYPE {name:.80}; expected platform")
-        if system is not None and "<" in system:  # it would look like a comment to _refuse_entities
-            raise self._error(f"DOCTYPE with the address {system!r:.80}; expected none with a <")
+        if system is not None and "<" in system:  # _refuse_entities would treat it as a comment
+            raise self._error(f"DOCTYPE with the address {system!r:.80}; expected an address without <")
         if system not in DTDS or public is not None:
-            text = f"DOCTYPE with the address {system!r:.80}; SimGrid takes {min(DTDS, key=len)} only"
+            text = f"DOCTYPE with the address {system!r:.80}; SimGrid accepts only {min(DTDS, key=len)}"
             self._content.remark("DOCTYPE", self._expat.CurrentLineNumber, text, is_refused=True)
         if has_subset:
-            raise self._error("the DOCTYPE has declarations of its own; expected none (nor does SimGrid take them)")
+            raise self._error("the DOCTYPE has internal declarations; expected none (SimGrid also rejects them)")
 
     def _refuse(self, *_: object) -> int:
-        raise self._error("an entity is declared or fetched; expected none")
+        raise self._error("the file declares or includes an entity; expected none")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= MAX_DEPTH:
-            raise self._error(f"elements are nested too deeply; expected {MAX_DEPTH} levels at most")
-        place = Place(tag, attributes, self._expat.CurrentLineNumber)
-        outer, outer_shape = self._open[-1] if self._open else (None, _OUTERMOST)
-        shape = None
-        if outer_shape is not None:
+            raise self._error(f"elements are nested too deeply; expected at most {MAX_DEPTH} levels")
+        element = Element(tag, attributes, self._expat.CurrentLineNumber)
+        outer, outer_schema = self._open[-1] if self._open else (None, _OUTERMOST)
+        schema = None
+        if outer_schema is not None:
             try:
-                shape = self._shape(place, outer, outer_shape)
-                self._content.begin(place, outer)
+                schema = self._schema(element, outer, outer_schema)
+                self._content.begin(element, outer)
             except InputError as error:
                 self._report(error)
-                shape = None
-        self._open.append((place, shape))
+                schema = None
+        self._open.append((element, schema))
 
-    def _shape(self, place: Place, outer: Place | None, outer_shape: Shape) -> Shape:
-        """Find the shape of an element, and make sure that it may be there as it is."""
-        tag, attributes = place.tag, place.attributes
-        shape = SHAPES.get(tag)
-        if shape is None:
+    def _schema(self, element: Element, outer: Element | None, outer_schema: ElementSchema) -> ElementSchema:
+        """Return the schema of an element, and check its position and attributes."""
+        tag, attributes = element.tag, element.attributes
+        schema = SCHEMAS.get(tag)
+        if schema is None:
             raise self._error(f"unknown element <{tag:.80}>")
-        if tag not in outer_shape.children:
+        if tag not in outer_schema.children:
             if outer is None:
                 raise self._error(f"<{tag}> is the outermost element; expected <platform>")
-            expected = ", ".join(sorted(outer_shape.children)) or "nothing"
+            expected = ", ".join(sorted(outer_schema.children)) or "nothing"
             raise self._error(f"<{tag}> inside {outer.name}; expected {expected}")
-        if not shape.required <= attributes.keys() <= shape.attributes:
-            self._check_attributes(place, shape)
-        return shape
+        if not schema.required <= attributes.keys() <= schema.attributes:
+            self._check_attributes(element, schema)
+        return schema
 
-    def _check_attributes(self, place: Place, shape: Shape) -> None:
-        for key in sorted(shape.required - place.attributes.keys()):
-            raise self._error(f"{place.name} has no attribute {key}; expected one")
-        for key in sorted(place.attributes.keys() - shape.attributes):
-            known = ", ".join(sorted(shape.attributes))
-            raise self._error(f"{place.name} has an attribute {key:.80}; expected {known}")
+    def _check_attributes(self, element: Element, schema: ElementSchema) -> None:
+        for key in sorted(schema.required - element.attributes.keys()):
+            raise self._error(f"{element.name} has no attribute {key}; expected one")
+        for key in sorted(element.attributes.keys() - schema.attributes):
+            known = ", ".join(sorted(schema.attributes))
+            raise self._error(f"{element.name} has an unknown attribute {key:.80}; expected {known}")
 
     def _end(self, _tag: str) -> None:
-        place, shape = self._open.pop()
-        if shape is not None:
+        element, schema = self._open.pop()
+        if schema is not None:
             try:
-                self._content.end(place)
+                self._content.end(element)
             except InputError as error:
                 self._report(error)
 

@@ -1,7 +1,7 @@
-"""The shape of a platform's network: zones in zones, what is in them, and the routes between.
+"""The network of a platform as the file describes it: nested zones, links, and the routes between.
 
-A zone holds either other zones or points (hosts and routers). A `<cluster>` is a zone that makes its points and links
-itself. This is what the file says; `pybatsched.platform.routing` finds out where it leads.
+A zone contains either other zones or points (hosts and routers). A `<cluster>` is a zone that creates its points and
+links. `pybatsched.platform.routing` finds the paths.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pybatsched.platform.model import NO_PROPERTIES
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link: what one byte takes to cross it, in seconds, and where the file describes it."""
+    """A link: the time of one byte, in seconds, and its position in the file."""
 
     cost_s: float
     where: str
@@ -27,13 +27,13 @@ NO_LINK: Final = Link(0.0, "", 0)
 
 
 def costlier(*links: Link) -> Link:
-    """Give the costliest of links, the first of equals."""
+    """Return the slowest of links, the first of equals."""
     return max(links, key=lambda link: link.cost_s)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Route:
-    """A route between two components of a zone. Between points it has no gateways: they are the points themselves."""
+    """A route between two members of a zone. For a route between points, the gateways are the points."""
 
     src: str
     dst: str
@@ -47,11 +47,11 @@ class Route:
 
 @dataclass(slots=True, eq=False)
 class Zone:
-    """A zone of the file. `kind` is what it holds, "zones" or "hosts", once that is known.
+    """A zone of the file. `kind` is the kind of its members, "zones" or "hosts"; empty until the first member.
 
-    `topology` is that of a cluster, and empty otherwise. `costliest` is the worst link that any way in it or through it
-    may cross: a cluster's own, a backbone. `links_of` are those of single points: in a zone with routing Cluster their
-    links up and down, in a Vivaldi zone their distance. `joined` are the pairs that have a route already.
+    `topology` is that of a cluster, and empty otherwise. `costliest` is the slowest link that any path in or through
+    the zone may use: a link of the cluster, or a backbone. `links_of` has the links of single points: with routing
+    Cluster their links up and down, with Vivaldi their distance. `joined` has the pairs that already have a route.
     """
 
     id: str
@@ -69,22 +69,22 @@ class Zone:
     _all: Mapping[str, str] | None = None
 
     def cross(self, link: Link) -> None:
-        """Take note of a link that any way in it or through it may cross."""
+        """Record a link that any path in or through the zone may use."""
         self.costliest = costlier(self.costliest, link)
 
     @property
     def is_settled(self) -> bool:
-        """Whether something other than properties has been in it, so that no more of them may come."""
+        """Whether the zone has content other than properties, after which no property is allowed."""
         return self._all is not None
 
     def properties(self) -> Mapping[str, str]:
-        """Give its own properties and those from around it, and let no more come."""
+        """Return the properties of the zone and its outer zones, and allow no more properties."""
         if self._all is None:
             self._all = MappingProxyType({**self.outer, **self.own}) if self.own else self.outer
         return self._all
 
     def trail(self) -> list[Zone]:
-        """Give the zones from the outermost to this one."""
+        """Return the zones from the outermost to this one."""
         found: list[Zone] = []
         zone: Zone | None = self
         while zone is not None:
@@ -95,11 +95,11 @@ class Zone:
 
 @dataclass(slots=True)
 class Network:
-    """All zones, links and points of a file. `owners` says in which zone a host or router is."""
+    """All zones, links and points of a file. `owners` maps a host or router to its zone."""
 
     zones: list[Zone] = field(default_factory=list)
     zone_ids: set[str] = field(default_factory=set)
     links: dict[str, Link] = field(default_factory=dict)
     owners: dict[str, Zone] = field(default_factory=dict)
-    #: What Batsim refuses when it loads the file, though it can be read: lines and texts.
+    #: Readable content that Batsim rejects when it loads the file: (line, text).
     refused: list[tuple[int, str]] = field(default_factory=list)

@@ -1,1 +1,1 @@
-"""The files of a run, from its first moment to its end: what state they are in, and how new ones replace old ones."""
+"""The files of a run: the state of the run, and the replacement of old results by new ones."""

@@ -1,4 +1,4 @@
-"""A file that is there whole or not at all: written beside its place, and put there when it is complete."""
+"""Atomic writes: a file is written under a temporary name and renamed when it is complete."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Final
 
 from pybatsched.errors import InputError
 
-#: What the name of a file begins with that is not complete, before the number of the process that writes it.
-_HALF: Final = ".part-"
+#: The start of the name of a temporary file, before the id of the process that writes it.
+_TEMPORARY: Final = ".part-"
 
 
-def halves(folder: Path) -> Iterator[Path]:
-    """Give files of a directory that are being written, or were when their writer was killed. O(files)."""
-    return folder.glob(f"{_HALF}*")
+def temporary_files(folder: Path) -> Iterator[Path]:
+    """Return the temporary files of a directory: of active writers, and of writers that were killed. O(files)."""
+    return folder.glob(f"{_TEMPORARY}*")
 
 
 @contextmanager
 def whole(path: str | Path) -> Iterator[Path]:
-    """Give the name to write a file under, and put it in its place when that went well; else nothing is left of it.
+    """Yield a temporary name, and rename the file when the block succeeds; otherwise remove it.
 
-    A file that is there already is replaced only then, and directories are made. The name ends as the file's own does.
-    A pipe or a device is written as it is: there is nothing to replace. Raises InputError that names the file.
+    An existing file is replaced only by the rename. Missing directories are created. The temporary name ends with the
+    name of the file. A pipe or a device is written directly. InputError names the file.
     """
     target = Path(path)
     try:
@@ -32,14 +32,14 @@ def whole(path: str | Path) -> Iterator[Path]:
         if target.exists() and not target.is_file():
             yield target
             return
-        half = target.with_name(f"{_HALF}{os.getpid()}.{target.name}")
-        half.unlink(missing_ok=True)  # of a process that had our number, or a link that somebody has put there
-        os.close(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+        temporary = target.with_name(f"{_TEMPORARY}{os.getpid()}.{target.name}")
+        temporary.unlink(missing_ok=True)  # from an earlier process with the same id, or a link of another user
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         try:
-            yield half
-            half.replace(target)
+            yield temporary
+            temporary.replace(target)
         finally:
-            half.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     except IsADirectoryError:
         raise InputError(f"{path}: cannot be written: it is a directory") from None
     except OSError as error:

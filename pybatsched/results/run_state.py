@@ -1,11 +1,11 @@
-"""The mark of a run: whether it runs, was interrupted, failed or finished, and where its files are.
+"""The state file of a run ("mark"): whether the run is running, interrupted, failed or finished, and its files.
 
     PREFIX_state.json            the mark of the last run with this prefix
-    PREFIX_jobs.csv, …           results of the last run that finished
-    PREFIX.part_jobs.csv, …      what there is of a run that goes on or broke off
+    PREFIX_jobs.csv, …           results of the last finished run
+    PREFIX.part_jobs.csv, …      files of a run that is running or broke off
 
-The mark is a JSON object; who writes it has its lock, so that a run that was killed can be told from one that goes on.
-Files without a mark, as real Batsim's, are taken as they are.
+The mark is a JSON object. Its writer holds its lock, so a killed run differs from a running one. Files without a mark,
+such as those of a real Batsim, count as complete.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pybatsched.errors import InputError
 FORMAT: Final = "pybatsched-state"
 FORMAT_VERSION: Final = 1
 
-#: What the name of the mark ends in, behind the prefix, and what comes behind the prefix of a run that is not finished.
+#: The suffix of the mark, and the addition to the prefix of a run that is not finished.
 MARK: Final = "_state.json"
 PART: Final = ".part"
 JOBS: Final = "_jobs.csv"
 SUMMARY: Final = "_summary.json"
 LOG: Final = "_batsim.log"
-#: What the names of a run's results end in, in the order in which they take their places.
+#: The suffixes of the results of a run, in the order in which they are renamed.
 SUFFIXES: Final = (
     JOBS,
     "_schedule.csv",
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 class State(StrEnum):
-    """What became of a run. One that was killed outright is still marked as running, but nobody has its lock."""
+    """The state of a run. A killed run is still marked as running, but its lock is free."""
 
     RUNNING = "running"
     INTERRUPTED = "interrupted"
@@ -60,12 +60,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the mark of a run says. `n_jobs` are the workload's, `n_over` of these were over when the run ended.
+    """The mark of a run. `n_jobs` is the number of jobs of the workload, `n_over` the number of finished ones.
 
-    `about` is the whole object; of a run that is not finished it has members of the summary, as `inputs`, where they
-    were known at the start. `moving` names the files of a finished run, by what their names end in, that were just
-    taking their places. `is_alive` tells a run that goes on, `written_at` one writing of the same words from another.
-    `cut_at` is of a finished run whose simulated time was over then, by its owner's will, and not all of its jobs.
+    `about` is the whole JSON object. In a run that is not finished, it has the members of the summary that were known
+    at the start, such as `inputs`. `moving` has the suffixes of the files of a finished run that are being renamed.
+    `is_alive` is True while the run is running. `written_at` distinguishes two marks with the same content. `cut_at` is
+    the time at which the user stopped the simulation of a finished run.
     """
 
     state: State
@@ -78,10 +78,10 @@ class Mark:
     written_at: int = 0
     cut_at: float | None = None
 
-    def told(self, n_over: int | None = None) -> str:
-        """Say in a few words what became of a run, with so many jobs over (None: as many as the mark says).
+    def describe(self, n_over: int | None = None) -> str:
+        """Return a short text about the state of a run, with `n_over` finished jobs (None: the number in the mark).
 
-        >>> Mark(State.INTERRUPTED, 54034, 40, "signal 2", {}).told()
+        >>> Mark(State.INTERRUPTED, 54034, 40, "signal 2", {}).describe()
         'interrupted after 40 of 54,034 jobs'
         """
         n = self.n_over if n_over is None else n_over
@@ -96,10 +96,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Which files a reader of a prefix gets: their own prefix, and whether they are those of a whole run.
+    """The files that belong to a prefix: their prefix, and whether they are those of a complete run.
 
-    `mark` is that of the last run. Of whole files with the mark of a run that is not finished, it is not theirs: they
-    are an earlier run's.
+    `mark` is that of the last run. If the files are complete and the mark is that of an unfinished run, the files
+    belong to an earlier run.
     """
 
     prefix: str
@@ -107,14 +107,14 @@ class Found:
     is_whole: bool
 
     def path(self, suffix: str) -> Path:
-        """Give where a file is, or would be."""
+        """Return the path of a file, which may not exist."""
         there, aside = Path(f"{self.prefix}{suffix}"), Path(f"{self.prefix}{PART}{suffix}")
         if self.mark is None or not self.mark.moving:
             return there
         return there if suffix in self.mark.moving and not aside.exists() else aside
 
     def standing(self, shown: str, n_over: int) -> RunState:
-        """Say how whole the run is that was read under the name `shown`, with so many jobs over."""
+        """Return the state of a run that was read under the name `shown`, with `n_over` finished jobs."""
         if self.mark is None:
             return RunState(shown)
         if self.mark.state is State.FINISHED:
@@ -124,10 +124,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How whole a run is that was read: `mark` is its own if it is not finished, `newer` that of a later such run.
+    """The completeness of a run: `mark` is set if it is not finished, `newer` if a later run is not finished.
 
-    `cut` is its own if it has finished, but at a time that its owner has set. Nothing is wrong with it; who sees its
-    figures must know all the same.
+    `cut` is set if the user stopped the simulation at a time. Such a run is valid, but its figures need this notice.
     """
 
     prefix: str = ""
@@ -138,35 +137,34 @@ class RunState:
 
     @property
     def notice(self) -> str:
-        """What everybody who sees its figures must know; empty for a whole run."""
+        """The notice to show with its figures; empty for a complete run."""
         if self.cut is not None:
-            return self.cut.told()
-        return "" if self.mark is None else self.mark.told(self.n_over)
+            return self.cut.describe()
+        return "" if self.mark is None else self.mark.describe(self.n_over)
 
     @property
     def reason(self) -> str:
-        """Why it failed, if it did."""
+        """Why it failed; empty if it did not."""
         return self.mark.reason if self.mark is not None and self.mark.state is State.FAILED else ""
 
     @property
     def remark(self) -> str:
-        """What is to be said of a later run with the same prefix; empty if there is none."""
+        """The remark about a later unfinished run with the same prefix; empty if there is none."""
         if self.newer is None:
             return ""
-        return (
-            f"results of an earlier run; the last one: {self.newer.told()} ({self.prefix}{PART}_*, shown by --partial)"
-        )
+        last = f"{self.newer.describe()} ({self.prefix}{PART}_*, shown by --partial)"
+        return f"results of an earlier run; the last one: {last}"
 
 
-#: Nothing to be said.
+#: A complete run, without notice or remark.
 WHOLE: Final = RunState()
 
 
 def find(prefix: str, *, newest: bool = False) -> Found:
-    """Find the files of a prefix: those of the last whole run, else what there is of one that is not finished.
+    """Find the files of a prefix: those of the last complete run, else those of an unfinished one.
 
-    With `newest` those of the last run in any case. Files that are named by their own prefix (``PREFIX.part``) have the
-    mark of the run they are of. Raises InputError for a mark that cannot be read.
+    With `newest`, find those of the last run, complete or not. A prefix that ends with ``.part`` selects the files of
+    an unfinished run directly. Raises InputError if the mark cannot be read.
     """
     if prefix.endswith(PART):
         mark = read(prefix.removesuffix(PART))
@@ -178,8 +176,8 @@ def find(prefix: str, *, newest: bool = False) -> Found:
     return Found(f"{prefix}{PART}", mark, is_whole=False)
 
 
-def steadily(prefix: str, read_files: Callable[[Found], T], *, newest: bool = False) -> T:
-    """Give what `read_files` makes of the files that `find` finds; it is asked again if they are replaced meanwhile."""
+def read_stable(prefix: str, read_files: Callable[[Found], T], *, newest: bool = False) -> T:
+    """Return the result of `read_files` for the files of `find`; call it again if they were replaced meanwhile."""
     found = find(prefix, newest=newest)
     for _ in range(_N_LOOKS):
         paths = [found.path(suffix) for suffix in SUFFIXES]
@@ -193,7 +191,9 @@ def steadily(prefix: str, read_files: Callable[[Found], T], *, newest: bool = Fa
             if problem is not None:
                 raise problem
             return result
-    raise InputError(f"{prefix}: its files are replaced faster than they can be read")
+    raise InputError(
+        f"{prefix}: its files are replaced faster than they can be read; try again when its runs have ended"
+    )
 
 
 def read(prefix: str) -> Mark | None:
@@ -208,7 +208,7 @@ def read(prefix: str) -> Mark | None:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        # First whether it runs: a run that ends between the two looks has said so by the second.
+        # The lock first: a run that ends between the two steps has written its mark by the second.
         is_locked = locks.has_writer(fd) is not False
         mark = read_open(fd, path)
     except OSError as error:
@@ -219,14 +219,14 @@ def read(prefix: str) -> Mark | None:
 
 
 def read_open(fd: int, path: Path) -> Mark | None:
-    """Read a mark from an open file, without asking who has its lock. Raises InputError and OSError."""
+    """Read a mark from an open file, without checking its lock. Raises InputError and OSError."""
     text, written_at = os.pread(fd, _MAX_BYTES, 0), os.fstat(fd).st_mtime_ns
     if not text.strip():
-        return None  # made by a run that has not begun
+        return None  # of a run that has not started
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: expected the state of a run in JSON; {error}") from None
+        raise InputError(f"{path}: expected the state of a run in JSON: {error}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputError(f"{path}: expected a JSON object with format {FORMAT!r}")
     if content.get("format_version") != FORMAT_VERSION:

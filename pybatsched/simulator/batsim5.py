@@ -1,6 +1,6 @@
-"""The simulator in the place of Batsim 5: what its scheduler asks for at the begin, and what it is told of hosts.
+"""Batsim 5 mode of the simulator: features requested in the handshake, and the extra fields of hosts.
 
-All else is as in the place of Batsim 4; docs/batsim5.md has the differences.
+Everything else works as in Batsim 4 mode; docs/batsim5.md lists the differences.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import msgspec
 from pybatsched.core import events as e
 from pybatsched.platform.model import Host, Platform
 from pybatsched.protocol.v5_handshake import BATPROTOCOL_VERSION, Features
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.simulation import Answer, Scheduler
 
-#: Whose words these are.
+#: The Batsim release whose messages these are.
 BATSIM_VERSION: Final = "5.0.0-rc2"
 
 
-def as_asked(options: Options, features: Features) -> Options:
-    """Give the options of a simulation in which a scheduler has what it asked for."""
+def with_requested_features(options: SimulationOptions, features: Features) -> SimulationOptions:
+    """Return the options with the features that the scheduler requested turned on."""
     return replace(
         options,
         batsim=5,
@@ -34,20 +34,22 @@ def as_asked(options: Options, features: Features) -> Options:
     )
 
 
-def telling_more(scheduler: Scheduler, scenario: Scenario, endpoint: str) -> Scheduler:
-    """Let a scheduler hear in the first message what Batsim 5 tells beyond Batsim 4."""
+def with_batsim5_fields(scheduler: Scheduler, scenario: Scenario, endpoint: str) -> Scheduler:
+    """Return the scheduler wrapped so that its first message has the extra fields of Batsim 5."""
 
-    def told(now: float, events: Sequence[e.Event]) -> Answer:
+    def with_fields(now: float, events: Sequence[e.Event]) -> Answer:
         if events and isinstance(events[0], e.SimulationBegins):
-            begins = told_of(events[0], scenario.platform, len(scenario.event_lists), endpoint)
+            begins = add_batsim5_fields(events[0], scenario.platform, len(scenario.event_lists), endpoint)
             events = [begins, *events[1:]]
         return scheduler(now, events)
 
-    return told
+    return with_fields
 
 
-def told_of(begins: e.SimulationBegins, platform: Platform, n_event_lists: int, endpoint: str) -> e.SimulationBegins:
-    """Add to the first event what Batsim 5 tells beyond Batsim 4: speeds and cores of hosts, and who it is."""
+def add_batsim5_fields(
+    begins: e.SimulationBegins, platform: Platform, n_event_lists: int, endpoint: str
+) -> e.SimulationBegins:
+    """Add the extra fields of Batsim 5 to SIMULATION_BEGINS: speeds and cores of hosts, version and arguments."""
     hosts = platform.hosts
     n = len(begins.compute_resources or ())
     context = msgspec.json.encode({"socket_endpoint": endpoint, "export_prefix": ""}).decode()
@@ -76,12 +78,12 @@ def _with_speeds(resources: Sequence[e.Resource], hosts: Sequence[Host]) -> tupl
 
 
 def _own(resource: e.Resource) -> dict[str, str]:
-    """Give the properties of a host without the role that Batsim 4 adds to those that have none."""
+    """Return the properties of a host without the empty role that Batsim 4 adds."""
     return {name: value for name, value in (resource.properties or {}).items() if name != "role" or value}
 
 
 def _around(resource: e.Resource) -> dict[str, str]:
-    """Give the properties of the zones around a host, without those of its cluster, which are its own in SimGrid 4."""
+    """Return the zone properties of a host, without those of its cluster: in SimGrid 4 these belong to the host."""
     own, around = resource.properties or {}, resource.zone_properties or {}
     return {name: value for name, value in around.items() if own.get(name) != value}
 

@@ -1,7 +1,7 @@
-"""How jobs run: delays, parallel tasks, sequences and messages, and what that does to the machine.
+"""Execution of jobs: delays, parallel tasks, sequences and messages, and their effect on the machine.
 
-In ordinary runs speeds are fixed and nobody shares a processor, so the length of a parallel task is known when it
-begins. With shared processors or pstates it is not, and `pybatsched.simulator.work.tasks` takes over.
+In ordinary runs, speeds are fixed and no processor is shared, so the length of a parallel task is known when it
+starts. With shared processors or pstates it is not; `pybatsched.simulator.work.tasks` handles these.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pybatsched.simulator.work import profiles as w
 from pybatsched.simulator.work.profiles import Frame, Work
 from pybatsched.simulator.work.tasks import Capacity, Executors, Tasks, fair_rates
 from pybatsched.simulator.work.usage_replay import Replay
-from pybatsched.simulator.work.usage_traces import check_places
+from pybatsched.simulator.work.usage_traces import check_ranks
 from pybatsched.simulator.world import Refusal
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ Steps: TypeAlias = Generator[Any, None, int]
 
 
 class Execution:
-    """Runs the work of jobs on the processors of a simulation, and knows what that costs in energy."""
+    """Runs the work of jobs on the processors of a simulation and counts the energy."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -53,7 +53,7 @@ class Execution:
             self.tasks = Tasks(self._loop, self._capacity_of, self._loads_changed, self._read_meters)
         if options.energy and self.tasks is not None:
             self.power = Power(hosts, self.tasks.load_of)
-        self._naps: dict[str, tuple[int, float]] = {}  # with energy: the first host of a job in a delay, and its end
+        self._delays: dict[str, tuple[int, float]] = {}  # with energy: the first host of a job in a delay, and its end
         self._first_j: float | None = None
         self._last_j = -1.0
 
@@ -72,7 +72,7 @@ class Execution:
             self.power.read(hosts, now)
 
     def started(self, job: SimJob) -> None:
-        """Let a job have its processors."""
+        """Allocate the processors of a job."""
         now = self._loop.now
         if self.power is not None:
             job.energy_j = self.power.joules_of(job.alloc, now)
@@ -84,7 +84,7 @@ class Execution:
         self._outputs.machine_states(now, self._book.counts())
 
     def ended(self, job: SimJob) -> bool:
-        """Take the processors back, and write down how long it took. Tells whether energy meters must be read first."""
+        """Release the processors and record the run time. Return whether energy meters must be read first."""
         now = self._loop.now
         if self._outputs.trace is not None:
             self._trace_end(job, self._outputs.trace)
@@ -100,19 +100,19 @@ class Execution:
         return False
 
     def _trace_end(self, job: SimJob, trace: ScheduleTrace) -> None:
-        """Write an end to the trace. Kills of what is no parallel task are not marked there, as in Batsim."""
+        """Write an end to the trace. Like Batsim, mark only kills of parallel tasks."""
         hosts = self._world.hosts
         away = [] if hosts is None else [host for host in job.alloc if hosts.states[host] is HostState.UNAVAILABLE]
         is_killed = job.state == e.COMPLETED_WALLTIME_REACHED or job.return_code == j.KILLED_TASK
         trace.ended(job.id, job.alloc, self._loop.now, away=away, is_killed=is_killed)
 
     def meters_are_stale(self) -> bool:
-        """Tell whether energy meters must be brought up to date before they are read."""
+        """Return whether energy meters must be updated before they are read."""
         if self.power is None or self.tasks is None:
             return False
         now = self._loop.now
-        naps = {host for host, end_at in self._naps.values() if end_at <= now + SAME_INSTANT_S}
-        return self.power.is_stale(now, naps | self.tasks.ending_hosts())
+        delays = {host for host, end_at in self._delays.values() if end_at <= now + SAME_INSTANT_S}
+        return self.power.is_stale(now, delays | self.tasks.ending_hosts())
 
     def meters_read(self) -> None:
         """Note that all energy meters are up to date."""
@@ -121,23 +121,23 @@ class Execution:
 
     # --- work ---
 
-    def nap(self, job: SimJob) -> tuple[float, int]:
-        """Begin a job that is nothing but a delay. Gives its end and its return code; `execute` does the same."""
+    def start_delay(self, job: SimJob) -> tuple[float, int]:
+        """Start a job that is a single delay; return its end and its return code. `execute` has the same effect."""
         work = job.work
         frame = Frame(work, self._loop.now)
         frame.span_s = work.delay_s
         job.trail.append(frame)
-        end_at, code = self._woken_at(work.delay_s, job.walltime)
+        end_at, code = self._sleep_end(work.delay_s, job.walltime)
         return end_at, code or work.ret
 
-    def _woken_at(self, span_s: float, limit_s: float) -> tuple[float, int]:
-        """Give the end of a sleep, and how it ends: one as long as what is left of the walltime reaches it."""
+    def _sleep_end(self, span_s: float, limit_s: float) -> tuple[float, int]:
+        """Return the end of a sleep and its return code. A sleep as long as the remaining walltime reaches it."""
         if limit_s < 0 or span_s < limit_s:
             return self._loop.now + span_s, 0
         return self._loop.now + limit_s, j.WALLTIME_REACHED
 
     def execute(self, job: SimJob, work: Work, left: list[float]) -> Steps:
-        """Run a profile to its end, or to the end of what is left of the walltime (one number, which goes down)."""
+        """Run a profile until it ends or the remaining walltime, `left[0]`, is used up. `left` is updated."""
         kind = work.kind
         frame = Frame(work, self._loop.now)
         job.trail.append(frame)
@@ -163,26 +163,26 @@ class Execution:
         return code or work.ret
 
     def _sleep(self, span_s: float, left: list[float]) -> Steps:
-        """Sleep, but not past the walltime."""
+        """Sleep until the end or the walltime, whichever comes first."""
         limit = left[0]
-        end_at, code = self._woken_at(span_s, limit)
+        end_at, code = self._sleep_end(span_s, limit)
         yield end_at
         if limit > 0:
             left[0] = 0.0 if code else limit - span_s
         return code
 
     def _sleep_metered(self, job: SimJob, span_s: float, left: list[float], power: Power) -> Steps:
-        """Sleep where the job's own process is, on its first host: the end brings that host's meter up to date."""
+        """Sleep on the first host of the job. The end of the sleep updates the meter of that host."""
         host, limit = job.alloc.lowest, left[0]
-        self._naps[job.id] = (host, self._loop.now + (span_s if limit < 0 else min(span_s, limit)))
+        self._delays[job.id] = (host, self._loop.now + (span_s if limit < 0 else min(span_s, limit)))
         try:
             return (yield from self._sleep(span_s, left))
-        finally:  # a kill ends it too
+        finally:  # also after a kill
             power.read((host,), self._loop.now)
-            del self._naps[job.id]
+            del self._delays[job.id]
 
     def _sequence(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
-        """Run the parts one after the other; the first that fails ends it."""
+        """Run the parts one after the other; stop at the first that fails."""
         index = 0
         for _ in range(work.repeat):
             for part in work.parts:
@@ -194,7 +194,7 @@ class Execution:
         return 0
 
     def _compute(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
-        """Run a parallel task. One that takes exactly what is left of the walltime is a success."""
+        """Run a parallel task. A task that takes exactly the remaining walltime succeeds."""
         if self._is_later_part(job):
             yield SOON
         if self.tasks is not None:
@@ -213,16 +213,16 @@ class Execution:
         return j.WALLTIME_REACHED
 
     def _is_later_part(self, job: SimJob) -> bool:
-        """Tell whether a parallel task that begins now is not the first thing that its job does.
+        """Return whether a parallel task that starts now is not the first part of its job.
 
-        Under Batsim a task begins a moment after its job has gone on, and waits for its walltime another moment later.
-        Who begins to wait at the same instant, as a delay does, is before it then; at the start of jobs nobody is,
-        since each of them starts in a moment of its own.
+        In Batsim, a later part starts one scheduling round after its job has resumed, and waits for its walltime one
+        round later still. Other processes that start to wait at the same instant, such as delays, therefore come
+        before it. At the start of a job there are none, because each job starts in a separate round.
         """
         return self._loop.now > job.started_at
 
     def _span_s(self, job: SimJob, work: Work) -> float:
-        """Give the length of a parallel task that has its processors for itself. O(1) on equal hosts, else O(n)."""
+        """Return the length of a parallel task on processors that are not shared. O(1) on equal hosts, else O(n)."""
         if self._is_uniform and not job.mapping and work.kind != w.PARALLEL:
             cpu = float(work.described["cpu"])
             return (cpu / len(job.alloc) if work.kind == w.TOTAL else cpu) / self._speeds[0]
@@ -230,17 +230,17 @@ class Execution:
         return 1.0 / rate
 
     def _executors(self, job: SimJob, work: Work) -> Executors:
-        """Give the executors of a parallel task: one per processor, or as the scheduler has mapped them."""
+        """Return the executors of a parallel task: one per processor, or the mapping of the scheduler."""
         hosts = list(job.alloc)
         places = [hosts[place] for place in job.mapping] if job.mapping else hosts
         return list(zip(places, work.flops(len(places)), strict=True))
 
     def _share(self, job: SimJob, work: Work, frame: Frame, left: list[float], tasks: Tasks) -> Steps:
-        """Run a parallel task whose rate others have a say in."""
+        """Run a parallel task whose rate depends on other tasks."""
         assert job.process is not None
         executors = self._executors(job, work)
         if not any(amount for _, amount in executors):
-            return 0  # nothing to do, and no rate to do it at
+            return 0  # no work: the rate is undefined
         limit, begun = left[0], self._loop.now
         task = tasks.begin(executors, job.process)
         frame.share = task
@@ -249,7 +249,7 @@ class Execution:
                 task.deadline_at = begun + limit
                 if self._is_later_part(job):
                     yield SOON
-                    task.arm(task.deadline_at, self._loop, self._loop.begin_wait())
+                    task.arm(task.deadline_at, self._loop, self._loop.next_wait())
                 else:
                     task.arm(task.deadline_at, self._loop, task.seq)
             while not task.is_over(self._loop.now):
@@ -257,14 +257,14 @@ class Execution:
                     left[0] = 0.0
                     return j.WALLTIME_REACHED
                 yield None
-        finally:  # a kill ends it too
+        finally:  # also after a kill
             tasks.end(task)
         if limit >= 0:
             left[0] = limit - (self._loop.now - begun)
         return 0
 
     def _receive(self, job: SimJob, work: Work, frame: Frame, left: list[float]) -> Steps:
-        """Wait for a message of the scheduler and go on as it says."""
+        """Wait for a message from the scheduler and continue with the profile that it selects."""
         described = work.described
         inbox = job.inbox = job.inbox if job.inbox is not None else deque()
         chosen = described.get("timeout", "")
@@ -278,17 +278,19 @@ class Execution:
             return 0
         part = self._world.works[job.workload].get(chosen)
         if part is None:
-            raise Refusal(f"job {job.id}: profile {work.name} goes on with {chosen!r}, which does not exist (any more)")
+            raise Refusal(
+                f"job {job.id}: profile {work.name} continues with profile {chosen!r}, which does not exist (any more)"
+            )
         if part.refusal is not None or not part.sizes <= {job.res}:
-            why = part.refusal or f"profile {part.name} is written for another number of processors"
+            why = part.refusal or f"profile {part.name} is defined for another number of processors"
             raise Refusal(f"job {job.id}: {why}; run it with Batsim")
-        check_places(part.rank_counts, job.fields, f"job {job.id}")
+        check_ranks(part.rank_counts, job.fields, f"job {job.id}")
         frame.index = 0
         return (yield from self.execute(job, part, left))
 
     def _on_message(self, what: tuple[SimJob, Any]) -> None:
         job, message = what
-        self._world.say(e.FromJobMsg(job.id, j.rounded(message), timestamp=self._world.stamp()))
+        self._world.add_event(e.FromJobMsg(job.id, j.rounded(message), timestamp=self._world.stamp()))
 
     # --- energy ---
 
@@ -301,12 +303,12 @@ class Execution:
 
     @property
     def n_switches(self) -> tuple[int, int]:
-        """How many requests for pstates there were, and how many hosts they named."""
+        """The number of pstate requests, and the number of hosts in them."""
         return (0, 0) if self.power is None else (self.power.n_grouped, self.power.n_machines)
 
     @property
     def awaits_first_submission(self) -> bool:
-        """Whether the energy consumed before the first submission is still to be read."""
+        """Whether the energy consumed before the first submission has not been read yet."""
         return self.power is not None and self._first_j is None
 
     def note_first_submission(self) -> None:
@@ -315,7 +317,7 @@ class Execution:
             self._first_j = self.power.total_j(self._loop.now)
 
     def note_pstates(self) -> None:
-        """Write down in which pstates the hosts begin."""
+        """Write the initial pstates of the hosts."""
         if self.power is not None:
             by_pstate: dict[int, list[int]] = {}
             for host in range(len(self._speeds)):
@@ -324,7 +326,7 @@ class Execution:
                 self._outputs.pstate(self._loop.now, IntervalSet(hosts), pstate)
 
     def note_energy(self, kind: str) -> float:
-        """Write down the energy consumed so far, at a start (s), an end (e) or a change of pstate (p)."""
+        """Write and return the energy consumed so far, at a start (s), an end (e) or a change of pstate (p)."""
         assert self.power is not None
         now = self._loop.now
         joules = self.power.total_j(now)
@@ -334,7 +336,7 @@ class Execution:
     # --- the end ---
 
     def note_schedule(self, now: float) -> None:
-        """Write down what the whole run amounts to, which has ended now."""
+        """Write the figures of the whole run, which ended at `now`."""
         platform = self._world.scenario.platform
         figures = schedule_figures(
             self._outputs.totals,

@@ -1,8 +1,8 @@
-"""External events: machines that go away and come back, and anything else a user wants the scheduler to hear of.
+"""External events: machines that become unavailable or available, and user-defined events for the scheduler.
 
-The file is Batsim's own: one JSON object a line with `type` and `timestamp`; `machine_unavailable` and
-`machine_available` name their `resources`. In Batsim 5's files all events are `generic` and have a text as `data`: one
-that is an event of Batsim 4 as JSON is read as that event.
+The file has Batsim's format: one JSON object per line with `type` and `timestamp`; `machine_unavailable` and
+`machine_available` also have `resources`. In files of Batsim 5 all events have the type `generic` and a text `data`.
+If `data` is an event of Batsim 4 as JSON, it is read as that event.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ORDER: Final = {AVAILABLE: 0, UNAVAILABLE: 1}
 
 
 class ExternalEvent(NamedTuple):
-    """One event. `described` is what the file says, for events of the user's own kinds; `place` is its place there."""
+    """One event. `described` is the JSON object of the file; `place` is the index of the event in the file."""
 
     at: float
     kind: str
@@ -34,22 +34,22 @@ class ExternalEvent(NamedTuple):
     place: int = 0
 
 
-#: The only type of events in Batsim 5, and its member with what the user has to say.
+#: The only type of events in Batsim 5, and its member with the user's text.
 GENERIC: Final = "generic"
 DATA: Final = "data"
 
 
 def read(path: str | Path, *, n_hosts: int | None, forward_unknown: bool = False) -> list[ExternalEvent]:
-    """Read a file of events, in the order in which they happen. O(n log n). InputError names file, line and field.
+    """Read a file of events and return them in order of time. O(n log n). InputError names file, line and field.
 
-    Processors are those of a platform of `n_hosts`, None if it is not known.
+    Processors are checked against a platform of `n_hosts` hosts; None skips this check.
     """
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text; expected one JSON object a line") from None
+        raise InputError(f"{path} is not UTF-8 text; expected one JSON object per line") from None
     events: list[ExternalEvent] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -64,7 +64,9 @@ def read(path: str | Path, *, n_hosts: int | None, forward_unknown: bool = False
 
 
 def to_batsim5(event: Mapping[str, Any]) -> dict[str, Any]:
-    """Say an event in Batsim 5's words: it is generic, and the whole of it is its data. One of Batsim 5 stays so.
+    """Return an event in the format of Batsim 5: type `generic`, with the whole event as data.
+
+    An event that already has this format is returned unchanged.
 
     >>> to_batsim5({"timestamp": 5, "type": "machine_available", "resources": "0-3"})["data"]
     '{"timestamp": 5, "type": "machine_available", "resources": "0-3"}'
@@ -75,7 +77,9 @@ def to_batsim5(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_batsim5(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give the event that a generic one has as its data, at the time of the generic one; the same one if it has none.
+    """Return the event in the data of a generic event, with the time of the generic one.
+
+    An event without such data is returned unchanged.
 
     >>> from_batsim5({"type": "generic", "timestamp": 5, "data": '{"type": "machine_available", "resources": "0"}'})
     {'type': 'machine_available', 'resources': '0', 'timestamp': 5}
@@ -95,42 +99,44 @@ def _event(line: str, n_hosts: int | None, *, forward_unknown: bool) -> External
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"expected a JSON object: {error}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"expected a JSON object, got {line[:60]}")  # noqa: TRY004  the border names file and line
+        raise ValueError(f"expected a JSON object, found {line[:60]}")  # noqa: TRY004  the caller adds file and line
     content = dict(from_batsim5(content))
     kind, at = content.get("type"), content.get("timestamp")
     if not isinstance(kind, str):
-        raise ValueError(f"field type: expected a text, got {kind!r}")  # noqa: TRY004
+        raise ValueError(f"field type: expected a text, found {kind!r}")  # noqa: TRY004
     if not is_number(at) or at < 0:
-        raise ValueError(f"field timestamp: expected seconds from 0, got {at!r}")
+        raise ValueError(f"field timestamp: expected seconds, 0 or more, found {at!r}")
     if kind not in _ORDER:
         if not forward_unknown:
             raise ValueError(
-                f"field type: {kind!r} is none of machine_available and machine_unavailable; "
-                "other events need --forward-unknown-events"
+                f"field type: expected machine_available or machine_unavailable, found {kind!r}; "
+                "other types need --forward-unknown-events"
             )
         return ExternalEvent(float(at), kind, EMPTY, content)
     text = content.get("resources")
     if not isinstance(text, str) or not text:
-        raise ValueError(f"field resources: expected processors as in '0-3 5', got {text!r}")
+        raise ValueError(f"field resources: expected processors such as '0-3 5', found {text!r}")
     try:
         procs = IntervalSet.parse(text)
     except ValueError as error:
         raise ValueError(f"field resources: {error}") from None
-    strange = EMPTY if n_hosts is None else procs - IntervalSet.span(0, n_hosts)
-    if strange:
-        raise ValueError(f"field resources: there are no processors {strange}; the platform has {n_hosts}")
+    unknown = EMPTY if n_hosts is None else procs - IntervalSet.span(0, n_hosts)
+    if unknown:
+        raise ValueError(f"field resources: processors {unknown} do not exist; the platform has {n_hosts}")
     return ExternalEvent(float(at), kind, procs, content)
 
 
 def _check_machines(path: str | Path, events: list[ExternalEvent]) -> None:
-    """Refuse what Batsim does not survive: going away twice, or coming back without having been away."""
+    """Raise InputError where Batsim would abort: a machine becomes unavailable twice, or available while it is."""
     away = EMPTY
     for event in events:
         if event.kind == UNAVAILABLE:
             if not event.procs.isdisjoint(away):
-                raise InputError(f"{path}: {event.procs & away} become unavailable at {event.at:g} but are already")
+                raise InputError(f"{path}: {event.procs & away} become unavailable at {event.at:g}, but are already")
             away = away | event.procs
         elif event.kind == AVAILABLE:
             if not event.procs.issubset(away):
-                raise InputError(f"{path}: {event.procs - away} become available at {event.at:g} but were not away")
+                raise InputError(
+                    f"{path}: {event.procs - away} become available at {event.at:g}, but were not unavailable"
+                )
             away = away - event.procs

@@ -1,4 +1,4 @@
-"""Jobs as the simulator knows them."""
+"""The simulator's record of a job, and the job fields that it sends to the scheduler."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ NOT_SUBMITTED: Final = "NOT_SUBMITTED"
 SUBMITTED: Final = "SUBMITTED"
 RUNNING: Final = "RUNNING"
 
-#: Return codes that are no profile's own: of a job at its walltime, and of a parallel task that was killed.
+#: Return codes that no profile sets: of a job at its walltime, and of a parallel task that was killed.
 WALLTIME_REACHED: Final = -1
 KILLED_TASK: Final = -2
 
-#: A job that took no time is written down with this run time, as Batsim does.
+#: The run time that Batsim records for a job that took no time.
 NO_TIME_S: Final = 1e-5
 
-#: Of a job that has not started, which gets one of its own with its start: a list for each is a lot for a million jobs.
+#: Shared by all jobs that have not started: one list per job would cost much memory with a million jobs.
 _NO_TRAIL: Final[list[Frame]] = []
 
 
 class SimJob:
-    """One job. `fields` is what the scheduler is told; `return_code` is Batsim's -1 until it is known."""
+    """One job. `fields` are sent to the scheduler; `return_code` is -1 until the job ends, as in Batsim."""
 
     __slots__ = (
         "alloc",
@@ -80,11 +80,11 @@ class SimJob:
 
     @property
     def finished_at(self) -> float:
-        """The end, as it is written down."""
+        """The end time in the output files."""
         return self.started_at + self.runtime_s
 
     def end(self, code: int) -> None:
-        """Note how the job has ended by itself: with 0, with an error above 0, or at its walltime."""
+        """Set the final state of a job that was not killed: 0 is success, above 0 a failure, below 0 the walltime."""
         self.return_code = code
         if code == 0:
             self.state = COMPLETED_SUCCESSFULLY
@@ -92,29 +92,29 @@ class SimJob:
             self.state = COMPLETED_FAILED if code > 0 else COMPLETED_WALLTIME_REACHED
 
 
-def as_told(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:
-    """Give a job's members as Batsim forwards them: every `id` is the full one, floats have six decimals. O(members).
+def sent_fields(fields: Mapping[str, Any], job_id: str) -> dict[str, Any]:
+    """Return job fields as Batsim sends them: every `id` is the full id, floats have six decimals. O(fields).
 
-    >>> as_told({"id": 3, "subtime": 0.1234567, "res": 2, "profile": "p"}, "w0!3")
+    >>> sent_fields({"id": 3, "subtime": 0.1234567, "res": 2, "profile": "p"}, "w0!3")
     {'id': 'w0!3', 'subtime': 0.123457, 'res': 2, 'profile': 'p'}
     """
-    told = dict(fields)
-    for key, value in told.items():
+    sent = dict(fields)
+    for key, value in sent.items():
         kind = type(value)
         if kind is float:
-            told[key] = on_tick(value)
+            sent[key] = on_tick(value)
         elif kind is dict or kind is list:
-            told[key] = _nested(value, job_id)
-    told["id"] = job_id
-    return told
+            sent[key] = _nested(value, job_id)
+    sent["id"] = job_id
+    return sent
 
 
 def rounded(value: Any) -> Any:
-    """Give a JSON value with floats of six decimals, as they are on the wire."""
+    """Return a JSON value with floats rounded to six decimals, as in messages."""
     kind = type(value)
     if kind is float:
         return on_tick(value)
-    if kind is str or kind is int:  # the most frequent, and a question of the types below is slow
+    if kind is str or kind is int:  # the most frequent types; the checks below are slow
         return value
     if isinstance(value, Mapping):
         return {key: rounded(part) for key, part in value.items()}

@@ -1,24 +1,23 @@
-"""Time, processes and the one mailbox: the order in which things happen at one instant.
+"""The event loop: the clock, processes and one mailbox, and the order of everything that happens at one instant.
 
 Rules
 -----
-* Nothing but this module moves the clock or decides who goes on next.
-* A process is a generator. It yields a float to sleep until that instant, None to sleep until somebody wakes it
-  (`resume`), `SOON` to let all others of this instant go first, or a notice, which is posted, and goes on once the
-  notice has been handled. An instant that is not in the future does not make it wait.
-* A process that has waited for nothing yet may yield `HALT`: the whole loop stands still, `run` returns, and the next
-  `run` goes on with this very process, as if nothing had been.
-* A notice is a pair: the function that handles it, and what that is called with. A process that has nothing left to do
-  after its last one posts it (`post`) instead of yielding it: all the same, but nobody need be woken to find that out.
+* Only this module moves the clock and selects the next process.
+* A process is a generator. It yields a float to sleep until that instant, None to sleep until `resume` is called,
+  `SOON` to run after all other processes of this instant, or a notice. A notice is posted, and the process continues
+  after it has been handled. A float that is not in the future causes no wait.
+* A process that has not waited yet may yield `HALT`: the loop stops, `run` returns, and the next call of `run`
+  continues with the same process.
+* A notice is a pair: a handler, and the argument of the handler. A process posts its last notice with `post` instead
+  of yielding it. The effect is the same, and the loop need not resume the process.
 
-Theory of operation (Batsim's own, and why messages are cut where they are)
----------------------------------------------------------------------------
-One server takes notices from one first-in-first-out mailbox, one a step. In a step the oldest notice is handled, the
-server looks whether it has something to say (`look`; with more notices waiting it says nothing), and only then does the
-notice's sender go on: so what the sender posts next is not in the mailbox when the server looks. Processes that the
-server has started in this step begin last. When the mailbox is empty the clock moves to the next instant at which
-somebody wakes; all who wake then do so in the order in which their waits began, and post in that order before anything
-is handled.
+How it works (as in Batsim; this decides which events share a message)
+----------------------------------------------------------------------
+One server takes notices from one first-in-first-out mailbox, one per step. In a step the server handles the oldest
+notice. If the mailbox is then empty, it calls `look`, which sends a message if events are pending. Then the sender of
+the notice continues, so its next notice is not in the mailbox when `look` is called. Processes that were spawned in
+this step start last. When the mailbox is empty, the clock moves to the next wake time. All processes that wake then
+resume in the order in which their waits started, and post in that order before any notice is handled.
 """
 
 from __future__ import annotations
@@ -34,28 +33,28 @@ from pybatsched.errors import InputError
 Notice: TypeAlias = tuple[Callable[[Any], None], Any]
 Process: TypeAlias = Generator[Any, None, None]
 
-#: Two instants closer than this are one, as for the engine under Batsim (its timing precision).
+#: Two times closer than this are the same instant (the timing precision of SimGrid).
 SAME_INSTANT_S: Final = 1e-9
 
 
-#: No clock goes on beyond this: a number that large is a mistake.
+#: The maximum simulated time. A larger number is an input mistake.
 END_OF_TIME_S: Final = 1e30
 
-#: Yielded by a process that lets the others go first who wake or begin with it.
+#: Yielded by a process to run after the others that wake or start with it.
 SOON: Final = object()
-#: Yielded by a process that begins, to halt the loop until `run` is called again. An instant that never was, so that
-#: nobody else need be asked whether he wants to halt.
+#: Yielded by a starting process to halt the loop until `run` is called again. It is a time in the past, so other
+#: yields need no extra check.
 HALT: Final = -math.inf
 
 
-class _Halted(Exception):  # noqa: N818  no error: what leads out of the loop, at no cost for those who stay in
+class _Halted(Exception):  # noqa: N818  not an error: it leaves the loop at no cost for other processes
     """A process has halted the loop."""
 
 
 class Loop:
-    """Runs processes until nobody waits and no notice is left. O(log waits) per sleep, O(1) per notice.
+    """Runs processes until none waits and no notice is left. O(log waits) per sleep, O(1) per notice.
 
-    What would happen after `ends_at` does not happen: then the clock stands there, and `is_cut` is True.
+    It stops before the first event after `ends_at`. The clock is then `ends_at`, and `is_cut` is True.
     """
 
     __slots__ = ("_begin", "_held_up", "_look", "_mailbox", "_n_waits", "_waits", "ends_at", "is_cut", "now")
@@ -69,10 +68,10 @@ class Loop:
         self._waits: list[tuple[float, int, Process]] = []
         self._n_waits = 0
         self._begin: list[Process] = []
-        self._held_up: list[Process] = []  # by a halt: who asked for it, and those that were to begin after him
+        self._held_up: list[Process] = []  # by a halt: the process that yielded it, and those that start after it
 
     def spawn(self, process: Process) -> None:
-        """Start a process, once the sender of the notice that is being handled has gone on."""
+        """Start a process after the sender of the current notice has continued."""
         self._begin.append(process)
 
     def post(self, handle: Callable[[Any], None], what: Any) -> None:
@@ -80,19 +79,19 @@ class Loop:
         self._mailbox.append(((handle, what), None))
 
     def wake_at(self, process: Process, at: float, seq: int) -> None:
-        """Start a process at an instant, in the place `seq` among those who wake then: an alarm, say.
+        """Start a process at an instant, in the position `seq` among the processes that wake then.
 
-        Nothing is ever taken back. One pair (at, seq) is given only once.
+        It cannot be cancelled. Each pair (at, seq) may be used only once.
         """
         heappush(self._waits, (at, seq, process))
 
-    def begin_wait(self) -> int:
-        """Give a place in the order of waits, for `wake_at`."""
+    def next_wait(self) -> int:
+        """Return the next position in the order of waits, for `wake_at`."""
         self._n_waits += 1
         return self._n_waits
 
     def run(self) -> None:
-        """Run until nothing can happen any more, time ends, or a process halts it; called again, it goes on then."""
+        """Run until no event is left, `ends_at` is reached, or a process halts the loop; the next call continues."""
         try:
             if self._held_up:
                 self._let_begin(self._held_up)
@@ -103,7 +102,7 @@ class Loop:
     def _run(self) -> None:
         mailbox, waits, begin = self._mailbox, self._waits, self._begin
         ends_at = self.ends_at + SAME_INSTANT_S
-        look, go_on = self._look, self.resume
+        look, resume = self._look, self.resume
         while True:
             while mailbox:
                 (handle, what), sender = mailbox.popleft()
@@ -111,7 +110,7 @@ class Loop:
                 if not mailbox:
                     look()
                 if sender is not None:
-                    go_on(sender)
+                    resume(sender)
                 if begin:
                     self._let_begin(begin)
             if begin:
@@ -126,7 +125,7 @@ class Loop:
             self._wake()
 
     def _wake(self) -> None:
-        """Move the clock to the next instant at which somebody wakes, and let all go on who wake then."""
+        """Move the clock to the next wake time, and resume all processes that wake then."""
         waits = self._waits
         due, seq, process = heappop(waits)
         if due > self.now:
@@ -145,7 +144,7 @@ class Loop:
             self._let_begin(self._begin)
 
     def _let_begin(self, processes: list[Process]) -> None:
-        """Start new processes, in this order; those that these start are for the next time. The list is emptied."""
+        """Start new processes in this order and empty the list. Processes that these spawn are not started here."""
         beginning = processes[:]
         processes.clear()
         try:
@@ -156,12 +155,14 @@ class Loop:
             raise
 
     def resume(self, process: Process) -> None:
-        """Let a process run until it waits for something. One that was closed meanwhile does nothing."""
+        """Run a process until it waits. A closed process does nothing."""
         for wanted in process:
             if type(wanted) is float:
                 if wanted > self.now:
                     if wanted > END_OF_TIME_S:
-                        raise InputError(f"something would happen at {wanted:g} s; times end at {END_OF_TIME_S:g} s")
+                        raise InputError(
+                            f"event time {wanted:g} s exceeds the maximum simulated time {END_OF_TIME_S:g} s"
+                        )
                     self._n_waits += 1
                     heappush(self._waits, (wanted, self._n_waits, process))
                     return

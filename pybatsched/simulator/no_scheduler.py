@@ -1,7 +1,7 @@
-"""Batsim's ``--no-sched``: every job begins at 0 on the first processors, and no scheduler is asked.
+"""Batsim's ``--no-sched``: every job starts at 0 on the first processors, without a scheduler.
 
-That is what Batsim 4 does, whatever its help says of one job after the other. Jobs share processors, and no rows of
-jobs are written: it is the server that writes them, and there is none.
+Batsim 4 does this, although its help promises one job after the other. Jobs share processors. As in Batsim, no rows
+of jobs are written, because the server writes them and this mode has no server.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pybatsched.simulator.world import World
 
 
 def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
-    """Run all jobs of a scenario at once and give the instant at which the last has ended.
+    """Run all jobs of a scenario at once and return the end of the last one.
 
-    External events are left out. O(jobs that share processors) per start and end.
+    External events are ignored. O(jobs that share processors) per start and end.
     """
     shared = replace(scenario.options, compute_sharing=True)
     loop = Loop(_nothing, scenario.ends_at)
@@ -31,27 +31,27 @@ def run_all_at_once(scenario: Scenario, outputs: Outputs) -> float:
     n_procs = scenario.platform.n_procs
     for job in world.jobs.values():
         if job.res > n_procs:
-            raise InputError(f"job {job.id} asks for {job.res} processors; the platform has {n_procs}")
+            raise InputError(f"job {job.id} requests {job.res} processors; the platform has {n_procs}")
         job.alloc = IntervalSet.span(0, job.res)
     with outputs.opened(len(world.jobs), n_procs):
         execution.note_pstates()
         for workload in scenario.workloads:
-            # The last of the file first, as Batsim with a few jobs; with many, its order is that of hashes.
+            # The last job of the file first, as in Batsim with few jobs; with many, Batsim's order depends on hashes.
             for job in reversed(world.take_jobs(workload)):
-                job.process = _life(job, execution, loop)
+                job.process = _run_job(job, execution, loop)
                 loop.spawn(job.process)
         loop.run()
-        # Not the clock's: that goes on to the walltimes, which have nothing left to end.
+        # Not the clock: it continues to the walltimes of jobs that have ended.
         ended_at = max((job.finished_at for job in world.jobs.values()), default=0.0)
         execution.note_schedule(ended_at)
     return ended_at
 
 
 def _nothing() -> None:
-    """Say nothing: nobody listens."""
+    """Do nothing: there is no scheduler to send messages to."""
 
 
-def _life(job: SimJob, execution: Execution, loop: Loop) -> Process:
+def _run_job(job: SimJob, execution: Execution, loop: Loop) -> Process:
     job.started_at = loop.now
     job.state = j.RUNNING
     execution.started(job)

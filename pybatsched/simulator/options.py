@@ -1,4 +1,4 @@
-"""What a simulation is made of: Batsim's own options and inputs."""
+"""The inputs of a simulation: Batsim's options, platform, workloads and external events."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pybatsched.workload.model import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """Batsim's options that shape a simulation, by its own names. `batsim` is whose place it takes: 4, or 5."""
+class SimulationOptions:
+    """Batsim's options that affect a simulation, with Batsim's names. `batsim` is the version to act as: 4 or 5."""
 
     dynamic_jobs: bool = False
     acknowledge_dynamic_jobs: bool = False
@@ -25,13 +25,13 @@ class Options:
     energy: bool = False
     forward_unknown_events: bool = False
     sched_config: str = ""
-    redis_hostname: str = "127.0.0.1"  # told, and used for nothing
+    redis_hostname: str = "127.0.0.1"  # sent to the scheduler, otherwise unused
     redis_port: int = 6379
     redis_prefix: str = "default"
     batsim: int = 4
 
-    def told(self) -> dict[str, Any]:
-        """Give `config` of SIMULATION_BEGINS, in Batsim's order."""
+    def batsim_config(self) -> dict[str, Any]:
+        """Return the member `config` of SIMULATION_BEGINS, in Batsim's order."""
         return {
             "redis-enabled": False,
             "redis-hostname": self.redis_hostname,
@@ -48,13 +48,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All inputs of one run. `workloads` are by Batsim's names w0, w1, …; `event_lists` one per ``--events``.
+    """All inputs of one run. The keys of `workloads` are Batsim's names w0, w1, …; `event_lists` has one list per file.
 
-    Nothing happens after `ends_at`.
+    The simulation stops at `ends_at`.
     """
 
     platform: Platform
     workloads: Mapping[str, Workload]
-    options: Options = field(default_factory=Options)
+    options: SimulationOptions = field(default_factory=SimulationOptions)
     event_lists: Sequence[Sequence[ExternalEvent]] = ()
     ends_at: float = math.inf

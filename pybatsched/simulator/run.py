@@ -1,4 +1,4 @@
-"""Whole runs: a scenario with a policy of ours in process, or with any scheduler over the wire."""
+"""Complete runs of a scenario: with a policy in this process, or with a scheduler at an endpoint."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from pybatsched.session.diagnosis import why_waiting_text
 from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import Session
 from pybatsched.simulator import batsim5
-from pybatsched.simulator.external import ExternalScheduler, Hear
+from pybatsched.simulator.external import ExternalScheduler, OnMessage
 from pybatsched.simulator.jobs import RUNNING
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.simulation import Scheduler, Simulation
 
@@ -39,30 +39,30 @@ _OPTION_OF: Final[dict[BatsimFeature, str]] = {
 }
 
 
-#: Hears of each message: (clock, jobs over so far).
+#: Called for each message: (clock, number of jobs finished so far).
 Progress = Callable[[float, int], None]
 
 
-def with_needs(options: Options, plan: PolicyPlan) -> Options:
-    """Turn on what a policy needs from Batsim."""
+def with_needs(options: SimulationOptions, plan: PolicyPlan) -> SimulationOptions:
+    """Turn on the Batsim features that a policy needs."""
     needed: dict[str, Any] = {_OPTION_OF[need]: True for need in plan.source.cls.needs}
     return replace(options, **needed)
 
 
-def options_of(plan: PolicyPlan, options: Options) -> Mapping[str, Any]:
-    """Give the options a policy will have, with what Batsim's ``--sched-cfg`` says. Raises what is wrong with them."""
-    begins = e.SimulationBegins(config=options.told(), timestamp=0.0)
+def options_of(plan: PolicyPlan, options: SimulationOptions) -> Mapping[str, Any]:
+    """Return the options of a policy, with those of Batsim's ``--sched-cfg``. Raises an error if one is wrong."""
+    begins = e.SimulationBegins(config=options.batsim_config(), timestamp=0.0)
     return plan.options_for(begins).model_dump(mode="json")
 
 
-def field_models(plan: PolicyPlan, options: Options) -> dict[str, type[JobFields]]:
-    """Give what a policy, and those that its options name, will read of jobs, with what ``--sched-cfg`` says."""
-    return plan.field_models(e.SimulationBegins(config=options.told(), timestamp=0.0))
+def field_models(plan: PolicyPlan, options: SimulationOptions) -> dict[str, type[JobFields]]:
+    """Return the job field models of a policy and of the policies in its options, ``--sched-cfg`` included."""
+    return plan.field_models(e.SimulationBegins(config=options.batsim_config(), timestamp=0.0))
 
 
-def reserving(plan: PolicyPlan, options: Options) -> Reserving | None:
-    """Name the policy that will reject jobs without walltime and estimate, with what ``--sched-cfg`` says."""
-    return plan.reserving(e.SimulationBegins(config=options.told(), timestamp=0.0))
+def reserving(plan: PolicyPlan, options: SimulationOptions) -> Reserving | None:
+    """Return the policy that rejects jobs without walltime and estimate, ``--sched-cfg`` included; else None."""
+    return plan.reserving(e.SimulationBegins(config=options.batsim_config(), timestamp=0.0))
 
 
 def run_policy(
@@ -76,7 +76,7 @@ def run_policy(
     checked: bool = False,
     tau_s: float = DEFAULT_TAU_S,
 ) -> Result:
-    """Run a policy of ours in this process. Without a journal and a watcher no message is ever written as bytes."""
+    """Run a policy in this process. Messages are encoded only for a journal or a `watch` function."""
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
     if journal is None and watch is None:
         engine = Engine(plan.make, plan.source.name, checked=checked)
@@ -100,28 +100,28 @@ def run_external(
     farewell: bool = False,
     progress: Progress | None = None,
     tau_s: float = DEFAULT_TAU_S,
-    hear: Hear | None = None,
+    on_message: OnMessage | None = None,
     before_last: Callable[[], None] | None = None,
     batsim: int = 4,
     keys: ClientKeys | None = None,
 ) -> Result:
-    """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it is left alone, as Batsim does.
+    """Run a scheduler that waits at an endpoint, as Batsim would. After a deadlock it gets no message, as in Batsim.
 
-    With `farewell` it is told SIMULATION_ENDS then, so that it does not wait for ever; so it is in any case when we end
-    a run that Batsim would go on with. `hear`, `before_last` and `keys` are as in `ExternalScheduler`. With `batsim` 5
-    it is asked first what it wants of the simulation, and all is said in Batsim 5's language.
+    With `farewell` it then gets SIMULATION_ENDS, so that it can stop. It always gets SIMULATION_ENDS if the simulator
+    stops a run that Batsim would continue. `on_message`, `before_last` and `keys` are those of `ExternalScheduler`.
+    With `batsim` 5 the run starts with the handshake of Batsim 5 and uses its protocol.
     """
     outputs.tally = Tally(tau_s, evaluated_ids(scenario.workloads))
-    with ExternalScheduler(endpoint, timeout_s, hear, before_last, keys) as scheduler:
+    with ExternalScheduler(endpoint, timeout_s, on_message, before_last, keys) as scheduler:
         answer: Scheduler = scheduler
         is_greeted = batsim == 5
         if is_greeted:
-            options = batsim5.as_asked(scenario.options, scheduler.greet(scenario.options.sched_config))
+            options = batsim5.with_requested_features(scenario.options, scheduler.greet(scenario.options.sched_config))
             scenario = replace(scenario, options=options)
-            answer = batsim5.telling_more(scheduler, scenario, endpoint)
+            answer = batsim5.with_batsim5_fields(scheduler, scenario, endpoint)
         result = _run(scenario, answer, outputs, progress, None, n_before=int(is_greeted))
         if (farewell or result.stopped) and not result.finished:
-            with suppress(PeerLostError, RemoteProtocolError):  # it was only a courtesy
+            with suppress(PeerLostError, RemoteProtocolError):  # the scheduler may have stopped already
                 scheduler.farewell(result.ended_at)
     return result
 
@@ -135,14 +135,16 @@ def _run(
     *,
     n_before: int = 0,
 ) -> Result:
-    """Simulate. What is wrong with a reply is told by the number of its message, and `n_before` came before all."""
+    """Simulate and return the result. Errors in a reply have its message number; `n_before` messages came earlier."""
     simulation = Simulation(scenario, scheduler, outputs)
     if progress is not None:
         simulation.watch_exchanges(progress)
     try:
         simulation.run()
     except RemoteProtocolError as error:
-        if engine is not None:  # then the peer is a policy of ours, and its referee could not know better
+        if (
+            engine is not None
+        ):  # then the peer is a policy in this process, and the engine's rules did not cover the case
             raise PolicyError(error.text, policy=engine.policy_name, rule="what Batsim refuses") from error
         if error.message_number is None:
             error.message_number = n_before + simulation.n_messages
@@ -169,14 +171,14 @@ def _run(
 
 
 def _stopped(simulation: Simulation) -> str:
-    """Say why a simulation was ended that would have gone on; nothing of another."""
+    """Return why the simulator stopped a run that would have continued; empty if it did not."""
     if simulation.is_cut:
-        return f"simulated time ended at {simulation.world.stamp():g}"
+        return f"the simulation was stopped at {simulation.world.stamp():g}"
     if simulation.called_since is None:
         return ""
     return (
-        "all jobs are over and none is to come, but the scheduler asks to be called for ever: "
-        f"{simulation.MAX_CALLS_AT_REST:,} times in a row since {simulation.called_since:g}, and nothing else happened"
+        "all jobs were done, but the scheduler kept requesting calls: "
+        f"{simulation.MAX_CALLS_AT_REST:,} times in a row since {simulation.called_since:g}, without another event"
     )
 
 
@@ -186,25 +188,25 @@ def _stuck(simulation: Simulation, engine: Engine | None) -> list[Stuck]:
     found = []
     for job in simulation.unfinished:
         if job.state == RUNNING and simulation.is_cut:
-            why = f"it runs since {job.started_at:g}"
+            why = f"it has been running since {job.started_at:g}"
         elif job.state == RUNNING:
-            why = "it runs, and nothing will ever end it"
+            why = "it is running, and no event will end it"
         elif job.res > n_procs:
-            why = f"it asks for {job.res} processors; the platform has {n_procs}"
+            why = f"it requests {job.res} processors; the platform has {n_procs}"
         elif job.res > n_procs - n_away:
-            why = f"it asks for {job.res} processors; {n_away} of {n_procs} are unavailable or asleep for good"
+            why = f"it requests {job.res} processors; {n_away} of {n_procs} are unavailable or asleep"
         else:
-            why = f"the scheduler has not started it: {_word_of(engine, job.id, simulation)}"
+            why = f"the scheduler has not started it: {_why_waiting(engine, job.id, simulation)}"
         runs = job.state == RUNNING
         n, started_at = (len(job.alloc), on_tick(job.started_at)) if runs else (job.res, None)
         found.append(Stuck(job.id, n, job.subtime, why, started_at))
     return found
 
 
-def _word_of(engine: Engine | None, wire_id: str, simulation: Simulation) -> str:
-    """Ask the policy why a job waits."""
+def _why_waiting(engine: Engine | None, wire_id: str, simulation: Simulation) -> str:
+    """Return the policy's explanation of why a job waits."""
     if engine is None:
-        nothing = "all its processors may be had, nothing runs and no call is pending"
-        return "it may still do so" if simulation.is_cut else nothing
+        nothing = "enough processors are available, no job is running and no call is pending"
+        return "it may start it later" if simulation.is_cut else nothing
     job = engine.jobs.by_wire_id.get(wire_id)
     return "the policy does not know it" if job is None else why_waiting_text(engine, job, simulation.world.stamp())

@@ -1,8 +1,7 @@
-"""Batsim's side of a simulation: the exchanges with the scheduler, and when they take place.
+"""Batsim's side of a simulation: the messages to the scheduler, and when they are sent.
 
-The order of things at one instant is the loop's matter (`pybatsched.simulator.loop`); what a decision may do is that of
-`pybatsched.simulator.orders`, and what goes on by itself that of `pybatsched.simulator.job_processes`. All share one
-`World`.
+`pybatsched.simulator.loop` orders the events of one instant. `pybatsched.simulator.orders` executes decisions, and
+`pybatsched.simulator.job_processes` runs jobs, kills and calls. All share one `World`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pybatsched.metrics.energy import Energy
 from pybatsched.simulator import jobs as j
 from pybatsched.simulator.execution import Execution
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
-from pybatsched.simulator.job_processes import Lives
+from pybatsched.simulator.job_processes import JobProcesses
 from pybatsched.simulator.jobs import SimJob
 from pybatsched.simulator.loop import HALT, Loop, Process
 from pybatsched.simulator.machine.hosts import HostState
@@ -26,38 +25,40 @@ from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.submitters import occur, submit
 from pybatsched.simulator.world import Refusal, World
 
-#: What the scheduler is told, now and events, and what it answers: when it is ready again, and decisions.
-Told: TypeAlias = tuple[float, Sequence[e.Event]]
+#: A message to the scheduler: its time and events.
+Request: TypeAlias = tuple[float, Sequence[e.Event]]
+#: A reply of the scheduler: when it is ready again, and its decisions.
 Answer: TypeAlias = tuple[float, Sequence[d.Decision]]
-#: Answers a message.
+#: A function that answers a message.
 Scheduler: TypeAlias = Callable[[float, Sequence[e.Event]], Answer]
 
 
-class _CalledForEver(Exception):  # noqa: N818  no error of ours: what ends the loop
-    """All jobs are over, and the scheduler still wants to be called."""
+class _EndlessCalls(Exception):  # noqa: N818  not an error: it ends the loop
+    """All jobs are done, and the scheduler keeps requesting calls."""
 
 
 class Simulation:
-    """One run, from SIMULATION_BEGINS to SIMULATION_ENDS, or to the point where nothing can happen any more.
+    """One run, from SIMULATION_BEGINS to SIMULATION_ENDS or to a deadlock.
 
-    After `run`, `finished` tells whether it came to its end; else `unfinished` are the jobs that are left over. It is
-    stopped at `scenario.ends_at` (`is_cut`), and when all jobs are over and the scheduler does nothing but ask for
-    another call, again and again (`called_since`: since when).
+    After `run`, `finished` is True if SIMULATION_ENDS was sent; otherwise `unfinished` has the remaining jobs. The run
+    is stopped at `scenario.ends_at` (`is_cut`). It is also stopped if all jobs are done and the scheduler only keeps
+    requesting calls; `called_since` is then the time of the first such call.
 
-    Without a scheduler it is played by `exchanges`, which stands still at each message until it is answered.
+    Without a scheduler, use `exchanges`, which yields each message and waits for its reply.
     """
 
-    #: So many messages in a row may be nothing but calls when all jobs are over. A policy of ours is stopped one later.
+    #: The maximum number of consecutive messages with only calls after all jobs are done. A policy in this process is
+    #: stopped one message later.
     MAX_CALLS_AT_REST: ClassVar[int] = 1_000
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler | None, outputs: Outputs | None = None) -> None:
         self.world = World(scenario, Loop(self._look, scenario.ends_at), outputs or Outputs(None))
         self.finished = False
-        self.ended_at = 0.0  # when the scheduler was last ready; the clock goes on to alarms of jobs that were killed
+        self.ended_at = 0.0  # when the scheduler was last ready; the clock continues to alarms of killed jobs
         self.called_since: float | None = None
         self.n_messages = 0
         self._scheduler = scheduler
-        self._told: Told | None = None  # a message that waits for its answer, and this
+        self._request: Request | None = None  # the message that waits for its reply
         self._answer: Answer = (0.0, ())
         self._ready = False
         self._ending = False
@@ -66,43 +67,43 @@ class Simulation:
         self._n_calls_at_rest = 0
         self._at_rest_since = 0.0
         self._execution = Execution(self.world)
-        self._orders = Orders(self.world, self._execution, Lives(self.world, self._execution))
+        self._orders = Orders(self.world, self._execution, JobProcesses(self.world, self._execution))
 
     @property
     def is_cut(self) -> bool:
-        """Whether something would still have happened when time ended."""
+        """Whether events were left when the run was stopped at `scenario.ends_at`."""
         return self.world.loop.is_cut
 
     @property
     def n_to_come(self) -> int:
-        """How many jobs of the workloads have not been submitted. O(jobs still known)."""
+        """The number of jobs of the workloads that have not been submitted. O(jobs in memory)."""
         return sum(job.state == j.NOT_SUBMITTED for job in self.world.jobs.values())
 
     @property
     def unfinished(self) -> list[SimJob]:
-        """The jobs that were submitted and are not over. O(jobs still known)."""
+        """The jobs that were submitted and have not ended. O(jobs in memory)."""
         return [job for job in self.world.jobs.values() if job.state in {j.SUBMITTED, j.RUNNING}]
 
     def run(self) -> bool:
-        """Play the whole simulation. Tells whether it came to its end; what was written until then is kept."""
+        """Run the whole simulation; return whether it finished. Output written so far is kept in both cases."""
         for _ in self.exchanges():
-            raise AssertionError("a simulation that runs by itself was given no scheduler")
+            raise AssertionError("Simulation.run needs a scheduler")
         return self.finished
 
-    def exchanges(self) -> Generator[Told, Answer, None]:
-        """Play the simulation for somebody who answers when he likes: gives each message, and is sent its answer.
+    def exchanges(self) -> Generator[Request, Answer, None]:
+        """Run the simulation as a generator: it yields each message and expects the reply by `send`.
 
-        In between everything stands still, and nothing but this generator need be kept; who leaves it before its end
-        closes it, so that files are closed. With a scheduler there is no message to be seen.
+        The simulation is suspended in between; only this generator must be kept. A caller that leaves early closes
+        the generator, which closes the files. With a scheduler it yields nothing.
         """
         n_jobs = sum(len(workload.jobs) for workload in self.world.scenario.workloads.values())
         with self.world.outputs.opened(n_jobs, self.world.scenario.platform.n_procs):
             self._begin()
-            self._go_on()
-            while self._told is not None:
-                self._answer = yield self._told
-                self._told = None
-                self._go_on()
+            self._continue()
+            while self._request is not None:
+                self._answer = yield self._request
+                self._request = None
+                self._continue()
             if self.is_cut or self.called_since is not None:
                 self.ended_at = self.world.now
             self._execution.note_schedule(self.ended_at)
@@ -111,36 +112,36 @@ class Simulation:
         loop = self.world.loop
         for name in self.world.scenario.workloads:
             take_jobs = partial(self.world.take_jobs, name)
-            loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_bye))
+            loop.spawn(submit(take_jobs, self._execution, self._on_submitted, self._on_goodbye))
         for index, events in enumerate(self.world.scenario.event_lists):
-            loop.spawn(occur(events, partial(self._on_occurred, f"ee{index}"), self._on_events_bye))
+            loop.spawn(occur(events, partial(self._on_occurred, f"ee{index}"), self._on_events_goodbye))
         self._execution.note_pstates()
         if self.world.options.batsim == 4:
             loop.spawn(self._exchange([self._begins()]))
             return
-        # In Batsim 5 the first message leaves when nobody has anything to say any more: where several say hello before
-        # they submit, it has the jobs of the first instant in it.
-        self.world.say(self._begins())
+        # Batsim 5 sends the first message when no process has more to post at time 0. With several submitters it
+        # therefore contains the jobs of the first instant.
+        self.world.add_event(self._begins())
         self._ready = True
         if not self._n_submitters and not self._n_event_lists:
-            loop.post(self._on_nobody, None)
+            loop.post(self._on_no_submitter, None)
 
-    def _on_nobody(self, _nothing: None) -> None:
-        """Take notice that nobody will say hello."""
+    def _on_no_submitter(self, _nothing: None) -> None:
+        """Do nothing: this notice makes the loop call `_look` when there are no submitters."""
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         try:
             self.world.loop.run()
-        except _CalledForEver:
+        except _EndlessCalls:
             self.called_since = self._at_rest_since
 
     def watch_exchanges(self, progress: Callable[[float, int], None]) -> None:
-        """Let somebody hear of each message: the clock, and how many jobs are over."""
+        """Call `progress` before each message, with the clock and the number of finished jobs."""
         answer = self._scheduler
         assert answer is not None
 
         def scheduler(now: float, events: Sequence[e.Event]) -> tuple[float, Sequence[d.Decision]]:
-            progress(now, self.world.n_over)
+            progress(now, self.world.n_finished)
             return answer(now, events)
 
         self._scheduler = scheduler
@@ -164,7 +165,7 @@ class Simulation:
             len(platform.storage),
             self.world.options.compute_sharing,
             self.world.options.storage_sharing,
-            self.world.options.told(),
+            self.world.options.batsim_config(),
             resources[:n],
             resources[n:],
             {name: workload.source for name, workload in self.world.scenario.workloads.items()},
@@ -173,12 +174,12 @@ class Simulation:
         )
 
     def _exchange(self, events: list[e.Event]) -> Process:
-        """Tell the scheduler, and carry out its decisions in order, each not before its time."""
+        """Send events to the scheduler, and execute its decisions in order, each not before its time."""
         self.n_messages += 1
         if self._scheduler is not None:
             reply_now, decisions = self._scheduler(self.world.stamp(), events)
         else:
-            self._told = (self.world.stamp(), events)
+            self._request = (self.world.stamp(), events)
             yield HALT
             reply_now, decisions = self._answer
         orders, loop = self._orders, self.world.loop
@@ -186,7 +187,7 @@ class Simulation:
             stamp = decision.timestamp
             if stamp is None or stamp > reply_now:
                 raise Refusal(
-                    f"the decision is for {stamp}, after the reply's own time, {reply_now}",
+                    f"expected a time up to that of the reply ({reply_now}), found {stamp}",
                     field=f"events[{index}].timestamp",
                 )
             order = orders.prepare(decision)
@@ -200,15 +201,15 @@ class Simulation:
     # --- notices ---
 
     def _look(self) -> None:
-        """Look, after the last notice in the mailbox, whether there is something to say, or all is over."""
+        """Send pending events, or SIMULATION_ENDS if the simulation is finished. Called when the mailbox is empty."""
         if not self._ready or self._ending:
             return
         if self.world.outbox:
-            if not self._n_submitters and self.world.n_over == self.world.n_submitted:
+            if not self._n_submitters and self.world.n_finished == self.world.n_submitted:
                 self._count_calls()
             events, self.world.outbox = self.world.outbox, []
             self._ready = False
-            if self.world.over_now:
+            if self.world.finished_jobs:
                 self.world.forget_jobs()
             self.world.loop.spawn(self._exchange(events))
         elif self._is_over():
@@ -217,7 +218,7 @@ class Simulation:
             self.world.loop.spawn(self._exchange([e.SimulationEnds(timestamp=self.world.stamp())]))
 
     def _count_calls(self) -> None:
-        """Count the messages that are nothing but calls while no job is left and none is to come. O(events)."""
+        """Count the messages with only calls while no job is left and none will be submitted. O(events)."""
         world = self.world
         is_idle = not (self._n_event_lists or world.n_running or world.n_kills or world.n_switching)
         if not (is_idle and all(type(event) is e.RequestedCall for event in world.outbox)):
@@ -227,25 +228,25 @@ class Simulation:
             self._at_rest_since = world.stamp()
         self._n_calls_at_rest += 1
         if self._n_calls_at_rest > self.MAX_CALLS_AT_REST:
-            raise _CalledForEver
+            raise _EndlessCalls
 
     def _is_over(self) -> bool:
-        return not (self._n_submitters or self._n_event_lists) and self.world.is_at_rest
+        return not (self._n_submitters or self._n_event_lists) and self.world.is_idle
 
-    def _on_bye(self, _nothing: None) -> None:
+    def _on_goodbye(self, _nothing: None) -> None:
         self._n_submitters -= 1
         if not self._n_submitters:
-            self.world.say(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self.world.stamp()))
+            self.world.add_event(e.Notify(e.NO_MORE_STATIC_JOBS, timestamp=self.world.stamp()))
 
-    def _on_events_bye(self, _nothing: None) -> None:
+    def _on_events_goodbye(self, _nothing: None) -> None:
         self._n_event_lists -= 1
         if not self._n_event_lists:
-            self.world.say(e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=self.world.stamp()))
+            self.world.add_event(e.Notify(e.NO_MORE_EXTERNAL_EVENTS, timestamp=self.world.stamp()))
 
     def _on_submitted(self, jobs: list[SimJob]) -> None:
         for job in jobs:
             job.state = j.SUBMITTED
-            self.world.tell_submitted(job)
+            self.world.add_submitted(job)
         self.world.n_submitted += len(jobs)
 
     def _on_occurred(self, list_name: str, events: list[ExternalEvent]) -> None:
@@ -255,10 +256,10 @@ class Simulation:
             if event.kind in {AVAILABLE, UNAVAILABLE}:
                 self._change_machines(event)
                 kind = e.MACHINES_AVAILABLE if event.kind == AVAILABLE else e.MACHINES_UNAVAILABLE
-                self.world.say(e.Notify(kind, event.procs, timestamp=now, extra=known or e.NOTHING))
+                self.world.add_event(e.Notify(kind, event.procs, timestamp=now, extra=known or e.NOTHING))
             else:
-                told = {key: value for key, value in j.rounded(event.described).items() if key != "type"}
-                self.world.say(e.Notify(event.kind, timestamp=now, extra=told | known))
+                sent = {key: value for key, value in j.rounded(event.described).items() if key != "type"}
+                self.world.add_event(e.Notify(event.kind, timestamp=now, extra=sent | known))
 
     def _change_machines(self, event: ExternalEvent) -> None:
         assert self.world.hosts is not None
@@ -273,14 +274,14 @@ class Simulation:
         self.ended_at = self.world.now
         if self._ending:
             pending = ("jobs", self.world.n_running), ("calls", self.world.n_calls), ("kills", self.world.n_kills)
-            for what, n in (*pending, ("jobs", self.world.n_submitted - self.world.n_over)):
+            for what, n in (*pending, ("jobs", self.world.n_submitted - self.world.n_finished)):
                 if n:
-                    raise Refusal(f"the reply to SIMULATION_ENDS left {n} {what} behind")
+                    raise Refusal(f"after the reply to SIMULATION_ENDS, {n} {what} are left; expected none")
             self.finished = True
 
     @property
     def energy(self) -> Energy | None:
-        """The energy of the whole run, as its files have it; None without, and while it is not over."""
+        """The energy of the whole run, as in its files; None without energy and before the run has finished."""
         totals = self.world.outputs.totals
         if not self.finished or not self.world.options.energy or not totals.n_finished:
             return None

@@ -1,6 +1,6 @@
-"""Who brings things into a simulation: a submitter for each workload, and one for each list of external events.
+"""Processes that submit jobs and external events: one for each workload and one for each list of events.
 
-Each says hello, then posts one notice for all that is due at one instant, and says goodbye after the last.
+Each posts a hello, then one notice for all items of one instant, and a goodbye after the last.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ def submit(
 ) -> Process:
     """Submit the jobs of a workload, those of one instant in the order of their full ids. O(n log n).
 
-    The jobs are taken one step after the hello: what was registered into the workload by then is among them.
+    The jobs are taken one step after the hello, so jobs registered into the workload before that are included.
     """
     yield _greeted, None
     jobs = sorted(take_jobs(), key=lambda job: (job.subtime, job.id))
     if jobs:
         yield jobs[0].subtime
-        if execution.awaits_first_submission:  # asked only now: another workload's submitter may have come first
+        if execution.awaits_first_submission:  # checked here: the submitter of another workload may have been first
             if execution.meters_are_stale():
                 yield SOON
                 execution.meters_read()
             execution.note_first_submission()
     jobs.reverse()
-    in_turn = (jobs.pop() for _ in range(len(jobs)))  # a job that is over need not be remembered here
-    yield from _batches(in_turn, lambda job: job.subtime, submitted)
+    remaining = (jobs.pop() for _ in range(len(jobs)))  # drops each job, so that finished jobs can be freed
+    yield from _batches(remaining, lambda job: job.subtime, submitted)
     yield goodbye, None
 
 
 def occur(events: Iterable[ExternalEvent], occurred: Handler, goodbye: Handler) -> Process:
-    """Let external events occur; they are in order."""
+    """Post external events, which are sorted by time."""
     yield _greeted, None
     yield from _batches(events, lambda event: event.at, occurred)
     yield goodbye, None
@@ -66,4 +66,4 @@ def _batches(items: Iterable[T], due: Callable[[T], float], post: Handler) -> Pr
 
 
 def _greeted(_nothing: None) -> None:
-    """Take the step that a hello takes; nothing else comes of it."""
+    """Do nothing: the hello takes one step of the loop, as in Batsim."""

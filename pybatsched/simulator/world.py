@@ -1,7 +1,6 @@
-"""The state of a simulation: what its parts share, and the notices that any of them may post.
+"""The state of a simulation that its parts share: jobs, machines, counters, and the events of the next message.
 
-The clock and the mailbox are the loop's; who runs, what is written and what has been said so far is kept here, so that
-no part needs to know the others.
+The loop has the clock and the mailbox. The parts of the simulator depend on this module and not on each other.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from pybatsched.simulator.machine.hosts import Book, CountingBook, HostBook
 from pybatsched.simulator.options import Scenario
 from pybatsched.simulator.outputs.files import Outputs
 from pybatsched.simulator.work.profiles import USAGE, WorkTable, resolve
-from pybatsched.simulator.work.usage_traces import check_places, read_ranks
+from pybatsched.simulator.work.usage_traces import check_ranks, read_ranks
 from pybatsched.workload.formats.conversion import uncollected
 from pybatsched.workload.jobs import name_in
 
 
-class Refusal(RemoteProtocolError):  # noqa: N818  its name says whose fault it is not
-    """The scheduler asked for something that Batsim does not survive."""
+class Refusal(RemoteProtocolError):  # noqa: N818  the simulator refuses; the error is the scheduler's
+    """The scheduler made a decision on which Batsim would abort."""
 
 
 class World:
-    """Jobs, machines, counts of what is under way, and the next message in the making.
+    """Jobs, machines, counts of active processes, and the events of the next message.
 
-    `jobs` are those that Batsim would still know, `over_now` those that are over and forgotten when the next message
-    leaves. `hosts` is the book by host, where one is needed.
+    `jobs` are those that Batsim still has in memory. `finished_jobs` are finished jobs, which are removed when the next
+    message is sent. `hosts` is the `HostBook`, or None in runs that need only counts.
     """
 
     def __init__(self, scenario: Scenario, loop: Loop, outputs: Outputs) -> None:
@@ -43,17 +42,17 @@ class World:
         self.jobs: dict[str, SimJob] = {}
         self._forgotten = IdSet()
         self.works: dict[str, WorkTable] = {}
-        self.over_now: list[SimJob] = []
+        self.finished_jobs: list[SimJob] = []
         self.outbox: list[e.Event] = []
         self.n_submitted = 0
-        self.n_over = 0
+        self.n_finished = 0
         self.n_running = 0
         self.n_calls = 0
         self.n_kills = 0
         self.n_switching = 0
         self.registration_finished = False
         self.replays_usage = False
-        self._by_workload: dict[str, list[SimJob]] = {}  # until their submitters take them
+        self._by_workload: dict[str, list[SimJob]] = {}  # until `take_jobs`
         self._stamp = self._stamped_at = 0.0
         platform = scenario.platform
         by_host = self.options.compute_sharing or self.options.energy or bool(scenario.event_lists or platform.storage)
@@ -76,7 +75,7 @@ class World:
         return self.loop.now
 
     def stamp(self) -> float:
-        """Give the clock as it is written on the wire. Rounding is dear, and an instant has several stamps."""
+        """Return the clock as in messages, with six decimals. Cached, because rounding is slow."""
         now = self.loop.now
         if now != self._stamped_at:
             self._stamped_at = now
@@ -94,7 +93,7 @@ class World:
                     work.ranks = read_ranks(work.name, work.described, workload.source)
                     work.rank_counts = frozenset({len(work.ranks)})
                     self.replays_usage = True
-                elif work.parts:  # which come before it
+                elif work.parts:  # parts come first in the table
                     work.rank_counts = frozenset().union(*(part.rank_counts for part in work.parts))
             refused = {work.name: work.refusal for work in table.known() if work.refusal is not None}
             jobs = self._by_workload[name] = []
@@ -108,73 +107,75 @@ class World:
                     jobs.append(self.make_job(name, fields))
 
     def make_job(self, workload: str, fields: Any) -> SimJob:
-        """Take in a job; its profile is known."""
+        """Create a job whose profile exists."""
         work = self.works[workload].get(fields["profile"])
         assert work is not None
         name = name_in(workload, fields["id"])
         job = SimJob(workload, name, fields, work)
-        if job.id in self.jobs or (self.n_over and self._forgotten.has(job.id)):
-            raise InputError(f"there are two jobs {job.id}: {fields['id']!r} is another way to write the same id")
+        if job.id in self.jobs or (self.n_finished and self._forgotten.has(job.id)):
+            raise InputError(
+                f"expected unique job ids, found {job.id} twice: {fields['id']!r} is another spelling of the same id"
+            )
         if not work.sizes <= {job.res}:
             written_for = ", ".join(map(str, sorted(work.sizes)))
             raise InputError(
-                f"job {job.id} asks for {job.res} processors; its profile {work.name} is written for {written_for}"
+                f"job {job.id} requests {job.res} processors; its profile {work.name} is defined for {written_for}"
             )
         if work.rank_counts:
-            check_places(work.rank_counts, fields, f"job {job.id}")
+            check_ranks(work.rank_counts, fields, f"job {job.id}")
         self.jobs[job.id] = job
         return job
 
-    def has_met(self, job_id: str) -> bool:
-        """Tell whether there is a job of this id, or ever was."""
+    def has_seen(self, job_id: str) -> bool:
+        """Return whether a job with this id exists or existed."""
         return job_id in self.jobs or self._forgotten.has(job_id)
 
     def register(self, job: SimJob) -> None:
-        """Note a job made at run time with its workload, if that has a submitter that has not taken its jobs yet."""
+        """Add a registered job to its workload, unless the submitter has already taken the jobs."""
         if job.workload in self._by_workload:
             self._by_workload[job.workload].append(job)
 
     def take_jobs(self, workload: str) -> list[SimJob]:
-        """Hand the jobs of a workload over to its submitter."""
+        """Remove and return the jobs of a workload, for its submitter."""
         return self._by_workload.pop(workload)
 
-    def over(self, job: SimJob) -> None:
-        """Write a job down as over; it is forgotten when the next message leaves."""
-        self.n_over += 1
+    def record_finished(self, job: SimJob) -> None:
+        """Record a finished job; `forget_jobs` removes it when the next message is sent."""
+        self.n_finished += 1
         self.outputs.job(job)
-        self.over_now.append(job)
+        self.finished_jobs.append(job)
 
     def forget_jobs(self) -> None:
-        """Forget the jobs that are over, and the profiles that go with them."""
-        for job in self.over_now:
+        """Remove the finished jobs, and their profiles unless profiles are reused."""
+        for job in self.finished_jobs:
             del self.jobs[job.id]
             self._forgotten.add(job.id)
             if not self.options.profile_reuse:
                 self.works[job.workload].forget(job.work.name)
-        self.over_now.clear()
+        self.finished_jobs.clear()
 
     @property
-    def is_at_rest(self) -> bool:
-        """Whether all jobs are over, nothing is under way and nothing can be registered any more."""
+    def is_idle(self) -> bool:
+        """Whether all jobs have ended, nothing is in progress and no job can be registered."""
         return (
-            self.n_over == self.n_submitted
+            self.n_finished == self.n_submitted
             and not (self.n_running or self.n_calls or self.n_kills or self.n_switching)
             and (self.registration_finished or not self.options.dynamic_jobs)
         )
 
-    # --- what is said ---
+    # --- events of the next message ---
 
-    def say(self, event: e.Event) -> None:
-        """Put an event into the next message."""
+    def add_event(self, event: e.Event) -> None:
+        """Add an event to the next message."""
         self.outbox.append(event)
 
-    def tell_submitted(self, job: SimJob) -> None:
-        """Say JOB_SUBMITTED."""
+    def add_submitted(self, job: SimJob) -> None:
+        """Add JOB_SUBMITTED to the next message."""
         profile = j.rounded(job.work.described) if self.options.forward_profiles else None
-        told = j.as_told(job.fields, job.id)
-        self.outbox.append(e.JobSubmitted(job.id, told, profile, timestamp=self.stamp()))
+        fields = j.sent_fields(job.fields, job.id)
+        self.outbox.append(e.JobSubmitted(job.id, fields, profile, timestamp=self.stamp()))
 
-    def tell_completed(self, job: SimJob) -> None:
-        """Say JOB_COMPLETED."""
+    def add_completed(self, job: SimJob) -> None:
+        """Add JOB_COMPLETED to the next message."""
         ended = e.JobCompleted(job.id, job.state, job.return_code, str(job.alloc), timestamp=self.stamp())
         self.outbox.append(ended)

@@ -167,7 +167,7 @@ def refused(*words: str, cwd: Path) -> tuple[int, str]:
         ("-p platform.xml -W workload.json", 2, "--workflow: this simulator does not do workflows; run it with Batsim"),
         ("-p platform.xml --sg-cfg tracing:yes", 2, "--sg-cfg tracing:yes: "),
         ("--unittest", 2, "--unittest: "),
-        ("-p platform.xml -p platform.xml", 255, "--platform is given twice"),
+        ("-p platform.xml -p platform.xml", 255, "--platform: expected once, found twice"),
         ("-w workload.json", 255, "pybatsched batsim: -p FILE is missing; --help tells more\n"),
         (
             "-p platform.xml --sched-cfg-file none.txt",

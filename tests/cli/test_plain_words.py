@@ -126,7 +126,7 @@ def test_what_a_scheduler_says_is_shown_and_orders_nothing(answer: bytes, told: 
     socket.close()
     context.term()
     assert done.returncode == 3
-    assert f"the scheduler has given up: {told}" in done.stderr
+    assert f"the scheduler stopped with an error: {told}" in done.stderr
     assert "\x1b" not in done.stderr
 
 

@@ -94,8 +94,8 @@ def play(recording: Recording5, prefix: Path) -> list[dict[str, Any]]:
         return message.now, message.items
 
     scenario = scenario_of(recording)
-    scenario = replace(scenario, options=batsim5.as_asked(scenario.options, features))
-    telling = batsim5.telling_more(scheduler, scenario, "ENDPOINT")
+    scenario = replace(scenario, options=batsim5.with_requested_features(scenario.options, features))
+    telling = batsim5.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
     assert Simulation(scenario, telling, Outputs(str(prefix))).run()
     return said
 

@@ -212,4 +212,4 @@ def test_a_scheduler_that_dies_is_noticed(tmp_path: Path) -> None:
     outcome = run_pair(pybatsim("fcfsSchedSleep", port), our_simulator(args, port, tmp_path / "out"), tmp_path)
     assert outcome.codes == (1, 4), outcome.said
     assert "Switched to an unhandled pstate: 3" in outcome.scheduler_said
-    assert re.search(r"closed its connection [\d.]+ s ago without answering message \d+", outcome.simulator_said)
+    assert re.search(r"closed its connection [\d.]+ s ago without a reply to message \d+", outcome.simulator_said)

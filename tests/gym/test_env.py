@@ -286,11 +286,11 @@ def test_any_platform_and_workload(tmp_path: Path) -> None:
         (
             {"windows": 3},
             (
-                "there is no argument 'windows'; expected workload, platform, n_jobs, span_s, reward, tau_s, "
+                "unknown argument 'windows'; expected one of workload, platform, n_jobs, span_s, reward, tau_s, "
                 "walltimes, order, assume_walltime, window, running, reservations"
             ),
         ),
-        ({"platform": "nowhere"}, "there is no platform file 'nowhere'"),
+        ({"platform": "nowhere"}, "unknown platform 'nowhere': expected a file"),
     ],
 )
 def test_what_is_wrong_is_told(more: dict[str, Any], said: str) -> None:
@@ -300,7 +300,7 @@ def test_what_is_wrong_is_told(more: dict[str, Any], said: str) -> None:
 
 
 def test_what_is_wrong_with_a_workload_or_a_reset_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no job fits a machine of 1 processor"):
+    with pytest.raises(InputError, match="expected jobs that fit the machine of 1 processor, found none"):
         SchedulingEnv(as_workload(Workload().job("a", n=2, s=1)), 1)
     with pytest.raises(InputError, match=r"gone\.json"):
         SchedulingEnv(tmp_path / "gone.json")
@@ -312,7 +312,7 @@ def test_what_is_wrong_with_a_workload_or_a_reset_is_told(tmp_path: Path) -> Non
     for start in (0.5, "0", True):
         with pytest.raises(InputError, match="start: expected a whole number from 0 to 0, found "):
             env.reset(options={"start": start})
-    with pytest.raises(InputError, match="reset: there is no option 'begin'; expected start"):
+    with pytest.raises(InputError, match="reset: unknown option 'begin'; expected start"):
         env.reset(options={"begin": 1})
     with pytest.raises(InputError, match="reset: expected options by name, such as {'start': 0}, found 'start'"):
         env.reset(options="start")  # type: ignore[arg-type]

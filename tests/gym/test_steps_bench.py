@@ -80,7 +80,9 @@ def test_with_one_that_finds_no_batsim(tmp_path: Path) -> None:
 
 
 def test_the_workload_is_one_that_all_can_read(tmp_path: Path) -> None:
-    program = "import steps, json; w = steps.drawn(5); print(json.dumps([w.jobs, w.profiles, steps.machine()]))"
+    program = (
+        "import steps, json; w = steps.random_workload(5); print(json.dumps([w.jobs, w.profiles, steps.machine()]))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=STEPS.parent,

@@ -104,10 +104,10 @@ def test_other_tools_of_zeromq_read_them(made: Path) -> None:
             r'\1"' + "0" * 40 + '"',
             "its public-key is not that of its secret",
         ),
-        ("server.key_secret", r'(secret-key = )".*"', r'\1"' + "#" * 40 + '"', "its secret-key is no key in Z85"),
-        ("clients/client.key", r'"(.)', r'"\\', "its public-key is no key in Z85"),
-        ("clients/client.key", r"(?s).*", "\0\xff\n", "expected a public-key of 40 characters, and no secret"),
-        ("clients/client.key", r"public-key", "secret-key", "expected a public-key of 40 characters, and no secret"),
+        ("server.key_secret", r'(secret-key = )".*"', r'\1"' + "#" * 40 + '"', "the secret-key is not a Z85 text"),
+        ("clients/client.key", r'"(.)', r'"\\', "the public-key is not a Z85 text"),
+        ("clients/client.key", r"(?s).*", "\0\xff\n", "expected a public-key of 40 characters and no secret-key"),
+        ("clients/client.key", r"public-key", "secret-key", "expected a public-key of 40 characters and no secret-key"),
     ],
 )
 def test_key_files_that_are_none(own: Path, name: str, pattern: str, text: str, told: str) -> None:
@@ -145,7 +145,7 @@ def test_whom_a_server_lets_in_is_its_owners_to_say(own: Path, name: str, mode: 
     path = own / name
     path.chmod(path.stat().st_mode | mode)
     done = run_cli("--policy", "easy", "--curve", str(own), "--endpoint", "tcp://127.0.0.1:*")
-    told = f"pybatsched: --curve: {path} can be written by others, who could put their own keys there: chmod go-w\n"
+    told = f"pybatsched: --curve: {path} can be written by other users, who could add their keys: chmod go-w\n"
     assert (done.returncode, done.stderr) == (2, told)
     path.chmod(path.stat().st_mode & ~0o022)
     assert len(keys.read_server(own).clients) == 1
@@ -220,7 +220,7 @@ def test_who_has_no_key_is_turned_away_and_the_server_goes_on_waiting(made: Path
         # patience: the event that ends the wait never comes, so any time will do
         code, told = simulate(endpoint, "--timeout", "0.5", cwd=tmp_path)  # whoever notices first just hangs up
         # patience: the event that ends the wait never comes, so any time will do
-        assert (code, "does not let us in (it may want keys" in told or "--timeout 0.5" in told) == (4, True)
+        assert (code, "rejected the connection (it may need keys" in told or "--timeout 0.5" in told) == (4, True)
         code, told = simulate(endpoint, "--curve", str(foreign), cwd=tmp_path)
         assert (code, "our key is not among its clients" in told) == (4, True)
         server.wait_until_it_says(r"somebody whose key is not among the clients was turned away \(--curve\)")
@@ -234,11 +234,11 @@ def test_a_server_with_other_keys_is_not_the_server(made: Path, tmp_path: Path) 
     with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "600") as server:
         # patience: the event that ends the wait never comes, so any time will do
         code, told = simulate(server.wait_ready(), "--curve", str(made), "--timeout", "0.5", cwd=tmp_path)
-        assert (code, "it may have other keys than those of --curve" in told) == (4, True)
+        assert (code, "its keys may differ from those of --curve" in told) == (4, True)
     # patience: the event that ends the wait never comes, so any time will do
     with Server("--policy", "easy", "--curve", str(tmp_path / "other"), "--first-timeout", "0.1") as server:
         assert server.finish() == 4
-        assert "no Batsim has come within" in server.errors
+        assert "no message from Batsim within" in server.errors
 
 
 def test_keys_for_a_server_that_has_none(made: Path, tmp_path: Path) -> None:

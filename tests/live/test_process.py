@@ -276,7 +276,7 @@ def test_which_connection_is_watched(has_keys: bool) -> None:
                 peer.send(b"hello")
                 sender, connection, parts = receive(router)
                 assert parts == [b"", b"hello"]
-                watch.heard(sender, connection)
+                watch.received(sender, connection)
                 yield
 
         assert watch.is_gone()

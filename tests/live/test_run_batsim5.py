@@ -85,10 +85,10 @@ def test_what_it_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--enable-dynamic-jobs"], "Batsim 5 has no such option; the scheduler asks for it itself"),
+        (["--enable-dynamic-jobs"], "Batsim 5 has no option '--enable-dynamic-jobs'; the scheduler requests it"),
         (["--events", "e.txt"], "pybatsched workload events --for batsim5"),
-        (["-s", "tcp://x:1", ""], "the socket between scheduler and Batsim is found without you"),
-        (["-l", "lib.so", ""], "the scheduler is pybatsched itself"),
+        (["-s", "tcp://x:1", ""], "pybatsched sets the socket between scheduler and Batsim"),
+        (["-l", "lib.so", ""], "pybatsched is the scheduler"),
         (["-e", "x"], "give -e before the --"),
     ],
 )
@@ -102,7 +102,7 @@ def test_one_that_dies_of_our_hello_has_not_begun(place: Path, monkeypatch: pyte
     monkeypatch.setenv("STAND_IN", "early")
     code, errors = run5(place)
     assert code == 2
-    assert "Batsim did not begin: Batsim ended with exit code 139 after message 1" in errors
+    assert "Batsim did not start: Batsim ended with exit code 139 after message 1" in errors
     assert "Segmentation fault." in errors
 
 

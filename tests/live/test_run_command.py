@@ -177,7 +177,7 @@ def test_a_batsim_that_does_not_begin(place: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("STAND_IN", "early")
     done = run(place)
     assert done.returncode == 2
-    assert "Batsim did not begin: Batsim ended with exit code 134 before its first message" in done.stderr
+    assert "Batsim did not start: Batsim ended with exit code 134 before its first message" in done.stderr
     assert "Invalid platform file: no master" in done.stderr
 
 
@@ -443,10 +443,13 @@ def test_a_part_of_a_workload_is_what_batsim_gets(place: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--", "-s", "tcp://x"), "'-s' among the arguments for Batsim; the socket between scheduler and Batsim"),
-        (("--", "--export=x"), "'--export=x' among the arguments for Batsim; give -e before the --"),
-        (("--", "-wx.json"), "'-wx.json' among the arguments for Batsim; give -w before the --"),
-        (("--batsim", "/nowhere/batsim"), "--batsim /nowhere/batsim: expected a program that can be run"),
+        (
+            ("--", "-s", "tcp://x"),
+            "arguments for Batsim: '-s' is not allowed; pybatsched sets the socket between scheduler and Batsim",
+        ),
+        (("--", "--export=x"), "arguments for Batsim: '--export=x' is not allowed; give -e before the --"),
+        (("--", "-wx.json"), "arguments for Batsim: '-wx.json' is not allowed; give -w before the --"),
+        (("--batsim", "/nowhere/batsim"), "--batsim /nowhere/batsim: expected an executable program"),
         (("stray.json",), "unrecognized arguments: stray.json"),
         (("--journal", str(WORKLOAD)), "is to be read; expected another file to write"),
     ],

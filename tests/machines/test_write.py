@@ -78,7 +78,7 @@ def test_scale_keeps_every_class() -> None:
 def test_a_torus_is_scaled_by_planes() -> None:
     assert made(INTREPID, Variant("node", scale=0.05)).n_procs == 2 * 1024
     assert 'topo_parameters="2,32,32"' in platform_xml(INTREPID, Variant("node", scale=0.05))
-    with pytest.raises(InputError, match=r"whole planes of 1024, as 0\.1"):
+    with pytest.raises(InputError, match=r"whole planes of 1024, such as 0\.1"):
         platform_xml(INTREPID, Variant("node", scale=0.11))
     platform = made(INTREPID, Variant("node", alpha=0.15))
     assert platform.n_procs == math.ceil(40_960 / 0.85)
@@ -126,18 +126,18 @@ def test_a_real_network_costs_time_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("machine", "variant", "said"),
     [
-        (CURIE, Variant("pset"), "curie: unit 'pset'; expected one of core, node"),
-        (CURIE, Variant(alpha=1.0), "alpha 1; expected a share from 0 to below 1"),
-        (CURIE, Variant(alpha=-0.1), "alpha -0.1; expected"),
-        (CURIE, Variant(alpha=math.nan), "alpha nan; expected"),
-        (CURIE, Variant(scale=0), "scale 0; expected a number above 0"),
-        (CURIE, Variant(scale=math.inf), "scale inf; expected"),
-        (CURIE, Variant(scale=1e6), "makes too many hosts"),
-        (CURIE, Variant(scale=1e300), "makes too many hosts"),
-        (RICC, Variant(energy=True), "ricc: what its nodes draw is not known"),
-        (CURIE, Variant("core", real_network=True), "known by node, not by core; expected --unit node"),
-        (INTREPID, Variant("pset", real_network=True), "known by node, not by pset; expected --unit node"),
-        (CURIE, Variant(batsim="6.0"), "Batsim 6.0: expected one of 3.1, 4.0, 4.1, 4.2, 5.0"),
+        (CURIE, Variant("pset"), "curie: unknown unit 'pset'; expected one of core, node"),
+        (CURIE, Variant(alpha=1.0), "alpha is 1; expected a share from 0 to below 1"),
+        (CURIE, Variant(alpha=-0.1), "alpha is -0.1; expected"),
+        (CURIE, Variant(alpha=math.nan), "alpha is nan; expected"),
+        (CURIE, Variant(scale=0), "scale is 0; expected a number above 0"),
+        (CURIE, Variant(scale=math.inf), "scale is inf; expected"),
+        (CURIE, Variant(scale=1e6), "gives too many hosts"),
+        (CURIE, Variant(scale=1e300), "gives too many hosts"),
+        (RICC, Variant(energy=True), "ricc: the power of its nodes is unknown"),
+        (CURIE, Variant("core", real_network=True), "known per node, not per core; expected --unit node"),
+        (INTREPID, Variant("pset", real_network=True), "known per node, not per pset; expected --unit node"),
+        (CURIE, Variant(batsim="6.0"), "unknown Batsim version 6.0; expected one of 3.1, 4.0, 4.1, 4.2, 5.0"),
     ],
 )
 def test_variants_that_cannot_be_had(machine: Machine, variant: Variant, said: str) -> None:
@@ -167,7 +167,7 @@ def test_a_name_with_a_scale() -> None:
     small = names.find("rackham@0.1").read()
     assert small.n_procs == 20 * (45 + 3 + 1)  # a tenth of 450, 32 and 4 nodes, one of each at least
     for wrong in ("rackham@", "rackham@x", "rackham@0", "rackham@-1", "rackham@inf", "rackham@nan", "rackham@1@2"):
-        with pytest.raises(InputError, match="expected a number above 0 behind the @"):
+        with pytest.raises(InputError, match="expected a number above 0 after the @"):
             names.variant_of(wrong)
     assert names.variant_of("atlantis@2") is None
 

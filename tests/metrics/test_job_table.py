@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import examples
+from support.patience import PATIENCE_S
 from support.places import ROOT
 from support.process import run_cli
 
@@ -233,7 +234,7 @@ def test_without_polars(tmp_path: Path) -> None:
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", _WITHOUT_POLARS, *args]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
     workload = str(ROOT / "examples" / "workload.json")
     done = run("simulate", "--procs", "32", "-w", workload, "--policy", "easy", "-e", "x")

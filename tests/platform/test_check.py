@@ -50,24 +50,24 @@ def test_all_mistakes_in_elements_are_found_at_once() -> None:
 def test_defects_of_the_network_are_all_found() -> None:
     text = text_of(GOOD).replace('gw_src="nodenodes_router"', 'gw_src="x"').replace('id="trunk"/', 'id="y"/')
     told = "\n".join(finding.text for finding in refused(text))
-    assert "attribute gw_src: there is no host or router 'x' above it" in told
-    assert "there is no link 'y' above it" in told
+    assert "attribute gw_src: no host or router 'x' is defined above" in told
+    assert "no link 'y' is defined above" in told
 
 
 def test_notes_do_not_refuse() -> None:
     slow = text_of(GOOD).replace('latency="0"', 'latency="1us"').replace('radical="100-103"', 'radical="8-11"')
     found = check(slow.encode(), "p.xml")
     assert [finding.is_refused for finding in found] == [False, False]
-    assert "Batsim's own messages take time, up to 1e-06 s on <link id=trunk>, line 9" in found[0].text
-    assert "ids follow names as text, so 'node11' comes before 'node8'" in found[1].text
+    assert "Batsim's internal messages take time, up to 1e-06 s on <link id=trunk>, line 9" in found[0].text
+    assert "ids follow the order of names as text, so 'node11' comes before 'node8'" in found[1].text
 
 
 def test_large_platforms_are_warned_of() -> None:
     text = text_of(GOOD).replace('radical="100-103"', 'radical="100000-193311"')
     (found,) = check(text.encode(), "p.xml")
     assert found.text == (
-        "p.xml: 93,312 hosts: Batsim itself takes about 43 s to load them (its time grows with the square); a coarser "
-        "unit (a node, a partition) loads in seconds"
+        "p.xml: 93,312 hosts: Batsim needs about 43 s to load them (its load time is quadratic); a coarser unit (a "
+        "node, a partition) loads in seconds"
     )
 
 
@@ -125,6 +125,6 @@ def test_list_and_generate(tmp_path: Path) -> None:
     assert run_cli("platform", "generate", "intrepid", "--output", "-").stdout.startswith("<?xml")
     wrong = run_cli("platform", "generate", "atlantis", "--output", "-")
     assert wrong.returncode == 2
-    assert "there is no machine 'atlantis'; expected curie (core, node)" in wrong.stderr
+    assert "unknown machine 'atlantis'; expected one of curie (core, node)" in wrong.stderr
     assert run_cli("platform", "generate", "curie-node", "--unit", "core", "--output", "-").returncode == 2
     assert run_cli("platform", "generate", "all", "--energy", "--output", str(tmp_path)).returncode == 2

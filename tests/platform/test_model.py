@@ -39,7 +39,7 @@ def test_senseless_numbers_of_processors(n_procs: int) -> None:
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, math.inf, math.nan])
 def test_senseless_speeds(speed: float) -> None:
-    with pytest.raises(InputError, match="expected flop/s above 0"):
+    with pytest.raises(InputError, match="expected a processor speed above 0 flop/s"):
         uniform(4, speed)
 
 
@@ -84,16 +84,16 @@ def test_wattages() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1:2:3,1:2:3", "one idle:epsilon:full for each of 1 pstates, got 2: '1:2:3,1:2:3'"),
-        ("1", "idle:epsilon:full in watts for pstate 0, got '1'"),
-        ("1:2:3:4", "got '1:2:3:4'"),
-        ("1:x:3", "got '1:x:3'"),
-        ("1::3", "got '1::3'"),
-        ("1:nan:3", "got '1:nan:3'"),
-        ("1:inf", "got '1:inf'"),
-        ("-1:2", "got '-1:2'"),
-        ("1_0:2", "got '1_0:2'"),
-        ("", "got ''"),
+        ("1:2:3,1:2:3", "one idle:epsilon:full for each of 1 pstates, found 2: '1:2:3,1:2:3'"),
+        ("1", "idle:epsilon:full in watts for pstate 0, found '1'"),
+        ("1:2:3:4", "found '1:2:3:4'"),
+        ("1:x:3", "found '1:x:3'"),
+        ("1::3", "found '1::3'"),
+        ("1:nan:3", "found '1:nan:3'"),
+        ("1:inf", "found '1:inf'"),
+        ("-1:2", "found '-1:2'"),
+        ("1_0:2", "found '1_0:2'"),
+        ("", "found ''"),
     ],
 )
 def test_wrong_wattages(text: str, said: str) -> None:
@@ -106,7 +106,7 @@ def test_wrong_wattages(text: str, said: str) -> None:
 @pytest.mark.parametrize("text", ["", "x", "-1", "inf", "1:2"])
 def test_wrong_wattage_off(text: str) -> None:
     with pytest.raises(
-        InputError, match=r"host 'n7' \(line 12\), property wattage_off: expected a power in watts, got"
+        InputError, match=r"host 'n7' \(line 12\), property wattage_off: expected a power in watts, found"
     ):
         host(wattage_off=text).wattage_off()
 
@@ -126,15 +126,15 @@ def test_sleep_pstates() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("2:3", "the three pstates sleep:switch_off:switch_on, got '2:3'"),
-        ("2:3:4,", "the three pstates sleep:switch_off:switch_on, got ''"),
-        ("2:-3:4", "got '2:-3:4'"),
-        ("2:3:²", "got '2:3:²'"),
-        ("2:3:6", "pstates below 6, the number of speeds, got '2:3:6'"),
+        ("2:3", "the three pstates sleep:switch_off:switch_on, found '2:3'"),
+        ("2:3:4,", "the three pstates sleep:switch_off:switch_on, found ''"),
+        ("2:-3:4", "found '2:-3:4'"),
+        ("2:3:²", "found '2:3:²'"),
+        ("2:3:6", "pstates below 6, the number of speeds, found '2:3:6'"),
         ("2:3:99999999999999999999", "pstates below 6"),
-        ("2:3:4,2:3:4", "got pstate 2 twice"),
-        ("2:2:4", "got pstate 2 twice"),
-        ("2:3:4,3:0:4", "got pstate 3 twice"),
+        ("2:3:4,2:3:4", "found pstate 2 twice"),
+        ("2:2:4", "found pstate 2 twice"),
+        ("2:3:4,3:0:4", "found pstate 3 twice"),
     ],
 )
 def test_wrong_sleep_pstates(text: str, said: str) -> None:
@@ -159,7 +159,7 @@ def test_energy_needs_what_it_needs() -> None:
     with pytest.raises(InputError, match=r"^p.xml: host 'n7' \(line 12\) has no property wattage_per_state"):
         check_energy(Platform((Host("n7", (1.0,), line=12),), (), Host("b", (1.0,)), "p.xml"))
     awake = {"role": "", "wattage_per_state": "1:2,1:1"}
-    with pytest.raises(InputError, match=r"computes in pstate 1; expected a speed above 0"):
+    with pytest.raises(InputError, match=r"pstate 1 has speed 0; expected a speed above 0"):
         check_energy(Platform((Host("n7", (1e9, 0.0), properties=awake),), (), Host("b", (1.0,)), "p.xml"))
     bare = Host("disk", (0.0,), properties={"role": "storage"}, line=3)
     with pytest.raises(InputError, match="host 'disk'"):

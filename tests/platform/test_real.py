@@ -222,7 +222,7 @@ def test_refused_alike(text: str, args: list[str], begins: Begins) -> None:
 def test_a_remark_warns_of_what_only_batsim_refuses(speed: str, begins: Begins) -> None:
     text = HEAD + site(cluster("0", speed))
     assert begins(text) is None
-    assert "SimGrid does not understand such a speed" in read(text, []).remarks[0]
+    assert "SimGrid cannot read this speed" in read(text, []).remarks[0]
     text = site(cluster("0"))
     assert begins(text) is None
     assert "there is no DOCTYPE" in read(text, []).remarks[0]

@@ -51,8 +51,8 @@ def test_properties_of_clusters_are_noted_once() -> None:
     assert [one for one in found(text) if one.line] == [
         Finding(
             5,
-            "p.xml, line 5: <cluster id=nodes>: its properties are those of its hosts alone, no longer also in their "
-            "zone_properties",
+            "p.xml, line 5: <cluster id=nodes>: in Batsim 5 its properties belong only to its hosts and are not in "
+            "their zone_properties",
             False,
         )
     ]

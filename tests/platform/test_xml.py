@@ -79,7 +79,7 @@ def test_topologies_make_as_many_hosts_as_they_have_places(topology: str, parame
     assert names(platform) == [f"n{number}.x" for number in range(8)]
     assert dict(platform.compute[0].properties) == {"role": "", "colour": "red"}
     assert dict(platform.compute[0].zone_properties) == {}  # only flat clusters hand them on
-    assert platform.remarks == ("p.xml, line 4: <cluster id=nodes>: its topology leaves out 2 hosts of its radical",)
+    assert platform.remarks == ("p.xml, line 4: <cluster id=nodes>: its topology omits 2 hosts of its radical",)
     said = complaint(CLUSTER.format("0-6", attributes, "") + FRONT)
     assert said.startswith(
         "p.xml, line 4: <cluster id=nodes> attribute topo_parameters: expected sizes for the 7 hosts"
@@ -147,7 +147,7 @@ def test_speeds_cores_and_pstates() -> None:
 def test_speed_units(text: str, speeds: tuple[float, ...], simgrid_too: bool) -> None:
     platform = parse(f'<host id="a" speed="{text}"/>' + MASTER)
     assert platform.compute[0].speeds == pytest.approx(speeds, rel=1e-15)
-    remark = "p.xml, line 4: <host id=a>: SimGrid does not understand such a speed"
+    remark = "p.xml, line 4: <host id=a>: SimGrid cannot read this speed"
     assert platform.remarks == (() if simgrid_too else (remark,))
 
 
@@ -175,16 +175,16 @@ def test_what_is_known_but_means_nothing_here() -> None:
       <trace_connect kind="SPEED" trace="t" element="a"/>"""
     said = parse(text, around="").remarks
     assert [remark.split(": ", 1)[1] for remark in said] == [
-        "<config>: SimGrid's settings mean nothing here",
-        "<trace>: traces are not followed",
-        "<mount>: ignored; SimGrid 3.27 and later refuse it",
-        "<trace_connect>: traces are not followed",
+        "<config>: settings of SimGrid are ignored",
+        "<trace>: traces are ignored",
+        "<mount>: ignored; SimGrid 3.27 and later reject it",
+        "<trace_connect>: traces are ignored",
     ]
 
 
 def test_a_missing_doctype_is_remarked() -> None:
     text = f'<platform version="4"><zone id="s" routing="Full">{hosts("a")}{MASTER}</zone></platform>'
-    assert xml.parse(text.encode(), "p").remarks == ("p, line 1: there is no DOCTYPE; SimGrid refuses such a file",)
+    assert xml.parse(text.encode(), "p").remarks == ("p, line 1: the file has no DOCTYPE; SimGrid rejects it",)
 
 
 # --- roles ---
@@ -218,9 +218,9 @@ def test_other_wrong_roles() -> None:
 
 def test_roles_of_nobody_are_remarked() -> None:
     platform = parse(hosts("a") + MASTER, roles={"zoe": "storage"})
-    assert platform.remarks == ("p.xml: no host is named 'zoe', so its role goes to nobody",)
+    assert platform.remarks == ("p.xml: no host is named 'zoe', so its role is ignored",)
     assert parse(hosts("a") + hosts("b", role="master"), master="eve").remarks == (
-        "p.xml: no host is named 'eve', so its role goes to nobody",
+        "p.xml: no host is named 'eve', so its role is ignored",
     )
 
 
@@ -300,38 +300,38 @@ def test_backbones_gateways_and_distances_count() -> None:
         ("<host id='a' sped='1'/>", "<host id=a> has no attribute speed"),
         (
             "<host id='a' speed='1' sped='1'/>",
-            "<host id=a> has an attribute sped; expected availability_file, coordinates,",
+            "<host id=a> has an unknown attribute sped; expected availability_file, coordinates,",
         ),
         ("<link_ctn id='l'/>", "<link_ctn> inside <zone id=site>; expected AS, ASroute,"),
         ("<platform version='4.1'/>", "<platform> inside <zone id=site>"),
         ("hello", "text inside <zone id=site>: 'hello'"),
         ("<host id='a' speed='fast'/>", "<host id=a> attribute speed: expected speeds in flop/s such as 1Gf"),
-        ("<host id='a' speed='fast'/>", "(f, kf, Mf, Gf, Tf, Pf, Ef), got 'fast'"),
+        ("<host id='a' speed='fast'/>", "(f, kf, Mf, Gf, Tf, Pf, Ef), found 'fast'"),
         ("<host id='a' speed=''/>", "attribute speed: expected speeds"),
         ("<host id='a' speed='1Gf,'/>", "attribute speed: expected speeds"),
-        ("<host id='a' speed='1Xf'/>", "got '1Xf'"),
-        ("<host id='a' speed='-1Gf'/>", "got '-1Gf'"),
-        ("<host id='a' speed='inf'/>", "got 'inf'"),
-        ("<host id='a' speed='nan'/>", "got 'nan'"),
-        ("<host id='a' speed='1e999f'/>", "got '1e999f'"),
-        ("<host id='a' speed='1 Gf'/>", "got '1 Gf'"),
-        ("<host id='a' speed='1_0f'/>", "got '1_0f'"),
-        ("<host id='a' speed='٣f'/>", "got '٣f'"),
-        ("<host id='a' speed='1' core='0'/>", "attribute core: expected 1 or more, got 0"),
-        ("<host id='a' speed='1' core='many'/>", "attribute core: expected a whole number, got 'many'"),
-        ("<host id='a' speed='1' core='2.5'/>", "attribute core: expected a whole number, got '2.5'"),
-        ("<host id='a' speed='1' pstate='1'/>", "attribute pstate: expected less than 1, got 1"),
-        ("<host id='a' speed='1' pstate='-1'/>", "attribute pstate: expected a whole number, got '-1'"),
-        ("<host id='a' speed='1'/>\n<host id='a' speed='1'/>", "line 5: <host id=a>: host 'a' exists already (line 4)"),
+        ("<host id='a' speed='1Xf'/>", "found '1Xf'"),
+        ("<host id='a' speed='-1Gf'/>", "found '-1Gf'"),
+        ("<host id='a' speed='inf'/>", "found 'inf'"),
+        ("<host id='a' speed='nan'/>", "found 'nan'"),
+        ("<host id='a' speed='1e999f'/>", "found '1e999f'"),
+        ("<host id='a' speed='1 Gf'/>", "found '1 Gf'"),
+        ("<host id='a' speed='1_0f'/>", "found '1_0f'"),
+        ("<host id='a' speed='٣f'/>", "found '٣f'"),
+        ("<host id='a' speed='1' core='0'/>", "attribute core: expected 1 or more, found 0"),
+        ("<host id='a' speed='1' core='many'/>", "attribute core: expected a whole number, found 'many'"),
+        ("<host id='a' speed='1' core='2.5'/>", "attribute core: expected a whole number, found '2.5'"),
+        ("<host id='a' speed='1' pstate='1'/>", "attribute pstate: expected less than 1, found 1"),
+        ("<host id='a' speed='1' pstate='-1'/>", "attribute pstate: expected a whole number, found '-1'"),
+        ("<host id='a' speed='1'/>\n<host id='a' speed='1'/>", "line 5: <host id=a>: host 'a' already exists (line 4)"),
         ("<link id='l' bandwidth='1GB'/>", "<link id=l> attribute bandwidth: expected a bandwidth such as 125MBps"),
-        ("<link id='l' bandwidth='infBps'/>", "got 'infBps'"),
+        ("<link id='l' bandwidth='infBps'/>", "found 'infBps'"),
         (
             "<link id='l' bandwidth='1Bps' latency='soon'/>",
-            "attribute latency: expected a time such as 50us, got 'soon'",
+            "attribute latency: expected a time such as 50us, found 'soon'",
         ),
         ("<cabinet id='c' prefix='' suffix='' radical='0' speed='1' bw='1' lat='0'/>", "a zone with routing Cluster"),
-        ("<peer id='c' speed='1' bw_in='1' bw_out='1'/>", "expected it in a zone with routing Vivaldi"),
-        ("<include file='/etc/passwd'/>", "expected no other files"),
+        ("<peer id='c' speed='1' bw_in='1' bw_out='1'/>", "expected in a zone with routing Vivaldi"),
+        ("<include file='/etc/passwd'/>", "expected no included files"),
         ("<zone id='z' routing='Empty'/>", "<zone id=z> attribute routing: expected one of Cluster, Dijkstra,"),
         (
             "<zone id='z' routing='Full'/><host id='a' speed='1'/>",
@@ -342,7 +342,7 @@ def test_backbones_gateways_and_distances_count() -> None:
             "<zone id=z> in a zone of hosts; expected a zone of zones",
         ),
         ("<host id='a' speed='1'/><prop id='x' value='y'/>", "<prop id=x>: expected all properties of a zone before"),
-        (hosts("a", speed="0f") + MASTER, "line 4: compute host 'a' has speed 0; expected more"),
+        (hosts("a", speed="0f") + MASTER, "line 4: compute host 'a' has speed 0; expected a speed above 0"),
         ("<host id='a' speed='1f,0f' pstate='1'/>" + MASTER, "compute host 'a' has speed 0"),
     ],
 )
@@ -355,16 +355,16 @@ def test_errors_name_line_element_and_attribute(body: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("radical", "said"),
     [
-        ("", "expected numbers and ranges such as 0-3,7,10-12, got ''"),
-        ("3-", "got '3-'"),
-        ("-3", "got '-3'"),
-        ("1-2-3", "got '1-2-3'"),
-        ("1,,2", "got ''"),
-        ("1x", "got '1x'"),
-        ("٣", "got '٣'"),
-        ("5-3", "expected ranges that go up, got '5-3'"),
+        ("", "expected numbers and ranges such as 0-3,7,10-12, found ''"),
+        ("3-", "found '3-'"),
+        ("-3", "found '-3'"),
+        ("1-2-3", "found '1-2-3'"),
+        ("1,,2", "found ''"),
+        ("1x", "found '1x'"),
+        ("٣", "found '٣'"),
+        ("5-3", "expected ascending ranges, found '5-3'"),
         ("3000000000", "expected numbers up to 2147483647"),
-        ("0-2,1", "host 'n1.x' exists already (line 4); expected another name"),
+        ("0-2,1", "host 'n1.x' already exists (line 4); expected another name"),
     ],
 )
 def test_wrong_radicals(radical: str, said: str) -> None:
@@ -397,12 +397,12 @@ def test_wrong_topology_parameters(topology: str, parameters: str) -> None:
     attributes = f'topology="{topology}" topo_parameters="{parameters}"'
     told = complaint(CLUSTER.format("0-99", attributes, "") + FRONT)
     assert "attribute topo_parameters: expected sizes such as" in told
-    assert f"for {topology}, got" in told
+    assert f"for {topology}, found" in told
 
 
 @pytest.mark.parametrize("version", ["3", "4.2", "5", "", "four", "4.1.1"])
 def test_wrong_versions(version: str) -> None:
-    with pytest.raises(InputError, match="p, line 2: <platform> attribute version: expected 4 or 4.1, got"):
+    with pytest.raises(InputError, match="p, line 2: <platform> attribute version: expected 4 or 4.1, found"):
         xml.parse(f'<!DOCTYPE platform SYSTEM "x">\n<platform version="{version}"/>'.encode(), "p")
 
 

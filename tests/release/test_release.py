@@ -112,7 +112,7 @@ def test_all_extras_are_in_the_bill(bill: Any) -> None:
 
 def test_a_pin_that_is_installed_nowhere_is_told(bill: Any, tmp_path: Path) -> None:
     (tmp_path / "constraints.txt").write_text("msgspec==0.0.1\n")
-    with pytest.raises(SystemExit, match=r"^msgspec 0\.0\.1 of constraints\.txt is installed nowhere here"):
+    with pytest.raises(SystemExit, match=r"^msgspec 0\.0\.1 of constraints\.txt is not installed: run make licences"):
         bill.bill(tmp_path / "constraints.txt", has_foreign=False)
 
 
@@ -233,9 +233,9 @@ SKIPPED = {"name": "c", "skip_reason": "not found"}
 def test_an_audit_is_clean_only_if_all_was_looked_up(
     audit: Any, report: list[dict[str, object]], n_pins: int, code: int
 ) -> None:
-    found, lines = audit.told(report, n_pins)
+    found, lines = audit.summary(report, n_pins)
     assert found == code
-    assert ("b 2: X-1, mended in 3" in lines) == (BAD in report)
+    assert ("b 2: X-1, fixed in 3" in lines) == (BAD in report)
 
 
 def test_an_audit_without_a_service_is_no_clean_one(tmp_path: Path) -> None:
@@ -308,19 +308,19 @@ def test_an_audit_by_advisories_in_a_directory(tmp_path: Path) -> None:
             },
         ],
     }
-    assert audited(tmp_path) == (2, "", f"make audit: no pin was audited; there is no advisory in {tmp_path}\n")
+    assert audited(tmp_path) == (2, "", f"make audit: no pin was audited; {tmp_path} has no advisories\n")
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "x.json").write_text(json.dumps(record))
-    said = "pins in 1 advisories, the newest of 2026-11-02\n"
-    assert audited(tmp_path) == (0, f"make audit: nothing is known against {n_pins} of {n_pins} {said}", "")
+    said = "pins have no vulnerability in 1 advisories, the newest of 2026-11-02\n"
+    assert audited(tmp_path) == (0, f"make audit: {n_pins} of {n_pins} {said}", "")
 
     (tmp_path / "x.yaml").write_text(
         "id: X-2\nmodified: 2026-11-03T10:00:00Z\naffected:\n- package: {ecosystem: PyPI, name: pydantic}\n"
         f"  versions: ['{version}']\n"
     )
     said = "pins in 2 advisories, the newest of 2026-11-03\n"
-    expected = f"pydantic {version}: X-2, mended in none\n"
-    assert audited(tmp_path) == (1, expected, f"make audit: nothing is known against {n_pins - 1} of {n_pins} {said}")
+    expected = f"pydantic {version}: X-2, fixed in none\n"
+    assert audited(tmp_path) == (1, expected, f"make audit: {n_pins - 1} of {n_pins} {said}")
 
     (tmp_path / "y.json").write_text('{"id": "X-3", "affected": [')
     code, out, told = audited(tmp_path)

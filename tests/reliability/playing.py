@@ -102,7 +102,9 @@ def _greeted(scene: Scene, scenario: Scenario, plan: PolicyPlan) -> Scenario:
     """Give the inputs of a simulation in Batsim 5's place, in which the policy has what it asks for."""
     if scene.batsim == 4:
         return scenario
-    return replace(scenario, options=batsim5.as_asked(scenario.options, features_for(plan.source.cls.needs)))
+    return replace(
+        scenario, options=batsim5.with_requested_features(scenario.options, features_for(plan.source.cls.needs))
+    )
 
 
 def embedded(scene: Scene, plan: PolicyPlan) -> Played:
@@ -115,7 +117,7 @@ def embedded(scene: Scene, plan: PolicyPlan) -> Played:
         # What Batsim 5 has no words for, as calls between milliseconds, it is not told here either.
         ours = v5.Codec(features_for(plan.source.cls.needs))
         theirs = v5.Codec(features_for(plan.source.cls.needs))
-        scheduler = batsim5.telling_more(_in_words_of_5(engine, ours, theirs), scenario, "ENDPOINT")
+        scheduler = batsim5.with_batsim5_fields(_in_words_of_5(engine, ours, theirs), scenario, "ENDPOINT")
     played = _play(scene, scenario, scheduler)
     played.engine = engine
     return played
@@ -162,7 +164,7 @@ def _looked_at(session: Session, look: Look) -> Callable[[bytes], bytes]:
 
 def _conversation(scene: Scene, scenario: Scenario, scheduler: Scheduler, session: Session) -> Played:
     if scene.batsim == 5:
-        scheduler = batsim5.telling_more(scheduler, scenario, "ENDPOINT")
+        scheduler = batsim5.with_batsim5_fields(scheduler, scenario, "ENDPOINT")
     played = _play(scene, scenario, scheduler)
     session.close("ended" if session.finished else "stopped")
     played.engine = session.engine

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pybatsched.core.intervals import IntervalSet
 from pybatsched.platform.model import Platform, uniform
 from pybatsched.simulator.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.workload.model import Workload
 
 #: Whose jobs are registered at run time.
@@ -139,7 +139,7 @@ class Scene:
             profiles = {key: value for job in jobs for key, value in job.profiles.items()}
             jobs.sort(key=lambda job: job.at)
             workloads[name] = Workload([job.described() for job in jobs], profiles, self.n_procs, f"{name}.json")
-        options = Options(
+        options = SimulationOptions(
             dynamic_jobs=self.dynamic,
             acknowledge_dynamic_jobs=self.acknowledged,
             profile_reuse=self.reuse,

@@ -10,7 +10,7 @@ import pytest
 
 from pybatsched.errors import InputError
 from pybatsched.results import run_state
-from pybatsched.results.run_state import Found, Mark, RunState, State, find, read, steadily
+from pybatsched.results.run_state import Found, Mark, RunState, State, find, read, read_stable
 from pybatsched.results.writing import Results
 
 
@@ -31,9 +31,9 @@ def mark(state: str, **members: Any) -> str:
     ],
 )
 def test_words(state: State, n_over: int | None, is_alive: bool, told: str) -> None:
-    assert Mark(state, 54034, n_over, "", {}, is_alive=is_alive).told() == told
+    assert Mark(state, 54034, n_over, "", {}, is_alive=is_alive).describe() == told
     if n_over is not None:
-        assert Mark(state, 54034, None, "", {}, is_alive=is_alive).told(n_over) == told
+        assert Mark(state, 54034, None, "", {}, is_alive=is_alive).describe(n_over) == told
 
 
 def test_there_is_nothing_to_be_said_of_whole_runs() -> None:
@@ -94,12 +94,16 @@ def test_who_runs_has_the_lock(tmp_path: Path) -> None:
     Path(f"{prefix}_state.json").write_text(mark("running"))
     one = read(prefix)
     assert one is not None
-    assert (one.state, one.is_alive, one.told(7)) == (State.RUNNING, False, "broke off after 7 of 54,034 jobs")
+    assert (one.state, one.is_alive, one.describe(7)) == (State.RUNNING, False, "broke off after 7 of 54,034 jobs")
     with Results(prefix) as results:
         results.begin(54034)
         one = read(prefix)
         assert one is not None
-        assert (one.state, one.is_alive, one.told(7)) == (State.RUNNING, True, "still running, 7 of 54,034 jobs so far")
+        assert (one.state, one.is_alive, one.describe(7)) == (
+            State.RUNNING,
+            True,
+            "still running, 7 of 54,034 jobs so far",
+        )
 
 
 @pytest.mark.parametrize("state", ["running", "interrupted", "failed"])
@@ -147,7 +151,7 @@ def test_files_that_are_replaced_while_they_are_read_are_read_again(tmp_path: Pa
             write(prefix, todo.pop(0))
         return [jobs, found.path("_summary.json").read_text()]
 
-    assert steadily(prefix, look) == ["newer", "newer"]
+    assert read_stable(prefix, look) == ["newer", "newer"]
     assert not todo
 
 
@@ -162,13 +166,13 @@ def test_an_error_while_files_are_replaced_is_no_error(tmp_path: Path) -> None:
             raise InputError("gone")
         return found.path("_jobs.csv").read_text()
 
-    assert steadily(prefix, look) == "new"
+    assert read_stable(prefix, look) == "new"
 
     def complain(_found: Found) -> str:
         raise InputError("gone for good")
 
     with pytest.raises(InputError, match="gone for good"):
-        steadily(prefix, complain)
+        read_stable(prefix, complain)
 
 
 def test_who_is_overtaken_all_the_time_gives_up(tmp_path: Path) -> None:
@@ -182,7 +186,7 @@ def test_who_is_overtaken_all_the_time_gives_up(tmp_path: Path) -> None:
         write(prefix, str(n))
 
     with pytest.raises(InputError, match="replaced faster than they can be read"):
-        steadily(prefix, look)
+        read_stable(prefix, look)
 
 
 def test_files_that_take_their_places_while_they_are_read(tmp_path: Path) -> None:
@@ -207,7 +211,7 @@ def test_files_that_take_their_places_while_they_are_read(tmp_path: Path) -> Non
         return [path.read_text() if path.exists() else "missed" for path in paths]
 
     assert find(prefix).is_whole
-    assert steadily(prefix, look) == ["new", "new"]
+    assert read_stable(prefix, look) == ["new", "new"]
     assert n_looks == 3
 
 

@@ -158,7 +158,7 @@ def test_how_a_run_ends_is_marked(
         "inputs": {"workloads": []},
         "n_procs": 128,
     }
-    assert results.told() == f"{state} after 40 of 54,034 jobs"
+    assert results.describe() == f"{state} after 40 of 54,034 jobs"
 
 
 def test_the_mark_of_a_finished_run_is_always_the_same(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_results_that_somebody_takes_away(tmp_path: Path) -> None:
         results.finish()
     mark = run_state.read(prefix)
     assert mark is not None
-    assert (mark.state, mark.reason.endswith("a.part_jobs.csv is gone; somebody has taken it away")) == ("failed", True)
+    assert (mark.state, mark.reason.endswith("a.part_jobs.csv was removed during the run")) == ("failed", True)
 
 
 def full(*_: object) -> int:
@@ -302,7 +302,7 @@ def test_no_room_for_the_last_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise ZeroDivisionError
     mark = run_state.read(prefix)
     assert mark is not None
-    assert mark.told(2) == "broke off after 2 of 3 jobs"
+    assert mark.describe(2) == "broke off after 2 of 3 jobs"
 
 
 def test_results_that_cannot_take_their_places_are_still_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +312,7 @@ def test_results_that_cannot_take_their_places_are_still_whole(tmp_path: Path, m
         for suffix in (JOBS, "_summary.json"):
             Path(f"{results.part}{suffix}").write_text("new")
         patch.setattr(Path, "replace", full)
-        with pytest.raises(InputError, match="the results are whole, but .* cannot take its place: No space"):
+        with pytest.raises(InputError, match="the results are complete, but .* cannot be renamed: No space"):
             results.finish()
     assert find(prefix).is_whole
     assert seen(prefix) == {JOBS: "new", "_summary.json": "new"}

@@ -45,7 +45,7 @@ def test_long_chains_run_or_are_refused(depth: int, code: int, tmp_path: Path) -
     done = simulate(tmp_path, profiles)
     assert done.returncode == code, done.stderr
     if code:
-        assert "nested more than 100 deep; run it with Batsim" in done.stderr
+        assert "has more than 100 levels of nesting; run it with Batsim" in done.stderr
 
 
 def test_a_part_for_another_number_of_processors(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_part_for_another_number_of_processors(tmp_path: Path) -> None:
     }
     done = simulate(tmp_path, profiles)
     assert done.returncode == 2
-    assert "job w0!a asks for 1 processors; its profile p is written for 2" in done.stderr
+    assert "job w0!a requests 1 processors; its profile p is defined for 2" in done.stderr
     assert simulate(tmp_path, profiles, {"id": "a", "res": 2}).returncode == 0
 
 
@@ -78,7 +78,7 @@ def test_a_message_that_leads_nowhere(tmp_path: Path) -> None:
     profiles = {"p": {"type": "recv", "timeout": "nowhere"}}
     done = simulate(tmp_path, profiles)
     assert done.returncode == 6
-    assert "goes on with 'nowhere', which does not exist" in done.stderr
+    assert "continues with profile 'nowhere', which does not exist" in done.stderr
 
 
 @pytest.mark.parametrize("target", ["out_schedule.csv", "out_jobs.csv"])
@@ -113,7 +113,7 @@ def test_a_policy_that_asks_for_what_only_batsim_knows_to_be_wrong(tmp_path: Pat
     done = run_cli("simulate", "--procs", "4", "-w", "w.json", "--policy", "nosy.py:Nosy", cwd=tmp_path)
     assert done.returncode == 6
     assert "what Batsim refuses" in done.stderr
-    assert "energy (-E) is off" in done.stderr
+    assert "needs energy (-E), which is off" in done.stderr
 
 
 @pytest.mark.parametrize("job", [{"id": "a", "subtime": 1e308}, {"id": "a"}])
@@ -121,7 +121,7 @@ def test_times_beyond_the_end_of_time(job: dict[str, Any], tmp_path: Path) -> No
     delay = 1.0 if "subtime" in job else 1e308
     done = simulate(tmp_path, {"p": {"type": "delay", "delay": delay}}, job)
     assert done.returncode == 2
-    assert "times end at 1e+30 s" in done.stderr
+    assert "exceeds the maximum simulated time 1e+30 s" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["a,b", 'a"b', "a!b", "a\nb"])

@@ -142,7 +142,7 @@ def test_machines_that_never_come_back_are_the_reason(inputs: Path) -> None:
     (inputs / "events.txt").write_text(json.dumps(event))
     stuck = simulate(inputs, "--policy", f"{PUSHY}:Lazy", "--events", "events.txt")
     assert stuck.returncode == 5
-    assert "it asks for 8 processors; 4 of 8 are unavailable or asleep for good" in stuck.stderr
+    assert "it requests 8 processors; 4 of 8 are unavailable or asleep" in stuck.stderr
 
 
 @pytest.mark.parametrize("farewell", [False, True])
@@ -200,15 +200,18 @@ class Rude(threading.Thread):
     [
         (b"hello", "message 1"),
         (b'{"events":[]}', "now"),
-        (b'{"now":0,"events":[{"timestamp":5,"type":"NOTIFY","data":{"type":"x"}}]}', "after the reply's own time"),
+        (
+            b'{"now":0,"events":[{"timestamp":5,"type":"NOTIFY","data":{"type":"x"}}]}',
+            "expected a time up to that of the reply",
+        ),
         (b'{"now":0,"events":[{"timestamp":0,"type":"DANCE","data":{}}]}', "DANCE"),
         (
             b'{"now":0,"events":[{"timestamp":0,"type":"EXECUTE_JOB","data":{"job_id":"w0!77","alloc":"0"}}]}',
             "cannot execute job 'w0!77': it does not exist",
         ),
         (b'{"now":1e999,"events":[]}', "message 1"),
-        (b'{"error":"no licence\\nleft"}', "message 1: the scheduler has given up: no licence\nleft\n"),
-        (b'{"error":7}', "message 1: the scheduler has given up: 7\n"),
+        (b'{"error":"no licence\\nleft"}', "message 1: the scheduler stopped with an error: no licence\nleft\n"),
+        (b'{"error":7}', "message 1: the scheduler stopped with an error: 7\n"),
         (b'{"error":"","now":"?"}', "message 1, now: "),
     ],
 )
@@ -234,7 +237,7 @@ def test_a_scheduler_that_answers_batsim_5_wrongly_is_told_by_the_number_of_the_
     rude = Rude(answer)
     code, errors = rude.play(inputs, "--protocol", "v5")
     assert code == 3
-    assert "message 2: Batsim knows no decision 'CreateProbeEvent'" in errors
+    assert "message 2: unknown decision 'CreateProbeEvent'" in errors
 
 
 def test_a_policy_that_raises_at_the_other_end_is_told_at_this_one(inputs: Path) -> None:
@@ -244,7 +247,7 @@ def test_a_policy_that_raises_at_the_other_end_is_told_at_this_one(inputs: Path)
         assert server.finish() == 6
     assert done.returncode == 3
     assert re.search(
-        r"message \d+: the scheduler has given up: PolicyError: policy .* ValueError: that is en", done.stderr
+        r"message \d+: the scheduler stopped with an error: PolicyError: policy .* ValueError: that is en", done.stderr
     )
 
 
@@ -260,7 +263,7 @@ def test_a_scheduler_that_falls_silent(inputs: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(external, "time", SimpleNamespace(monotonic=lambda: passed[-1]))
     code, errors = Rude(lambda: passed.append(LONG_S)).play(inputs)
     assert code == 4
-    assert "no answer to message 1 at tcp://127.0.0.1:" in errors
+    assert "no reply to message 1 at tcp://127.0.0.1:" in errors
     assert f" for {LONG_S:.1f} s (--timeout {LONG_S})" in errors
 
 
@@ -352,7 +355,7 @@ def test_progress_on_a_terminal_and_nothing_on_a_pipe(inputs: Path) -> None:
         ),
         (
             ["--external", "-s", "tcp://localhost:70000"],
-            "cannot connect to 'tcp://localhost:70000': there is no port '70000'",
+            "cannot connect to 'tcp://localhost:70000': expected a port from 0 to 65535, found '70000'",
         ),
         (["--policy", "easy", "--sched-cfg", "{", "--sched-cfg-file", "x"], "not both"),
         (["--policy", "easy", "--walltimes", "sometimes"], "sometimes"),
@@ -374,11 +377,11 @@ def test_usage_errors_name_the_culprit(args: list[str], said: str, inputs: Path)
         ("[]", "line 2: expected a JSON object"),
         ('{"timestamp": 1}', "line 2: field type"),
         ('{"type": "machine_available", "timestamp": -1, "resources": "0"}', "field timestamp"),
-        ('{"type": "machine_unavailable", "timestamp": 1, "resources": "8"}', "there are no processors 8"),
+        ('{"type": "machine_unavailable", "timestamp": 1, "resources": "8"}', "processors 8 do not exist"),
         ('{"type": "machine_unavailable", "timestamp": 1, "resources": "x"}', "field resources"),
-        ('{"type": "machine_available", "timestamp": 5, "resources": "3"}', "3 become available at 5 but were not"),
-        ('{"type": "machine_unavailable", "timestamp": 5, "resources": "1"}', "1 become unavailable at 5 but are"),
-        ('{"type": "party", "timestamp": 5}', "other events need --forward-unknown-events"),
+        ('{"type": "machine_available", "timestamp": 5, "resources": "3"}', "3 become available at 5, but were not"),
+        ('{"type": "machine_unavailable", "timestamp": 5, "resources": "1"}', "1 become unavailable at 5, but are"),
+        ('{"type": "party", "timestamp": 5}', "other types need --forward-unknown-events"),
     ],
 )
 def test_bad_events_name_file_and_line(line: str, said: str, inputs: Path) -> None:

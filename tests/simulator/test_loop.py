@@ -101,7 +101,7 @@ def test_a_sleeper_is_woken_by_an_alarm_in_the_place_its_wait_has() -> None:
         yield from ()
 
     process = sleeper()
-    loop.wake_at(alarm(process), 2.0, loop.begin_wait())
+    loop.wake_at(alarm(process), 2.0, loop.next_wait())
     assert stage.run(process, stage.says(2.0, "later")) == ["awake", "later"]
     assert stage.heard[0] == (2.0, "awake")
 

@@ -182,13 +182,13 @@ def test_time_ends(until: str, place: Path) -> None:
     assert told["n_unfinished"] == 40 - n_over - n_to_come
     n_jobs = "1 job" if told["n_unfinished"] == 1 else f"{told['n_unfinished']} jobs"
     head = f"pybatsched: the simulation stopped at {at:g} with {n_jobs} unfinished and {n_to_come} "
-    assert done.stderr.splitlines()[0] == f"{head}still to come: simulated time ended at {at:g} (--until-time)"
+    assert done.stderr.splitlines()[0] == f"{head}still to come: the simulation was stopped at {at:g} (--until-time)"
 
 
 def test_what_is_left_is_told(place: Path) -> None:
     done = simulate(place, "-w", "log.swf", "--until-time", "600", "-e", "cut")
     assert done.stderr.splitlines()[1:3] == [
-        "  w0!4 (5 processors, submitted at 400): it runs since 550",
+        "  w0!4 (5 processors, submitted at 400): it has been running since 550",
         (
             "  w0!5 (5 processors, submitted at 500): the scheduler has not started it: "
             "head of the queue: needs 5 processors, 3 are free; reserved: 5 processors at 750.0, of 8 free then"
@@ -203,9 +203,10 @@ def test_it_is_the_same_over_the_wire(place: Path) -> None:
         done = run_cli(*args, "--external", "-s", server.wait_ready(), cwd=place)
         assert server.finish() == 5
     assert done.returncode == 5
-    assert "w0!4 (5 processors, submitted at 400): it runs since 550\n" in done.stderr
+    assert "w0!4 (5 processors, submitted at 400): it has been running since 550\n" in done.stderr
     assert (
-        "w0!5 (5 processors, submitted at 500): the scheduler has not started it: it may still do so\n" in done.stderr
+        "w0!5 (5 processors, submitted at 500): the scheduler has not started it: it may start it later\n"
+        in done.stderr
     )
     assert len(rows(place / "cut_jobs.csv")) == 3
 
@@ -278,8 +279,8 @@ def test_of_an_older_summary_of_a_cut_the_use_is_not_known(place: Path) -> None:
 
 
 TOLD = (
-    "all jobs are over and none is to come, but the scheduler asks to be called for ever: "
-    "1,000 times in a row since 4160, and nothing else happened"
+    "all jobs were done, but the scheduler kept requesting calls: "
+    "1,000 times in a row since 4160, without another event"
 )
 
 

@@ -47,38 +47,42 @@ DEFECTS = {
     "two masters": Defect(_with(l7=FRONT.replace('"front"', '"chief"').replace("boss", "chief")), 6, "2 master hosts"),
     "a role that does not exist": Defect(_with(l6=FRONT.replace('"master"', '"boss"')), 6, "has the role 'boss'"),
     "a host twice in a cluster": Defect(
-        _with(l5=NODES.replace("100-103", "100-103,102-104")), 5, "host 'node102' exists already"
+        _with(l5=NODES.replace("100-103", "100-103,102-104")), 5, "host 'node102' already exists"
     ),
-    "a host twice in two clusters": Defect(_with(l7=NODES.replace('"nodes"', '"more"')), 7, "host 'node100' exists"),
-    "a zone twice": Defect(_with(l7=SECOND.replace('"more"', '"nodes"')), 7, "there is a zone 'nodes' already"),
-    "a link twice": Defect(_with(l8=TRUNK), 9, "there is a link 'trunk' already (line 8)"),
-    "a route twice": Defect(_with(l10=ROUTE + "\n" + ROUTE), 12, "there is a route from 'nodes' to 'front' already"),
-    "a cluster without a route": Defect(_with(l7=SECOND), 7, "no way between the master 'boss0' and 'extra100'"),
+    "a host twice in two clusters": Defect(
+        _with(l7=NODES.replace('"nodes"', '"more"')), 7, "host 'node100' already exists"
+    ),
+    "a zone twice": Defect(_with(l7=SECOND.replace('"more"', '"nodes"')), 7, "zone 'nodes' already exists"),
+    "a link twice": Defect(_with(l8=TRUNK), 9, "link 'trunk' already exists (line 8)"),
+    "a route twice": Defect(_with(l10=ROUTE + "\n" + ROUTE), 12, "a route from 'nodes' to 'front' already exists"),
+    "a cluster without a route": Defect(_with(l7=SECOND), 7, "no path between the master 'boss0' and 'extra100'"),
     "no route at all": Defect(_with(l10=""), 5, "zone 'site' (line 4) has no route from 'front' to 'nodes'"),
     "an unknown gateway": Defect(
-        _with(l10=ROUTE.replace("nodenodes_router", "nope")), 10, "attribute gw_src: there is no host or router 'nope'"
+        _with(l10=ROUTE.replace("nodenodes_router", "nope")),
+        10,
+        "attribute gw_src: no host or router 'nope' is defined above",
     ),
     "an unknown zone": Defect(
         _with(l10=ROUTE + "\n" + ROUTE.replace('src="nodes"', 'src="nope"')),
         12,
-        "attribute src: there is no zone 'nope'",
+        "attribute src: no zone 'nope' is defined above",
     ),
-    "an unknown link": Defect(_with(l9=""), 10, "there is no link 'trunk' above it"),
+    "an unknown link": Defect(_with(l9=""), 10, "no link 'trunk' is defined above"),
     "a link behind its route": Defect(
-        _with(l9="", l10=ROUTE + "\n" + TRUNK), 10, "there is no link 'trunk' above it", 2
+        _with(l9="", l10=ROUTE + "\n" + TRUNK), 10, "no link 'trunk' is defined above", 2
     ),
     "a cluster behind a route": Defect(
-        _with(l10=ROUTE + "\n" + SECOND + "\n" + SECOND_ROUTE), 12, "expected it before the routes of its zone"
+        _with(l10=ROUTE + "\n" + SECOND + "\n" + SECOND_ROUTE), 12, "expected before the routes of its zone"
     ),
     "a route without links": Defect(_with(l10=ROUTE.replace('<link_ctn id="trunk"/>', "")), 10, "has no <link_ctn>"),
     "a speed that is no number": Defect(_with(l5=NODES.replace("1Gf", "abc")), 5, "attribute speed: expected speeds"),
-    "a speed with an odd unit": Defect(_with(l5=NODES.replace("1Gf", "1Gif")), 5, "does not understand such a speed"),
+    "a speed with an odd unit": Defect(_with(l5=NODES.replace("1Gf", "1Gif")), 5, "cannot read this speed"),
     "a speed of 0": Defect(_with(l5=NODES.replace("1Gf", "0f")), 5, "compute host 'node100' has speed 0"),
     "a negative speed": Defect(_with(l5=NODES.replace("1Gf", "-1f")), 5, "attribute speed: expected speeds"),
     "no bandwidth": Defect(_with(l5=NODES.replace('bw="1e300Bps" ', "")), 5, "has no attribute bw"),
     "a bandwidth of 0": Defect(_with(l5=NODES.replace("1e300Bps", "0Bps")), 0, "its bandwidth is 0"),
     "a radical of letters": Defect(_with(l5=NODES.replace("100-103", "a-b")), 5, "attribute radical: expected numbers"),
-    "a radical that goes down": Defect(_with(l5=NODES.replace("100-103", "103-100")), 5, "ranges that go up"),
+    "a radical that goes down": Defect(_with(l5=NODES.replace("100-103", "103-100")), 5, "ascending ranges"),
     "no cores": Defect(
         _with(l5=NODES.replace("<cluster", '<cluster core="0"')), 5, "attribute core: expected 1 or more"
     ),
@@ -88,7 +92,7 @@ DEFECTS = {
     "a torus with a router as its gateway": Defect(
         _with(l5=NODES.replace("<cluster", '<cluster topology="TORUS" topo_parameters="2,2,1"')),
         10,
-        "there is no host or router 'nodenodes_router'",
+        "no host or router 'nodenodes_router' is defined above",
     ),
     "no DOCTYPE": Defect(
         _with().replace('<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">', ""), 1, "DOCTYPE"
@@ -96,17 +100,17 @@ DEFECTS = {
     "an unknown routing": Defect(text_of(GOOD, "Foo"), 4, "attribute routing: expected one of"),
     "an unknown element": Defect(_with(l7="<foo/>"), 7, "unknown element <foo>"),
     "an unknown attribute": Defect(
-        _with(l5=NODES.replace("<cluster", '<cluster colour="red"')), 5, "an attribute colour"
+        _with(l5=NODES.replace("<cluster", '<cluster colour="red"')), 5, "an unknown attribute colour"
     ),
     "a property too late": Defect(_with(l7='<prop id="a" value="b"/>'), 7, "all properties of a zone before"),
     "an old version": Defect(_with().replace('version="4.1"', 'version="3"'), 3, "attribute version"),
     "a link without latency": Defect(_with(l9=TRUNK.replace(' latency="0"', "")), 9, "has no attribute latency"),
     "two bandwidths": Defect(_with(l9=TRUNK.replace("1e300Bps", "1MBps,2MBps")), 9, "expected one bandwidth"),
     "a split link by its bare name": Defect(
-        _with(l9=TRUNK.replace("<link", '<link sharing_policy="SPLITDUPLEX"')), 10, "there is no link 'trunk' above it;"
+        _with(l9=TRUNK.replace("<link", '<link sharing_policy="SPLITDUPLEX"')), 10, "no link 'trunk' is defined above;"
     ),
     "half of a link that is not split": Defect(
-        _with(l10=ROUTE.replace('id="trunk"/', 'id="trunk" direction="UP"/')), 10, "there is no link 'trunk_UP'"
+        _with(l10=ROUTE.replace('id="trunk"/', 'id="trunk" direction="UP"/')), 10, "no link 'trunk_UP' is defined above"
     ),
     "a sharing policy that does not exist": Defect(
         _with(l9=TRUNK.replace("<link", '<link sharing_policy="shared"')), 9, "sharing_policy: expected one of"
@@ -120,7 +124,7 @@ DEFECTS = {
     "settings behind a zone": Defect(
         _with().replace("</zone>", '</zone><config><prop id="contexts/stack-size" value="16"/></config>'),
         12,
-        "expected it before all zones",
+        "expected before all zones",
     ),
     "a master where no message finds a way": Defect(
         _with(
@@ -129,7 +133,7 @@ DEFECTS = {
             l10=ROUTE.replace("bossfront_router", "boss"),
         ),
         6,
-        "with routing None",
+        "has routing None",
     ),
     "a place without coordinates": Defect(
         text_of(
@@ -143,7 +147,7 @@ DEFECTS = {
         "has no attribute coordinates",
     ),
     "an actor": Defect(
-        _with().replace("</platform>", '<actor host="node100" function="f"/></platform>'), 13, "Batsim refuses actors"
+        _with().replace("</platform>", '<actor host="node100" function="f"/></platform>'), 13, "Batsim rejects actors"
     ),
     "a byte order mark": Defect("\ufeff" + _with(), 1, "byte order mark"),
     "cut off": Defect(_with()[:-40], 11, "expected well-formed XML"),
@@ -209,18 +213,18 @@ ONLY_BATSIM_4 = {
         f'{HEAD}<cluster id="t" prefix="node" suffix="" radical="0-7" speed="1Gf" bw="1e300Bps" lat="0"'
         ' topology="TORUS" topo_parameters="2,2,2"/>\n</platform>\n',
         4,
-        "<cluster id=t> of topology TORUS in no zone; expected it in a <zone>, or SimGrid 4 ends",
+        "<cluster id=t> of topology TORUS is not in a <zone>; expected one, as SimGrid 4 aborts without",
     ),
     "a network model": Defect(
         _with().replace("<zone ", '<config>\n<prop id="network/model" value="CM02"/></config>\n<zone ', 1),
         5,
-        "<config> changes network/model; expected it as it is",
+        "<config> changes network/model; expected its default",
     ),
     "a zone with the id of SimGrid's own": Defect(
-        _with().replace('id="site"', 'id="_world_"'), 4, "SimGrid 4 has a zone of this id itself"
+        _with().replace('id="site"', 'id="_world_"'), 4, "SimGrid 4 uses this id itself"
     ),
     "a pstate of speed 0": Defect(
-        _with(l5=NODES.replace("1Gf", "1Gf,0f")), 5, "host 'node100' computes in pstate 1; expected a speed above 0"
+        _with(l5=NODES.replace("1Gf", "1Gf,0f")), 5, "host 'node100': pstate 1 has speed 0; expected more"
     ),
     "sleep pstates that are no three": Defect(
         _with(l5=_PSTATES.replace("/>", _PROP.format("1:2"))), 5, "property sleep_pstates: expected the three pstates"

@@ -22,7 +22,7 @@ from pybatsched.platform.model import Platform
 from pybatsched.policies import registry
 from pybatsched.policies.registry import Reserving
 from pybatsched.simulator import run as runs
-from pybatsched.simulator.options import Options, Scenario
+from pybatsched.simulator.options import Scenario, SimulationOptions
 from pybatsched.workload import jobs, load
 from pybatsched.workload.formats import files, swf
 from pybatsched.workload.model import Workload
@@ -354,7 +354,9 @@ def setting_of(
     }
     n_jobs = sum(len(workload.jobs) for workload in scenario.workloads.values())
     clusters = clusters_of(scenario.platform)
-    return summary.Setting(files_read, scenario.platform.n_procs, n_jobs, options.told() | more, policy, clusters)
+    return summary.Setting(
+        files_read, scenario.platform.n_procs, n_jobs, options.batsim_config() | more, policy, clusters
+    )
 
 
 def clusters_of(platform: Platform) -> dict[str, str]:
@@ -362,6 +364,6 @@ def clusters_of(platform: Platform) -> dict[str, str]:
     return summary.clusters_told(groups(platform, "cluster"))
 
 
-def described(plan: registry.PolicyPlan, options: Options) -> dict[str, Any]:
+def described(plan: registry.PolicyPlan, options: SimulationOptions) -> dict[str, Any]:
     """Say which policy runs with which options, before any file is touched."""
     return {"name": plan.source.name, "origin": plan.source.origin, "options": runs.options_of(plan, options)}

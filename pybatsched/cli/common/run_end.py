@@ -61,7 +61,7 @@ def kept(results: Results) -> Iterator[Results]:
         if results.state in {run_state.State.INTERRUPTED, run_state.State.FAILED}:
             earlier = Path(f"{results.prefix}{run_state.JOBS}").exists()
             where = (
-                f"{results.told()}; its files are {results.part}_*"
+                f"{results.describe()}; its files are {results.part}_*"
                 + (f", the results of an earlier run stay in {results.prefix}_*" if earlier else "")
                 + f" (pybatsched metrics {results.prefix} --partial)"
             )

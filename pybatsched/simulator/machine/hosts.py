@@ -1,10 +1,10 @@
-"""The machine as the simulator sees it: which processors idle, compute or are away, and for how long.
+"""The state of the machine: which processors are idle, computing or unavailable, and for how long.
 
-Two books are kept by the same words. `CountingBook` keeps numbers and interval sets and serves ordinary runs: its cost
-does not depend on how many processors a job has. `HostBook` keeps every host for itself; it serves runs with shared
-processors, machine events or energy, and is the oracle of the other in the tests.
+There are two classes with the same interface. `CountingBook` keeps counts and interval sets, for ordinary runs: its
+cost does not depend on the number of processors of a job. `HostBook` keeps the state of every host, for runs with
+shared processors, machine events or energy. The tests check the first against the second.
 
-Times in a state are summed up when a state is left, as Batsim does: what a host does last is never counted.
+As in Batsim, time in a state is added when a host leaves the state, so the last state of a host is never counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pybatsched.core.intervals import EMPTY, IntervalSet
 
 
 class HostState(enum.Enum):
-    """What a host does, by Batsim's names."""
+    """The state of a host, with Batsim's names."""
 
     SLEEPING = "sleeping"
     IDLE = "idle"
@@ -46,28 +46,28 @@ _COMPUTES: Final = "is currently computing jobs ({}), and sharing is off"
 
 
 class Book(Protocol):
-    """What both books can do. Jobs are told apart by any hashable key."""
+    """The interface of both classes."""
 
     def start(self, job: str, procs: IntervalSet, now: float) -> None:
-        """Note that a job begins to compute on these processors."""
+        """Record that a job starts to compute on these processors."""
 
     def end(self, job: str, procs: IntervalSet, now: float) -> None:
-        """Note that a job has left these processors."""
+        """Record that a job has released these processors."""
 
     def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
-        """Give a processor that cannot take a job now, and why; None if all can."""
+        """Return a processor that cannot take a job now, and why; None if all can."""
 
     def counts(self) -> tuple[int, ...]:
-        """Give how many hosts are in each of `SHOWN_STATES`."""
+        """Return the number of hosts in each of `SHOWN_STATES`."""
 
     def times_s(self) -> dict[HostState, float]:
-        """Give the host-seconds spent in each state, states that still last left out."""
+        """Return the host-seconds spent in each state, without the present state of each host."""
 
 
 class CountingBook:
-    """Numbers only: every processor idles or computes one job. O(k) per start and end for the k intervals of a job.
+    """Counts only: every processor is idle or computes one job. O(k) per start and end for the k intervals of a job.
 
-    Who computes is a byte per processor, written and searched a run at a time.
+    One byte per processor marks the busy ones; whole intervals are written and searched at once.
     """
 
     def __init__(self, n_procs: int) -> None:
@@ -80,14 +80,14 @@ class CountingBook:
         self._n_keep = _MANY_CHANGES
 
     def start(self, job: str, procs: IntervalSet, now: float) -> None:
-        """Note that a job begins to compute on these processors."""
+        """Record that a job starts to compute on these processors."""
         for start, stop in procs.intervals():
             self._busy[start:stop] = _BUSY * (stop - start)
         self._n_computing += len(procs)
         self._running[job] = (round(now * _PS), procs)
 
     def end(self, job: str, procs: IntervalSet, now: float) -> None:
-        """Note that a job has left these processors."""
+        """Record that a job has released these processors."""
         for start, stop in procs.intervals():
             self._busy[start:stop] = bytes(stop - start)
         n, now_ps = len(procs), round(now * _PS)
@@ -99,7 +99,7 @@ class CountingBook:
             self._n_keep = max(_MANY_CHANGES, 2 * len(self._changes))
 
     def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
-        """Give a processor that cannot take a job now, and why; None if all can."""
+        """Return a processor that cannot take a job now, and why; None if all can."""
         if procs.highest >= self._n_procs:
             return (procs - IntervalSet.span(0, self._n_procs)).lowest, _DOES_NOT_EXIST
         for start, stop in procs.intervals():
@@ -110,11 +110,11 @@ class CountingBook:
         return None
 
     def counts(self) -> tuple[int, ...]:
-        """Give how many hosts are in each of `SHOWN_STATES`."""
+        """Return the number of hosts in each of `SHOWN_STATES`."""
         return 0, 0, 0, self._n_procs - self._n_computing, self._n_computing
 
     def times_s(self) -> dict[HostState, float]:
-        """Give the host-seconds spent in each state: all time up to a host's last change that it did not compute."""
+        """Return the host-seconds spent in each state, without the present state of each host."""
         changes = self._changes + sorted(self._running.values(), key=lambda change: change[0])
         closed_ps = sum(now_ps * len(procs) for now_ps, procs in _visible(changes, self._n_procs))
         times = dict.fromkeys(HostState, 0.0)
@@ -124,7 +124,7 @@ class CountingBook:
 
 
 def _visible(changes: list[tuple[int, IntervalSet]], n_procs: int) -> list[tuple[int, IntervalSet]]:
-    """Keep of each change the processors that have not changed again since. O(changes), less on a busy machine."""
+    """Reduce each change to the processors that have not changed since. O(changes), less on a busy machine."""
     kept: list[tuple[int, IntervalSet]] = []
     covered = EMPTY
     n_hidden = n_procs
@@ -135,13 +135,13 @@ def _visible(changes: list[tuple[int, IntervalSet]], n_procs: int) -> list[tuple
             covered = covered | seen
             n_hidden -= len(seen)
             if not n_hidden:
-                break  # whatever came before is covered
+                break  # all earlier changes are covered
     kept.reverse()
     return kept
 
 
 class HostBook:
-    """Every host for itself. O(n) per start and end for the n processors of a job."""
+    """The state of every host. O(n) per start and end for the n processors of a job."""
 
     def __init__(self, n_procs: int, *, shared: bool = False, n_storage: int = 0, storage_shared: bool = True) -> None:
         n_hosts = n_procs + n_storage
@@ -155,11 +155,11 @@ class HostBook:
         self._times = dict.fromkeys(HostState, 0.0)
 
     def n_away(self, n_procs: int) -> int:
-        """Count the processors that cannot take a job whatever ends: unavailable, asleep, or on the way there."""
+        """Return the number of processors that can take no job even when idle: unavailable, asleep or switching."""
         return sum(state not in _USABLE for state in self.states[:n_procs])
 
     def change(self, host: int, state: HostState, now: float) -> None:
-        """Let a host do something else."""
+        """Change the state of a host."""
         old = self.states[host]
         self._times[old] += now - self._since[host]
         self._counts[old] -= 1
@@ -168,20 +168,20 @@ class HostBook:
         self._since[host] = now
 
     def start(self, job: str, procs: IntervalSet, now: float) -> None:
-        """Note that a job begins to compute on these processors."""
+        """Record that a job starts to compute on these processors."""
         for host in procs:
             self.change(host, HostState.COMPUTING, now)
             self.jobs[host][job] = None
 
     def end(self, job: str, procs: IntervalSet, now: float) -> None:
-        """Note that a job has left these processors. One that went away meanwhile stays away."""
+        """Record that a job has released these processors. Unavailable ones stay unavailable."""
         for host in procs:
             del self.jobs[host][job]
             if not self.jobs[host] and self.states[host] is not HostState.UNAVAILABLE:
                 self.change(host, HostState.IDLE, now)
 
     def blocked(self, procs: IntervalSet) -> tuple[int, str] | None:
-        """Give a processor that cannot take a job now, and why; None if all can."""
+        """Return a processor that cannot take a job now, and why; None if all can."""
         for host in procs:
             if host >= len(self.states):
                 return host, _DOES_NOT_EXIST
@@ -194,9 +194,9 @@ class HostBook:
         return None
 
     def counts(self) -> tuple[int, ...]:
-        """Give how many hosts are in each of `SHOWN_STATES`."""
+        """Return the number of hosts in each of `SHOWN_STATES`."""
         return tuple(self._counts[state] for state in SHOWN_STATES)
 
     def times_s(self) -> dict[HostState, float]:
-        """Give the host-seconds spent in each state, states that still last left out."""
+        """Return the host-seconds spent in each state, without the present state of each host."""
         return dict(self._times)

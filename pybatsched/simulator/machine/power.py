@@ -1,13 +1,13 @@
-"""Power states and energy: what each host draws, and how long it takes to fall asleep and to wake.
+"""Power states and energy: the power of each host, and the time to switch it off and on.
 
-A host draws what its present pstate says: the first of three numbers while it does nothing, else from the second one up
-to the third one with its load. Going to sleep and waking up pass through a virtual pstate in which one flop is
-computed: its speed gives the time, and it counts as full load.
+The pstate of a host has three wattages: idle, epsilon and full. The power is the first without load; otherwise it
+rises with the load from the second to the third. A switch to or from sleep uses a virtual pstate in which the host
+computes one flop: its speed gives the time, and it counts as full load.
 
-Meters are read as under Batsim: at each start and end of a job all of them, at the end of work those of its hosts, and
-at its beginning if that is on a single core. Else nobody reads, so a load, higher or lower than before, is billed as if
-it had begun when its host's meter was last read. It shows in composed jobs that go from a delay to a parallel part, on
-their hosts and on those of the tasks that are slowed down by them.
+Meters are read as in Batsim: all of them at each start and end of a job; those of its hosts at the end of a task, and
+at the start of a task on a single core. There are no other readings, so a new load is counted from the last reading
+of its host's meter. This is visible in composed jobs that continue from a delay to a parallel part, on their hosts
+and on the hosts of tasks that they slow down.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAY_DOWN: Final = -2
 
 
 class _Account:
-    """One host's pstate, present draw, and joules so far."""
+    """The pstate, the present power and the joules so far of one host."""
 
     __slots__ = ("computing", "joules", "load", "pstate", "since", "sleeps", "speeds", "wattages", "watts")
 
@@ -47,7 +47,7 @@ class _Account:
 
 
 class Switch(NamedTuple):
-    """One SET_RESOURCE_STATE under way: all its hosts, and those that are not there yet."""
+    """One SET_RESOURCE_STATE in progress: all its hosts, and those that have not reached the pstate yet."""
 
     hosts: IntervalSet
     missing: set[int]
@@ -64,7 +64,7 @@ class Power:
         self._total_watts = sum(host.watts for host in self._hosts)
         self._since = 0.0
         self.watts_min = sum(host.wattages[host.pstate].epsilon for host in self._hosts)
-        self._fresh_at = 0.0  # when a meter was last brought up to date, and how many were at that instant
+        self._fresh_at = 0.0  # when a meter was last updated, and how many meters were updated at that instant
         self._n_fresh = len(self._hosts)
         self._read_at = 0.0
         self.switches: list[Switch] = []
@@ -72,67 +72,67 @@ class Power:
         self.n_machines = 0
 
     def pstate(self, host: int) -> int:
-        """Give a host's present pstate."""
+        """Return the present pstate of a host."""
         return self._hosts[host].pstate
 
     def speed(self, host: int) -> float:
-        """Give a host's present speed in flop/s."""
+        """Return the present speed of a host in flop/s."""
         account = self._hosts[host]
         return account.speeds[account.pstate]
 
     def is_sleep(self, host: int, pstate: int) -> bool:
-        """Tell whether a host sleeps in a pstate."""
+        """Return whether a pstate of a host is a sleep pstate."""
         return pstate in self._hosts[host].sleeps
 
     def is_computation(self, host: int, pstate: int) -> bool:
-        """Tell whether a host can compute jobs in a pstate."""
+        """Return whether a host can compute jobs in a pstate."""
         return pstate in self._hosts[host].computing
 
     def exists(self, host: int, pstate: int) -> bool:
-        """Tell whether a host has a pstate."""
+        """Return whether a host has a pstate."""
         return 0 <= pstate < len(self._hosts[host].speeds)
 
-    def way(self, host: int, pstate: int) -> int:
-        """Give the virtual pstate on the way of a host to or from sleep."""
+    def switch_pstate(self, host: int, pstate: int) -> int:
+        """Return the virtual pstate that a host has during a switch to or from sleep."""
         account = self._hosts[host]
         return (
             account.sleeps[pstate].switch_off if pstate in account.sleeps else account.sleeps[account.pstate].switch_on
         )
 
     def set_pstate(self, host: int, pstate: int, now: float) -> None:
-        """Let a host have another pstate."""
+        """Set the pstate of a host."""
         account = self._hosts[host]
         self.watts_min += account.wattages[pstate].epsilon - account.wattages[account.pstate].epsilon
         account.pstate = pstate
-        self._draw_anew(account, now)
+        self._update_meter(account, now)
 
     def set_load(self, host: int, load: float, now: float) -> None:
-        """Let a host be used to another degree, from 0 to 1; it counts from the last reading on."""
+        """Set the load of a host, from 0 to 1; it counts from the last reading of the meter."""
         account = self._hosts[host]
         account.load = load
-        self._bill_back(account, now)
+        self._apply_load(account, now)
 
     def loads_changed(self, hosts: Iterable[int], now: float) -> None:
-        """Look at the loads of these hosts again."""
+        """Update the loads of these hosts."""
         for host in hosts:
             self.set_load(host, self._load_of(host), now)
 
     def read(self, hosts: Iterable[int], now: float) -> None:
-        """Read the meters of these hosts, and look at their loads again: something has ended there."""
+        """Read the meters of these hosts and update their loads, after a task has ended on them."""
         for host in hosts:
             account = self._hosts[host]
             account.load = self._load_of(host)
-            self._draw_anew(account, now)
+            self._update_meter(account, now)
 
     def total_j(self, now: float) -> float:
-        """Give the energy all hosts have consumed since the beginning."""
+        """Return the energy that all hosts have consumed since the start of the run."""
         return self._total_j + self._total_watts * (now - self._since)
 
     def is_stale(self, now: float, ending: Iterable[int] = ()) -> bool:
-        """Tell whether some meter is not up to date: all are whose host has just changed its load or pstate.
+        """Return whether a meter has not been updated at this instant. A change of load or pstate updates a meter.
 
-        So are, as good as, those of hosts with a task that is ending just now. Reading a stale one takes Batsim a
-        moment, in which others of the same instant go first.
+        Meters of hosts with a task that ends at this instant (`ending`) count as updated. In Batsim, reading other
+        meters takes one scheduling round, in which other processes of the same instant run first.
         """
         if self._fresh_at != now:
             self._fresh_at, self._n_fresh = now, 0
@@ -140,24 +140,24 @@ class Power:
         return self._n_fresh + n_ending < len(self._hosts)
 
     def note_reading(self, now: float) -> None:
-        """Bill from now on: all meters are being read at this instant."""
+        """Record that all meters are read at this instant: later loads count from now."""
         self._read_at = now
 
     def read_all(self, now: float) -> None:
-        """Bring all meters up to date, as Batsim does at each start and end."""
+        """Update all meters, as Batsim does at each start and end."""
         self._fresh_at, self._n_fresh = now, len(self._hosts)
         self._read_at = now
 
     def joules_of(self, hosts: Iterable[int], now: float) -> float:
-        """Give the energy these hosts have consumed since the beginning."""
+        """Return the energy that these hosts have consumed since the start of the run."""
         total = 0.0
         for host in hosts:
             account = self._hosts[host]
             total += account.joules + account.watts * (now - account.since)
         return total
 
-    def _bill_back(self, account: _Account, now: float) -> None:
-        """Draw as much as the present load says, from the last reading on."""
+    def _apply_load(self, account: _Account, now: float) -> None:
+        """Set the power of a host from its present load, starting at the last reading."""
         read_at = max(account.since, self._read_at)
         account.joules += account.watts * (read_at - account.since)
         account.since = read_at
@@ -167,7 +167,7 @@ class Power:
         self._total_watts += watts - account.watts
         account.watts = watts
 
-    def _draw_anew(self, account: _Account, now: float) -> None:
+    def _update_meter(self, account: _Account, now: float) -> None:
         self._total_j = self.total_j(now)
         self._since = now
         account.joules += account.watts * (now - account.since)
@@ -182,13 +182,13 @@ class Power:
     # --- switches ---
 
     def begin_switch(self, hosts: IntervalSet, pstate: int) -> None:
-        """Note a request for another pstate."""
+        """Record a request for a pstate."""
         self.switches.append(Switch(hosts, set(hosts), pstate))
         self.n_grouped += 1
         self.n_machines += len(hosts)
 
     def arrived(self, host: int, pstate: int) -> IntervalSet | None:
-        """Note that a host has its pstate. Gives all hosts of the request if it was the last one of them."""
+        """Record that a host has reached its pstate. Return all hosts of the request if it was the last of them."""
         for i, switch in enumerate(self.switches):
             if switch.pstate == pstate and host in switch.missing:
                 switch.missing.remove(host)

@@ -1,4 +1,4 @@
-"""Changes of pstates: at once between two speeds, through a virtual pstate to sleep and back."""
+"""Changes of pstates: immediate between two speeds, through a virtual pstate to and from sleep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Switching:
-    """Switches hosts of one simulation with energy."""
+    """Changes pstates of hosts in a simulation with energy."""
 
     def __init__(self, world: World, execution: Execution, power: Power) -> None:
         assert world.hosts is not None
@@ -28,7 +28,7 @@ class Switching:
         self._power = power
 
     def switch(self, hosts: IntervalSet, pstate: int) -> None:
-        """Carry out SET_RESOURCE_STATE. O(hosts)."""
+        """Execute SET_RESOURCE_STATE. O(hosts)."""
         world, power, now = self._world, self._power, self._world.now
         self._check(hosts, pstate)
         power.begin_switch(hosts, pstate)
@@ -40,19 +40,19 @@ class Switching:
                 down = power.is_sleep(host, pstate)
                 self._book.change(host, HostState.SWITCHING_OFF if down else HostState.SWITCHING_ON, now)
                 world.n_switching += 1
-                world.loop.spawn(self._on_the_way(host, pstate))
+                world.loop.spawn(self._switch_host(host, pstate))
             else:
                 power.set_pstate(host, pstate, now)
                 tasks = self._execution.tasks
                 if tasks is not None:
-                    tasks.share_anew((host,))
+                    tasks.update_rates((host,))
                 self._arrived(host, pstate)
         world.outputs.machine_states(now, self._book.counts())
 
     def _check(self, hosts: IntervalSet, pstate: int) -> None:
         book, power = self._book, self._power
         if not hosts:
-            raise Refusal("a change of pstate names no machine")
+            raise Refusal("SET_RESOURCE_STATE has no machines")
         for host in hosts:
             if host >= len(book.states):
                 raise Refusal(f"cannot change the pstate of machine {host}: it does not exist")
@@ -60,21 +60,21 @@ class Switching:
                 raise Refusal(f"machine {host} has no pstate {pstate}")
             present = power.pstate(host)
             if book.states[host] in {HostState.SWITCHING_ON, HostState.SWITCHING_OFF}:
-                raise Refusal(f"machine {host} is switching already")
+                raise Refusal(f"machine {host} is already switching")
             if power.is_sleep(host, present) and not power.is_computation(host, pstate):
-                raise Refusal(
-                    f"machine {host} sleeps and can only be switched to a computation pstate, not to {pstate}"
-                )
+                raise Refusal(f"machine {host} is asleep: expected a computation pstate, found {pstate}")
             if power.is_sleep(host, pstate) and book.jobs[host]:
-                raise Refusal(f"machine {host} cannot go to sleep: it computes {', '.join(book.jobs[host])}")
+                raise Refusal(f"machine {host} cannot sleep: it computes {', '.join(book.jobs[host])}")
             if not power.is_sleep(host, pstate) and not power.is_computation(host, pstate):
-                raise Refusal(f"machine {host}: pstate {pstate} is on the way to or from sleep and cannot be asked for")
+                raise Refusal(
+                    f"machine {host}: expected a computation or sleep pstate, found the switching pstate {pstate}"
+                )
 
-    def _on_the_way(self, host: int, pstate: int) -> Process:
+    def _switch_host(self, host: int, pstate: int) -> Process:
         """Compute one flop in the virtual pstate, at full load."""
         world, power = self._world, self._power
         down = power.is_sleep(host, pstate)
-        power.set_pstate(host, power.way(host, pstate), world.now)
+        power.set_pstate(host, power.switch_pstate(host, pstate), world.now)
         power.set_load(host, 1.0, world.now)
         yield world.now + 1.0 / power.speed(host)
         power.set_pstate(host, pstate, world.now)
@@ -90,12 +90,12 @@ class Switching:
             world.outputs.machine_states(world.now, world.book.counts())
 
     def _arrived(self, host: int, pstate: int) -> bool:
-        """Note that a host has its pstate, and tell the scheduler if it was the last of its request."""
+        """Record that a host has reached its pstate, and notify the scheduler if it was the last of its request."""
         hosts = self._power.arrived(host, pstate)
         if hosts is None:
             return False
         world = self._world
         world.outputs.pstate(world.now, hosts, pstate)
         self._execution.note_energy("p")
-        world.say(e.ResourceStateChanged(hosts, str(pstate), timestamp=world.stamp()))
+        world.add_event(e.ResourceStateChanged(hosts, str(pstate), timestamp=world.stamp()))
         return True

@@ -1,7 +1,7 @@
-"""Batsim's own output files, column by column: what evalys and everybody's scripts read.
+"""Batsim's output files, with the same columns, for evalys and users' scripts.
 
-Numbers are written as Batsim writes them: six decimals, in ``_machine_states.csv`` and ``_pstate_changes.csv`` times
-with six significant digits.
+Numbers have Batsim's format: six decimals; in ``_machine_states.csv`` and ``_pstate_changes.csv`` times have six
+significant digits.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ JOB_COLUMNS: Final = (
     "metadata",
 )
 
-# Rows as %-templates: twice as fast as f-strings where floats are many.
+# Rows as %-templates: twice as fast as f-strings for rows with many floats.
 _HEAD: Final = "%s,%s,%s,%.6f,%d,%.6f,%s,%s,"
 _REJECTED: Final = _HEAD + ",,,,,,,,%s\n"
 _RAN: Final = _HEAD + "%.6f,%.6f,%.6f,%.6f,%.6f,%.6f,%s,%.6f,%s\n"
 
 
 def plain_job_row(*values: Any) -> str:
-    """Write the row of a job that ran: a value for each of `JOB_COLUMNS`, times as floats, metadata in quotes."""
+    """Return the row of a job that ran: a value for each of `JOB_COLUMNS`, times as floats, metadata in quotes."""
     return _RAN % values
 
 
 def rejected_row(*values: Any) -> str:
-    """Write the row of a rejected job: the columns up to ``final_state``, and the metadata in quotes."""
+    """Return the row of a rejected job: the columns up to ``final_state``, and the metadata in quotes."""
     return _REJECTED % values
 
 
@@ -74,16 +74,16 @@ else:
         job_row = plain_job_row
 
 
-#: The Batsim whose behaviour and files these are.
+#: The version of Batsim that the simulator reproduces.
 BATSIM_VERSION: Final = "4.2.1"
 
 _PER_NO_TIME: Final = round(1 / NO_TIME_S)
-#: So long may the rows of jobs be kept from a reader of a run that goes on, and be lost with one that is killed.
-_KEPT_BACK_S: Final = 1.0
+#: The interval between flushes. Rows of this time are invisible to readers, and lost if the process is killed.
+_FLUSH_INTERVAL_S: Final = 1.0
 
 
 class Totals:
-    """The figures of ``_schedule.csv`` that follow from the jobs' rows."""
+    """The figures of ``_schedule.csv`` that are computed from the rows of jobs."""
 
     def __init__(self) -> None:
         self.n_jobs = 0
@@ -93,7 +93,7 @@ class Totals:
         self.makespan = 0.0
         self.sums = [0.0, 0.0, 0.0]  # waiting time, turnaround time, slowdown
         self.maxima = [0.0, 0.0, 0.0]
-        self.jobs_j = 0.0  # as in the rows, in six decimals
+        self.jobs_j = 0.0  # rounded to six decimals, as in the rows
 
     def add_rejected(self) -> None:
         """Count a job that was rejected."""
@@ -116,11 +116,11 @@ class Totals:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Outputs:
-    """Writes the files of one run while it goes on. Without a prefix nothing is written, only counted.
+    """Writes the files of one run during the run. Without a prefix, figures are counted and no file is written.
 
-    They take the places of an earlier run's when the run is over; one that is refused before it begins leaves all as it
-    was. Who has more files to add to them gives `Results` instead of a prefix, and finishes these; who wants them where
-    they belong from the first moment on, whatever is there, gives `InPlace`.
+    Existing results are replaced only when the new run has finished; a run that is rejected before it starts changes
+    nothing. Pass `Results` instead of a prefix to add more files and finish them later. Pass `InPlace` to write the
+    files directly to their final paths.
     """
 
     def __init__(
@@ -150,29 +150,29 @@ class Outputs:
 
     @contextmanager
     def opened(self, n_jobs: int, n_procs: int) -> Iterator[None]:
-        """Have the files open for a run of so many jobs and processors. Raises InputError if they cannot be written."""
+        """Open the files for a run of so many jobs and processors. Raises InputError if they cannot be written."""
         if self._place is None:
             yield
         elif isinstance(self._place, Results):
-            with self._opened_among(self._place, n_jobs, n_procs):
+            with self._opened_in(self._place, n_jobs, n_procs):
                 yield
         elif isinstance(self._place, InPlace):
             self._part = self._place.prefix
-            with _told_of(self._part), self._files:
+            with _write_errors(self._part), self._files:
                 self._open_all()
                 yield
         else:
             with Results(self._place) as results:
-                with self._opened_among(results, n_jobs, n_procs):
+                with self._opened_in(results, n_jobs, n_procs):
                     yield
                 results.finish()
 
     @contextmanager
-    def _opened_among(self, results: Results, n_jobs: int, n_procs: int) -> Iterator[None]:
+    def _opened_in(self, results: Results, n_jobs: int, n_procs: int) -> Iterator[None]:
         results.begin(n_jobs, n_procs)
         self._part = results.part
         try:
-            with _told_of(self._part), self._files:
+            with _write_errors(self._part), self._files:
                 self._open_all()
                 yield
         finally:
@@ -197,7 +197,7 @@ class Outputs:
         return self._files.enter_context(Path(f"{self._part}{suffix}").open("w", encoding="utf-8", newline=""))
 
     def job(self, job: SimJob) -> None:
-        """Write the row of a job that is over. O(1)."""
+        """Write the row of a finished job. O(1)."""
         state, sub, start, runtime = job.state, job.subtime, job.started_at, job.runtime_s
         times = (on_tick(sub), on_tick(start), on_tick(runtime))  # as in the row below
         self.tally.add(Outcome(job.id, state, *times, len(job.alloc), job.metadata))
@@ -209,7 +209,7 @@ class Outputs:
             return
         success = state == COMPLETED_SUCCESSFULLY
         finish, wait = start + runtime, start - sub
-        turnaround = wait + runtime  # small numbers first: Batsim computes with more digits than a double has
+        turnaround = wait + runtime  # small numbers first: Batsim has more than double precision
         stretch = _stretch(wait, turnaround, runtime)
         self.totals.add(success=success, finish=finish, wait=wait, turnaround=turnaround, stretch=stretch)
         if job.energy_j >= 0:
@@ -238,28 +238,28 @@ class Outputs:
         at = time.monotonic()
         if at >= self._flush_at:
             self._jobs.flush()
-            self._flush_at = at + _KEPT_BACK_S
+            self._flush_at = at + _FLUSH_INTERVAL_S
 
     def machine_states(self, now: float, counts: tuple[int, ...]) -> None:
-        """Write how many hosts do what from now on."""
-        if now != self._states_at:  # often several change at one instant
+        """Write the number of hosts in each state from `now`."""
+        if now != self._states_at:  # several changes at one instant are frequent
             self._states_at, self._states_at_text = now, f"{now:g}"
         n_sleeping, n_on, n_off, n_idle, n_computing = counts
         self._states.write(f"{self._states_at_text},{n_sleeping},{n_on},{n_off},{n_idle},{n_computing}\n")
 
     def energy(self, now: float, joules: float, kind: str, watts_min: float) -> None:
-        """Write what has been consumed so far; `kind` is s, e or p: a start, an end, a change of pstate."""
+        """Write the energy consumed so far; `kind` is s (a start), e (an end) or p (a change of pstate)."""
         last_at, last_j = self._last_entry
         power = f"{(joules - last_j) / (now - last_at):.6f}" if now > last_at else "NA"
         self._energy.write(f"{now:.6f},{joules:.6f},{kind},{watts_min:.6f},{power}\n")
         self._last_entry = (now, joules)
 
     def pstate(self, now: float, hosts: IntervalSet, pstate: int) -> None:
-        """Write that hosts have another pstate; -1 and -2 are the ways up and down."""
+        """Write the new pstate of hosts; -1 means switching on, -2 switching off."""
         self._pstates.write(f"{now:g},{hosts},{pstate}\n")
 
     def schedule(self, figures: dict[str, str], now: float) -> None:
-        """Write ``_schedule.csv``, and the end of the trace: the run is over."""
+        """Write ``_schedule.csv`` and the end of the trace, at the end of the run."""
         if self.trace is not None:
             self.trace.finish(now)
         if self._part is not None:
@@ -269,8 +269,8 @@ class Outputs:
 
 
 @contextmanager
-def _told_of(prefix: str) -> Iterator[None]:
-    """Tell of what cannot be written with a prefix. A policy's own OSError would have come as a PolicyError."""
+def _write_errors(prefix: str) -> Iterator[None]:
+    """Turn an OSError of a write into an InputError. An OSError in a policy arrives here as a PolicyError."""
     try:
         yield
     except OSError as error:
@@ -280,7 +280,7 @@ def _told_of(prefix: str) -> Iterator[None]:
 def schedule_figures(
     totals: Totals, times_s: dict[HostState, float], *, n_hosts: int, joules: float, n_switches: tuple[int, int]
 ) -> dict[str, str]:
-    """Give the columns of ``_schedule.csv``. Means are over all jobs, rejected ones included, as in Batsim."""
+    """Return the columns of ``_schedule.csv``. As in Batsim, means include rejected jobs."""
     names = ("waiting_time", "turnaround_time", "slowdown")
     figures = {
         "batsim_version": BATSIM_VERSION,
@@ -307,7 +307,7 @@ def schedule_figures(
 
 
 def _stretch(wait: float, turnaround: float, runtime: float) -> float:
-    """Give Batsim's stretch. It divides with more digits than a double has, which shows for jobs that took no time."""
+    """Return Batsim's stretch. Batsim divides with more than double precision; jobs that took no time show this."""
     return wait * _PER_NO_TIME + 1.0 if runtime == NO_TIME_S else turnaround / runtime
 
 
@@ -320,7 +320,7 @@ def _fixed6(value: float) -> str:
 
 
 class _Nowhere:
-    """A file that keeps nothing."""
+    """A file that discards all writes."""
 
     def write(self, text: str, /) -> int:
         return len(text)

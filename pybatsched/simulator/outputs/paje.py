@@ -1,7 +1,7 @@
-"""Batsim's ``_schedule.trace``: which job each machine computes over time, in the format of Pajé, for its viewers.
+"""Batsim's ``_schedule.trace``: the job on each machine over time, in the Pajé format.
 
-Everything but the colours of jobs is as Batsim writes it; there they are drawn anew in each run, here they are the same
-for the same run.
+The content equals Batsim's except for the colours of jobs. Batsim's colours are random in each run; these are the
+same for the same run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pybatsched.core.intervals import IntervalSet
 
-#: The kinds of lines, each with its fields; their numbers begin with 1. Blanks at the end of lines are Batsim's.
+#: The kinds of lines, numbered from 1, each with its fields. Batsim also writes the blanks at the ends of lines.
 _KINDS: Final = (
     ("DefineContainerType", ("Type string", "Alias string", "Name string")),
     ("CreateContainer", ("Time date ", "Type string  ", "Alias string ", "Name string   ", "Container string  ")),
@@ -57,7 +57,7 @@ _STATES: Final = """\
 """
 
 _N_COLOURS: Final = 64
-_STRIDE: Final = 23  # no divisor in common with 64: neighbours in time get hues that are far apart
+_STRIDE: Final = 23  # coprime to 64: consecutive jobs get different hues
 
 
 class ScheduleTrace:
@@ -70,7 +70,7 @@ class ScheduleTrace:
         self._jobs_on: dict[int, list[str]] = {}
 
     def begin(self, file: TextIO) -> None:
-        """Write what stands before the first event."""
+        """Write the header of the trace."""
         self._file = file
         file.writelines(_definitions())
         file.write(_TYPES)
@@ -81,7 +81,7 @@ class ScheduleTrace:
         file.writelines(f"6 0.000000 machine_state m{i} w\n" for i in range(len(self._hosts)))
 
     def started(self, job_id: str, procs: IntervalSet, now: float) -> None:
-        """Write that a job begins. A machine that computes already shows the job that came first."""
+        """Write the start of a job. A shared machine shows the job that started first."""
         assert self._file is not None
         for host in procs:
             jobs = self._jobs_on.setdefault(host, [])
@@ -90,7 +90,7 @@ class ScheduleTrace:
                 self._computes(host, job_id, now)
 
     def ended(self, job_id: str, procs: IntervalSet, now: float, *, away: Iterable[int], is_killed: bool) -> None:
-        """Write that a job ends. Machines that are away meanwhile (`away`) do not go idle."""
+        """Write the end of a job. Unavailable machines (`away`) do not become idle."""
         assert self._file is not None
         if is_killed:
             self._file.write(f'8 {now:.6f} kk k "{job_id}"\n')
@@ -106,7 +106,7 @@ class ScheduleTrace:
                 self._file.write(f"6 {now:.6f} machine_state m{host} w\n")
 
     def finish(self, now: float) -> None:
-        """Write what stands behind the last event."""
+        """Write the end of the trace."""
         assert self._file is not None
         self._file.write("\n# End of events, containers destruction\n")
         self._file.writelines(f"3 {now:.6f} m{i} machine_ct\n" for i in range(len(self._hosts)))
@@ -128,6 +128,6 @@ def _definitions() -> Iterable[str]:
 
 
 def _colour(number: int) -> str:
-    """Give the colour of the n-th job: one of 64 hues."""
+    """Return the colour of the n-th job: one of 64 hues."""
     hue = number * _STRIDE % _N_COLOURS / _N_COLOURS
     return " ".join(f"{part:.6f}" for part in colorsys.hsv_to_rgb(hue, 1.0, 1.0))

@@ -1,6 +1,6 @@
-"""What jobs do: profiles made ready to run, and the refusal of those that need a network model.
+"""Profiles of jobs, resolved for execution, and the check for profiles that need a network model.
 
-A profile is resolved once, when its workload is loaded or when it is registered, so that running it looks nothing up.
+A profile is resolved once, when its workload is loaded or when it is registered. Running it needs no lookup.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SEND: Final = "send"
 RECV: Final = "recv"
 USAGE: Final = "usage_trace"
 
-#: Where a `recv` profile names another one to go on with; looked up when the message has come.
+#: Members of a `recv` profile that name the profile to continue with; looked up when the message arrives.
 RECV_BRANCHES: Final = ("success", "failure", "timeout")
 
-#: Composed profiles are run by processes inside processes.
+#: The maximum nesting of composed profiles, which run as nested generators.
 MAX_DEPTH: Final = 100
 
 _PARALLEL_TASKS: Final = frozenset({PARALLEL, HOMOGENEOUS, TOTAL})
@@ -40,7 +40,7 @@ _NETWORK: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """One profile, ready to run. `parts` are those of a composed one; `described` is what the file says."""
+    """One resolved profile. `parts` are the parts of a composed one; `described` is the JSON object of the file."""
 
     name: str
     kind: str
@@ -49,27 +49,27 @@ class Work:
     delay_s: float = 0.0
     parts: tuple[Work, ...] = ()
     repeat: int = 1
-    sizes: frozenset[int] = frozenset()  # numbers of processors that `parallel` profiles in it are written for
-    refusal: str | None = None  # what it does that this simulator does not
+    sizes: frozenset[int] = frozenset()  # the numbers of processors of the `parallel` profiles in it
+    refusal: str | None = None  # why this simulator cannot run it
     depth: int = 1  # of nesting
-    computes: bool = False  # whether it has flops for its hosts
-    ranks: tuple[Phases, ...] = ()  # of a usage trace, once it is read
-    rank_counts: frozenset[int] = frozenset()  # how many ranks the usage traces in it have
+    computes: bool = False  # whether it has flops to compute
+    ranks: tuple[Phases, ...] = ()  # of a usage trace, after it was read
+    rank_counts: frozenset[int] = frozenset()  # the numbers of ranks of the usage traces in it
 
     @property
     def is_parallel(self) -> bool:
-        """Whether it computes, and takes the processors' speed into account."""
+        """Whether it is a parallel task, whose length depends on the speed of processors."""
         return self.kind in _PARALLEL_TASKS
 
     @property
     def is_any_size(self) -> bool:
-        """Whether Batsim lets it run on any number of processors."""
+        """Whether Batsim runs it on any number of processors."""
         if self.kind == COMPOSED:
             return all(part.kind == TOTAL for part in self.parts)
         return self.kind == TOTAL
 
     def flops(self, n_executors: int) -> Sequence[float]:
-        """Give the work of each executor of a parallel task. O(n)."""
+        """Return the flops of each executor of a parallel task. O(n)."""
         cpu = self.described["cpu"]
         if self.kind == PARALLEL:
             return [float(amount) for amount in cpu]
@@ -79,31 +79,31 @@ class Work:
 
 @dataclass(slots=True)
 class WorkTable:
-    """The profiles of one workload. Without profile reuse a profile is forgotten with the first job that ends on it."""
+    """The profiles of one workload. Without profile reuse, a profile is removed when the first job with it ends."""
 
     workload: str
     works: dict[str, Work | None] = field(default_factory=dict)
 
     def knows(self, name: str) -> bool:
-        """Tell whether there is, or ever was, a profile of this name."""
+        """Return whether a profile of this name exists or existed."""
         return name in self.works
 
     def get(self, name: str) -> Work | None:
-        """Give a profile; None if there is none, or none any more."""
+        """Return a profile; None if it does not exist or was removed."""
         return self.works.get(name)
 
     def known(self) -> list[Work]:
-        """Give the profiles that are not forgotten. O(profiles)."""
+        """Return the profiles that have not been removed. O(profiles)."""
         return [work for work in self.works.values() if work is not None]
 
     def add(self, name: str, described: Mapping[str, Any]) -> Work:
-        """Take in a profile made at run time. It has no parts: Batsim could not run them either."""
-        work = _made(name, described, {})
+        """Add a profile that was registered at run time. It has no parts, because Batsim cannot run them."""
+        work = _resolved(name, described, {})
         self.works[name] = work
         return work
 
     def forget(self, name: str) -> None:
-        """Forget a profile and its parts."""
+        """Remove a profile and its parts."""
         work = self.works.get(name)
         if work is not None:
             self.works[name] = None
@@ -112,9 +112,9 @@ class WorkTable:
 
 
 def resolve(workload: str, profiles: Mapping[str, Mapping[str, Any]], used: Iterable[str]) -> WorkTable:
-    """Make profiles ready to run. Those that neither a job nor another profile names are left out, as Batsim does.
+    """Resolve profiles. As in Batsim, profiles that no job and no other profile uses are left out.
 
-    O(profiles), without recursion: a chain of profiles may be as long as its file. Parts exist and form no circle.
+    O(profiles), without recursion, because a chain of profiles may be long. All parts exist and form no cycle.
     """
     done: dict[str, Work] = {}
     waiting = list(dict.fromkeys((*used, *_named_by_others(profiles))))
@@ -127,7 +127,7 @@ def resolve(workload: str, profiles: Mapping[str, Mapping[str, Any]], used: Iter
             continue
         waiting.pop()
         if name not in done:
-            done[name] = _made(name, described, done)
+            done[name] = _resolved(name, described, done)
     return WorkTable(workload, dict(done))
 
 
@@ -139,7 +139,7 @@ def _named_by_others(profiles: Mapping[str, Mapping[str, Any]]) -> Iterator[str]
             yield from (described[key] for key in RECV_BRANCHES if described.get(key) in profiles)
 
 
-def _made(name: str, described: Mapping[str, Any], others: Mapping[str, Work]) -> Work:
+def _resolved(name: str, described: Mapping[str, Any], others: Mapping[str, Work]) -> Work:
     kind = described["type"]
     work = Work(name, kind, described, ret=described.get("ret", 0))
     if kind == DELAY:
@@ -152,18 +152,18 @@ def _made(name: str, described: Mapping[str, Any], others: Mapping[str, Work]) -
         work.sizes = frozenset().union(*(part.sizes for part in work.parts))
         work.depth = 1 + max(part.depth for part in work.parts)
     work.computes = (work.is_parallel and _positive(described["cpu"])) or any(part.computes for part in work.parts)
-    work.refusal = _why_not(work) or next((part.refusal for part in work.parts if part.refusal), None)
+    work.refusal = _why_unsupported(work) or next((part.refusal for part in work.parts if part.refusal), None)
     return work
 
 
-def _why_not(work: Work) -> str | None:
-    """Say what a profile does that this simulator does not, else None."""
+def _why_unsupported(work: Work) -> str | None:
+    """Return why this simulator cannot run a profile; None if it can."""
     if work.kind in _NETWORK:
         return f"profile {work.name} is of type {work.kind}, which {_NETWORK[work.kind]}"
     if work.is_parallel and _positive(work.described.get("com", 0)):
         return f"profile {work.name} ({work.kind}) has communication amounts (com), which need a network model"
     if work.depth > MAX_DEPTH:
-        return f"profile {work.name} is nested more than {MAX_DEPTH} deep"
+        return f"profile {work.name} has more than {MAX_DEPTH} levels of nesting"
     return None
 
 
@@ -174,7 +174,7 @@ def _positive(amounts: Any) -> bool:
 
 
 def progress_node(trail: Sequence[Frame], now: float, depth: int = 0) -> dict[str, Any]:
-    """Tell how far a job has come, as JOB_KILLED does."""
+    """Return the progress of a job in the format of JOB_KILLED."""
     frame = trail[depth]
     if frame.index >= 0:
         node = {"profile_name": frame.work.name, "current_task_index": frame.index}
@@ -191,16 +191,16 @@ def progress_node(trail: Sequence[Frame], now: float, depth: int = 0) -> dict[st
 
 @dataclass(slots=True)
 class Frame:
-    """Where a job is: in which profile, in which of its parts (`index`, counted over repeats), since when."""
+    """The position of a job: the profile, the index of its part (counted over repeats), and the start of it."""
 
     work: Work
     started_at: float
     span_s: float = math.inf
     index: int = -1
-    share: Task | None = None  # of a parallel profile whose rate changes over time
+    share: Task | None = None  # of a parallel task whose rate changes over time
 
     def done(self, now: float) -> float:
-        """Give the share of a parallel task that is done."""
+        """Return the completed share of a parallel task, from 0 to 1."""
         if self.share is not None:
             return self.share.done_at(now)
         return (now - self.started_at) / self.span_s if self.span_s else 1.0

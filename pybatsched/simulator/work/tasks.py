@@ -1,9 +1,9 @@
 """Parallel tasks whose rate changes while they run: processors shared with others, or switched to another speed.
 
-A task is a set of executors, each with an amount of work on one host, that advance together: its rate is the share of
-the whole task done per second. Rates follow the fair sharing of the engine under Batsim: what a host can do is split
-evenly among the executors on it, of which none uses more than one core; a task advances as fast as its slowest
-executor; and what is left is split again among those who can still go faster.
+A task is a set of executors, each with an amount of work on one host, that advance together. Its rate is the share of
+the whole task done per second. Rates follow the fair sharing of SimGrid: the capacity of a host is split evenly among
+its executors, and no executor uses more than one core. A task advances as fast as its slowest executor. The remaining
+capacity is split again among the tasks that can still be faster.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pybatsched.simulator.loop import SAME_INSTANT_S, Loop, Process
 #: Executors: (host, flops) each.
 Executors: TypeAlias = Sequence[tuple[int, float]]
 
-_NOTHING_LEFT: Final = 1e-9  # of what a host can do
+_NOTHING_LEFT: Final = 1e-9  # as a share of the capacity of a host
 
 
 class Capacity(NamedTuple):
-    """What a host can do now: flop/s of one core, and how many cores."""
+    """The present capacity of a host: flop/s of one core, and the number of cores."""
 
     speed: float
     n_cores: int = 1
@@ -33,7 +33,7 @@ class Capacity(NamedTuple):
 
 
 class Task:
-    """A running task. `seq` is its place in the order of waits; `due_at` is when it ends if nothing changes."""
+    """A running task. `seq` is its position in the order of waits; `due_at` is its end if no rate changes."""
 
     __slots__ = (
         "_armed",
@@ -61,19 +61,19 @@ class Task:
         self._is_running = True
 
     def done_at(self, now: float) -> float:
-        """Give the share of the task that is done."""
+        """Return the completed share of the task, from 0 to 1."""
         return 1.0 - self._left_at(now)
 
     def is_over(self, now: float) -> bool:
-        """Tell whether nothing is left to do."""
+        """Return whether all work is done."""
         return now >= self.due_at - SAME_INSTANT_S
 
     def is_late(self, now: float) -> bool:
-        """Tell whether no time is left to do it."""
+        """Return whether the deadline has passed."""
         return now >= self.deadline_at - SAME_INSTANT_S
 
-    def go_on(self, rate: float, now: float, loop: Loop) -> None:
-        """Advance at another rate from now on, and be woken when that has done the rest."""
+    def set_rate(self, rate: float, now: float, loop: Loop) -> None:
+        """Advance at a new rate from now, and set an alarm for the new end."""
         self._left = self._left_at(now)
         self._since = now
         self.rate = rate
@@ -81,13 +81,13 @@ class Task:
         self.arm(self.due_at, loop, self.seq)
 
     def arm(self, at: float, loop: Loop, seq: int) -> None:
-        """Be woken at an instant, in the place `seq` among those who wake then."""
+        """Set an alarm at an instant, in the position `seq` among the processes that wake then."""
         if at not in self._armed and at < math.inf:
             self._armed.add(at)
             loop.wake_at(self._alarm(loop), at, seq)
 
     def stop(self) -> None:
-        """Hear no alarm any more: the process may be waiting for something else by then."""
+        """Ignore later alarms: the process may then wait for something else."""
         self._is_running = False
 
     def _left_at(self, now: float) -> float:
@@ -102,9 +102,10 @@ class Task:
 class Tasks:
     """All running parallel tasks.
 
-    When one begins or ends, or a speed changes, the tasks that share hosts with it, directly or through others, get new
-    rates: O(executors of these tasks) per round of sharing. `on_loads` hears which hosts are used to another degree,
-    `on_read` those whose meters are read: where a task has ended, or one begins that has a single executor.
+    When a task starts or ends, or a speed changes, the tasks that share hosts with it, directly or through others, get
+    new rates: O(executors of these tasks) per round of sharing. `on_loads` is called with the hosts whose load changed.
+    `on_read` is called with the hosts whose meters are read: those of an ended task, and that of a new task with a
+    single executor.
     """
 
     def __init__(
@@ -123,17 +124,17 @@ class Tasks:
 
     def begin(self, executors: Executors, process: Process) -> Task:
         """Start a task."""
-        task = Task(executors, process, self._loop.begin_wait(), self._loop.now)
+        task = Task(executors, process, self._loop.next_wait(), self._loop.now)
         self._running[task] = None
         for host, _ in executors:
             self._on_host.setdefault(host, {})[task] = None
         if len(executors) == 1:
             self.read_meter(executors[0][0])
-        self._tell_later(self._share(host for host, _ in executors))
+        self._report_later(self._share(host for host, _ in executors))
         return task
 
     def end(self, task: Task) -> None:
-        """Take a task away, done or not."""
+        """Remove a task, complete or not."""
         task.stop()
         del self._running[task]
         hosts = dict.fromkeys(host for host, _ in task.executors)
@@ -143,32 +144,32 @@ class Tasks:
                 del self._on_host[host]
         touched = self._share(hosts)
         self._on_read(hosts, self._loop.now)
-        self._tell_later([host for host in touched if host not in hosts])
+        self._report_later([host for host in touched if host not in hosts])
 
     def read_meter(self, host: int) -> None:
-        """Read the meter of a host on which something ended, or begins, that is no task here."""
+        """Read the meter of a host on which work without a task starts or ends."""
         self._on_read((host,), self._loop.now)
 
-    def _tell_later(self, hosts: list[int]) -> None:
-        """Tell of loads when all have gone on who woke with this: the engine under Batsim does not know them before.
+    def _report_later(self, hosts: list[int]) -> None:
+        """Report loads after all processes of this instant have resumed: SimGrid does not know them earlier.
 
-        So whoever reads meters at this instant reads what was drawn up to now.
+        A meter that is read at this instant therefore has the energy of the old load.
         """
         if hosts:
-            self._loop.spawn(self._told(hosts))
+            self._loop.spawn(self._report(hosts))
 
-    def _told(self, hosts: list[int]) -> Process:
+    def _report(self, hosts: list[int]) -> Process:
         self._on_loads(hosts, self._loop.now)
         yield from ()
 
     def ending_hosts(self) -> set[int]:
-        """Give the hosts with a task that has nothing left to do or no time left to do it. O(running tasks)."""
+        """Return the hosts with a task that is complete or past its deadline. O(running tasks)."""
         now = self._loop.now
         ending = (task for task in self._running if task.is_over(now) or task.is_late(now))
         return {host for task in ending for host, _ in task.executors}
 
     def load_of(self, host: int) -> float:
-        """Give the share of a host that is in use, from 0 to 1."""
+        """Return the load of a host, from 0 to 1."""
         used = sum(
             task.rate * amount
             for task in self._on_host.get(host, ())
@@ -177,21 +178,21 @@ class Tasks:
         )
         return min(used / self._capacity_of(host).flops, 1.0)
 
-    def share_anew(self, hosts: Iterable[int]) -> None:
-        """Compute the rates of all tasks that these hosts concern. A task whose rate stays keeps its waking time."""
+    def update_rates(self, hosts: Iterable[int]) -> None:
+        """Compute the rates of all tasks that these hosts affect. A task with an unchanged rate keeps its alarm."""
         self._on_loads(self._share(hosts), self._loop.now)
 
     def _share(self, hosts: Iterable[int]) -> list[int]:
-        """Compute the rates, and give all hosts whose load may have changed by it."""
+        """Compute the rates, and return all hosts whose load may have changed."""
         now = self._loop.now
-        tasks, touched = self._concerned(hosts)
+        tasks, touched = self._affected(hosts)
         rates = fair_rates([task.executors for task in tasks], self._capacity_of)
         for task, rate in zip(tasks, rates, strict=True):
             if rate != task.rate:
-                task.go_on(rate, now, self._loop)
+                task.set_rate(rate, now, self._loop)
         return touched
 
-    def _concerned(self, hosts: Iterable[int]) -> tuple[list[Task], list[int]]:
+    def _affected(self, hosts: Iterable[int]) -> tuple[list[Task], list[int]]:
         seen: dict[Task, None] = {}
         touched = dict.fromkeys(hosts)
         open_hosts = list(touched)
@@ -207,14 +208,14 @@ class Tasks:
 
 
 def fair_rates(tasks: Sequence[Executors], capacity_of: Callable[[int], Capacity]) -> list[float]:
-    """Give each task's rate: hosts split evenly, tasks as fast as their slowest executor, leftovers split again.
+    """Return the rate of each task: hosts split evenly, tasks as fast as their slowest executor, the rest split again.
 
     >>> fair_rates([[(0, 10.0)], [(0, 10.0), (1, 10.0)], [(1, 5.0)]], lambda host: Capacity(1.0))
     [0.05, 0.05, 0.1]
 
-    As in the engine under Batsim, who can go no faster is charged his last gain again in each later round, so a little
-    may stay unused. A task without work has an infinite rate. O(executors) per round; each round ends with a host
-    that is used up or a task at full speed.
+    As in SimGrid, a task at full speed is charged its last gain again in each later round, so a little capacity may
+    stay unused. A task without work has an infinite rate. O(executors) per round; each round ends with a fully used
+    host or a task at full speed.
     """
     works = [[(host, amount) for host, amount in executors if amount > 0] for executors in tasks]
     rates = [0.0 if work else math.inf for work in works]

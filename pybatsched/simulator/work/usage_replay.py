@@ -1,4 +1,4 @@
-"""Replaying a usage trace: a process for each rank of a job, each with one task after the other on its host."""
+"""Replay of a usage trace: one process for each rank of a job, which runs its tasks one after the other on its host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """One job's trace. Its own process waits until all ranks are through, its walltime is over or somebody kills it."""
+    """The trace of one job. The job's process waits until all ranks end, its walltime is reached or it is killed."""
 
     def __init__(
         self, job: SimJob, work: Work, loop: Loop, tasks: Tasks, capacity_of: Callable[[int], Capacity]
@@ -31,13 +31,13 @@ class Replay:
         self._is_over = False
 
     def run(self, left: list[float]) -> Generator[Any, None, int]:
-        """Replay it to its end, or to the end of what is left of the walltime."""
+        """Replay the trace until it ends or the remaining walltime is used up."""
         limit, begun = left[0], self._loop.now
         alloc = list(self._job.alloc)
         hosts = [alloc[place] for place in self._job.mapping] if self._job.mapping else alloc
         processes = []
         for phases, host in zip(self._ranks, hosts_of(self._ranks, self._job.fields, hosts), strict=True):
-            own: list[Process] = []  # a rank's process is what its tasks wake
+            own: list[Process] = []  # the process that the tasks of the rank wake
             own.append(self._rank(phases, host, own))
             processes += own
             self._loop.spawn(own[0])
@@ -49,7 +49,7 @@ class Replay:
                     left[0] = 0.0
                     return WALLTIME_REACHED
                 yield None
-        finally:  # a kill ends it too
+        finally:  # also after a kill
             self._is_over = True
             for process in processes:
                 process.close()
@@ -61,7 +61,7 @@ class Replay:
         capacity = self._capacity_of(host)
         for usage, flops in phases:
             n_cores = n_cores_used(usage, capacity.n_cores)
-            if not flops:  # no time, but its host's meter is read as by any other phase
+            if not flops:  # takes no time, but reads the meter of its host as other phases do
                 if n_cores == 1:
                     self._tasks.read_meter(host)
                 yield SOON
@@ -77,12 +77,12 @@ class Replay:
         self._wake_at(self._loop.now, (host, self._job.alloc.lowest))
 
     def _wake_at(self, at: float, hosts: Sequence[int] = ()) -> None:
-        self._loop.wake_at(self._alarm(hosts), at, self._loop.begin_wait())
+        self._loop.wake_at(self._alarm(hosts), at, self._loop.next_wait())
 
     def _alarm(self, hosts: Sequence[int]) -> Process:
-        """Wake the job's own process, if it still waits for this. A rank cannot: it would be in its own way.
+        """Wake the process of the job if it still waits. A rank cannot do so: the job's process may close the rank.
 
-        Under Batsim a rank that is through sends a message, whose end reads the meters on both sides.
+        In Batsim a rank that ends sends a message, and the end of the message reads the meters of both hosts.
         """
         if not self._is_over and self._job.process is not None:
             for host in hosts:

@@ -1,7 +1,8 @@
-"""Usage traces: profiles of type `usage_trace`, which say how much of its host each rank of a job uses, phase by phase.
+"""Usage traces: profiles of type `usage_trace`, with the host usage of each rank of a job, phase by phase.
 
-The profile names a file that lists one file a rank; each line of these is ``RANK m_usage USAGE FLOPS``: so many flops
-on each of the cores that the usage (from 0 to 1) stands for, one at least. Ranks do not wait for each other.
+The profile names a file that lists one file per rank. Each line of these is ``RANK m_usage USAGE FLOPS``: so many
+flops on each of the used cores. USAGE, from 0 to 1, is the share of used cores; at least one core is used. Ranks do
+not wait for each other.
 """
 
 from __future__ import annotations
@@ -21,39 +22,39 @@ _N_WORDS: Final = 4
 
 
 def read_ranks(profile: str, described: Mapping[str, Any], source: str) -> tuple[Phases, ...]:
-    """Read the trace of a profile that stands in the workload file `source`. Raises InputError that names the file."""
+    """Read the trace of a profile of the workload file `source`. InputError names the file."""
     listed = described.get("trace")
     if not isinstance(listed, str):
         raise InputError(f"{source}: profile {profile}, field trace: expected the name of a file, found {listed!r:.60}")
-    place = _below(Path(source).parent, listed)
-    names = [line.rstrip() for line in _lines(place, f"{source}: profile {profile}")]
+    path = _below(Path(source).parent, listed)
+    names = [line.rstrip() for line in _lines(path, f"{source}: profile {profile}")]
     if not names:
-        raise InputError(f"{place}: expected the name of a file for each rank, found none")
-    return tuple(_phases(_below(place.parent, name), rank) for rank, name in enumerate(names))
+        raise InputError(f"{path}: expected the name of a file for each rank, found none")
+    return tuple(_phases(_below(path.parent, name), rank) for rank, name in enumerate(names))
 
 
-def check_places(counts: AbstractSet[int], job: Mapping[str, Any], who: str) -> None:
-    """Raise InputError unless a job has one place for its ranks in all its traces, which are so many (`counts`).
+def check_ranks(counts: AbstractSet[int], job: Mapping[str, Any], owner: str) -> None:
+    """Raise InputError unless all usage traces of a job have the same number of ranks, which its mapping also has.
 
-    Batsim keeps the places of the first trace for those that come after it, so they have to be of one size.
+    `counts` are the numbers of ranks. Batsim uses the mapping of the first trace for all later ones.
     """
     places = job.get("smpi_ranks_to_hosts_mapping")
     if len(counts) > 1:
         sizes = ", ".join(map(str, sorted(counts)))
-        raise InputError(f"{who}: its usage traces have {sizes} ranks; expected as many in each")
+        raise InputError(f"{owner}: expected usage traces with the same number of ranks, found {sizes} ranks")
     if counts and places and {len(places)} != counts:
-        raise InputError(f"{who}: smpi_ranks_to_hosts_mapping has {len(places)} ranks, the trace {min(counts)}")
+        raise InputError(f"{owner}: smpi_ranks_to_hosts_mapping has {len(places)} ranks, the trace {min(counts)}")
 
 
 def hosts_of(ranks: Sequence[Phases], job: Mapping[str, Any], hosts: Sequence[int]) -> list[int]:
-    """Give the host of each rank: as the job says, or in turn on as many as it asks for."""
+    """Return the host of each rank: by the mapping of the job, or round-robin over the requested number of hosts."""
     n_hosts = min(job["res"], len(hosts))
     places = job.get("smpi_ranks_to_hosts_mapping") or [rank % n_hosts for rank in range(len(ranks))]
     return [hosts[place] for place in places]
 
 
 def n_cores_used(usage: float, n_cores: int) -> int:
-    """Give the cores that a usage stands for, halves rounded up.
+    """Return the number of cores that a usage corresponds to, halves rounded up.
 
     >>> n_cores_used(0.5, 5), n_cores_used(0.1, 4), n_cores_used(1.0, 16)
     (3, 1, 16)
@@ -81,14 +82,14 @@ def _phases(path: Path, rank: int) -> Phases:
 
 
 def _below(folder: Path, name: str) -> Path:
-    """Give the file of a name in a directory, as Batsim does: one that begins with a slash is there, too."""
+    """Return the path of a file in a directory. As in Batsim, a leading slash is ignored."""
     return folder / name.lstrip("/")
 
 
-def _lines(path: Path, who: str) -> list[str]:
+def _lines(path: Path, owner: str) -> list[str]:
     try:
-        if path.exists() and not path.is_file():  # a device may have no end
-            raise InputError(f"{who}: cannot read the usage trace {path}: it is no file")
+        if path.exists() and not path.is_file():  # a device may never end
+            raise InputError(f"{owner}: cannot read the usage trace {path}: it is not a regular file")
         return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise InputError(f"{who}: cannot read the usage trace {path}: {error}") from None
+        raise InputError(f"{owner}: cannot read the usage trace {path}: {error}") from None
