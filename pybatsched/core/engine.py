@@ -25,7 +25,7 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.rules import Validator, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, NotIntegerError, PolicyError, RemoteProtocolError, told
+from pybatsched.errors import NOT_THE_PLUGINS, InputError, NotIntegerError, PolicyError, RemoteProtocolError, describe_error
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds
@@ -51,7 +51,7 @@ class Plugin:
     def raised(self, hook: str, error: BaseException) -> PolicyError:
         """Give the error to raise for one that its code has raised."""
         rule = "well-formed" if isinstance(error, NotIntegerError) else "no exception"
-        return PolicyError(f"{hook} raised {told(error)}", policy=self._name, rule=rule)
+        return PolicyError(f"{hook} raised {describe_error(error)}", policy=self._name, rule=rule)
 
     def words(self, hook: str) -> tuple[str, ...]:
         """Ask for the lines that it has to say."""
