@@ -25,7 +25,14 @@ from pybatsched.core.intervals import IntervalSet
 from pybatsched.core.jobs import JobState, JobTable
 from pybatsched.core.policy import BatsimFeature, Policy
 from pybatsched.core.rules import Validator, Violation
-from pybatsched.errors import NOT_THE_PLUGINS, InputError, NotIntegerError, PolicyError, RemoteProtocolError, describe_error
+from pybatsched.errors import (
+    NOT_THE_PLUGINS,
+    InputError,
+    NotIntegerError,
+    PolicyError,
+    RemoteProtocolError,
+    describe_error,
+)
 
 if TYPE_CHECKING:
     from pybatsched.core.actions import Holds

@@ -267,7 +267,7 @@ def test_jobs_by_name() -> None:
 
 def test_jobs_by_name_are_not_drawn() -> None:
     step = step_of(Urgent, {"jobs": [[128, 600, 7200]]})
-    assert not step.draws
+    assert not step.is_random
     assert step.applied(steady(20), 1) == step.applied(steady(20), 2)
     again = step_of(Urgent, json.loads(step.model_dump_json(exclude_unset=True)))
     assert again == step

@@ -244,7 +244,7 @@ def test_the_command_and_the_step_of_a_campaign_are_the_same(
     assert done.returncode == 0, done.stderr
     made = step.applied(before, seed)
     n_files = len(set(names(made)))
-    dice = f", seed {seed}" if step.draws else ""
+    dice = f", seed {seed}" if step.is_random else ""
     assert done.stdout.startswith(f"files: 200 jobs with {n_files} input files{dice}\nwrote {out}: 200 jobs")
     assert out.read_text() == batsim4.text_of(made)
     given_ = {"name": "w", "file": "w.json", "files": json.loads(step.model_dump_json(exclude_unset=True))}
@@ -253,7 +253,7 @@ def test_the_command_and_the_step_of_a_campaign_are_the_same(
     (one,) = preparer.prepare(WorkloadSpec.model_validate(given_), seed)
     assert json.loads(Path(one.path).read_text())["jobs"] == made.jobs
     (other,) = preparer.prepare(WorkloadSpec.model_validate(given_), seed + 1)
-    assert (other.digest == one.digest) == (not step.draws)
+    assert (other.digest == one.digest) == (not step.is_random)
 
 
 def test_injected_urgent_jobs_of_a_campaign_have_no_files(tmp_path: Path) -> None:

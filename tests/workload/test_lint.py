@@ -15,7 +15,7 @@ from pybatsched.errors import InputError
 from pybatsched.metrics.fields import MetricFields
 from pybatsched.policies import registry
 from pybatsched.testing import Workload, run_policy
-from pybatsched.workload.lint import METRICS, OTHER_ORDER, Linted, lint, out_of_turn
+from pybatsched.workload.lint import METRICS, OTHER_ORDER, LintReport, lint, overtaken_jobs
 
 SHIPPED = ("conservative", "dbf", "easy", "fcfs", "locality", "reallocation", "redirection", "ujf", "ujfb")
 READERS: dict[str, type[FieldModel]] = {
@@ -30,11 +30,11 @@ def good(*args: Any, **fields: Any) -> str:
     return line(*args, **{**CLEAN, **fields})
 
 
-def odd(found: Linted) -> dict[str, tuple[int, list[int | str]]]:
+def odd(found: LintReport) -> dict[str, tuple[int, list[int | str]]]:
     return {f.what: (f.count, f.places) for f in found.findings.values() if f.level == "odd"}
 
 
-def notes(found: Linted) -> dict[str, tuple[int, list[int | str]]]:
+def notes(found: LintReport) -> dict[str, tuple[int, list[int | str]]]:
     return {f.what: (f.count, f.places) for f in found.findings.values() if f.level == "note"}
 
 
@@ -143,7 +143,7 @@ def test_the_count_is_that_of_the_instants_at_which_the_simulator_has_another_or
         if [f"w0!{number}" for when, number in jobs if when == at]
         != [job.id for job in taken if job.fields["subtime"] == at]
     }
-    assert len(list(out_of_turn((at, str(number), number) for at, number in jobs))) == len(differ)
+    assert len(list(overtaken_jobs((at, str(number), number) for at, number in jobs))) == len(differ)
 
 
 def test_a_file_with_no_job_in_it_is_no_log(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_no_more_than_the_limit_is_ever_held() -> None:
     packed = gzip.compress(bytes(2_000_000))
     content = gzip.GzipFile(fileobj=io.BytesIO(packed))
     with pytest.raises(InputError):
-        files.Unpacked(content, lambda: 0, "bomb").read(1_000_000)
+        files.LimitedGzipReader(content, lambda: 0, "bomb").read(1_000_000)
     assert content.tell() <= 1_000_000
 
 
