@@ -94,10 +94,10 @@ def _run(given: Given) -> int:
     log = _Log(given)
     code, errors = _mistakes(given)
     for text in errors:
-        log.error(text)
+        log.print_error(text)
     for roles in given.all("--add-role-to-hosts"):
         if roles.count(":") != 1:
-            log.error(f"--add-role-to-hosts {roles}: expected one ':', as in host1,host2:storage")
+            log.print_error(f"--add-role-to-hosts {roles}: expected one ':', as in host1,host2:storage")
             _abort()
     if given.has("--dump-execution-context"):
         print(_context(given))
@@ -108,10 +108,10 @@ def _run(given: Given) -> int:
         _check_simulated(given)
         _simulate(given, log)
     except (NotSimulatedError, PeerLostError, UnfinishedError) as error:
-        log.error(str(error))
+        log.print_error(str(error))
         return error.exit_code
     except (InputError, RemoteProtocolError) as error:
-        log.error(str(error))
+        log.print_error(str(error))
         _abort()
     return 0
 
@@ -129,7 +129,7 @@ class _Log:
         """Whether only errors are printed."""
         return self._level < _LEVELS.index("information")
 
-    def error(self, text: str) -> None:
+    def print_error(self, text: str) -> None:
         """Print an error, at any verbosity."""
         print(f"[0.000000] [batsim/ERROR] {text}", file=sys.stderr, flush=True)
 
@@ -252,13 +252,13 @@ def _simulate(given: Given, log: _Log) -> None:
 
 def _log_deadlock(result: Result, log: _Log, *, dynamic_jobs: bool) -> None:
     if dynamic_jobs and not result.stuck:
-        log.error(f"Oops! Deadlock detected: {run_end.NOT_CLOSED}")
+        log.print_error(f"Oops! Deadlock detected: {run_end.NOT_CLOSED}")
         return
-    log.error("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
+    log.print_error("Oops! Deadlock detected: nothing runs and nothing is to come, but these jobs are not over:")
     for stuck in result.stuck[: run_end.N_SHOWN]:
-        log.error(f"job {stuck.job_id}: {stuck.why}")
+        log.print_error(f"job {stuck.job_id}: {stuck.why}")
     if len(result.stuck) > run_end.N_SHOWN:
-        log.error(f"and {len(result.stuck) - run_end.N_SHOWN:,} more")
+        log.print_error(f"and {len(result.stuck) - run_end.N_SHOWN:,} more")
 
 
 def _scenario(given: Given, log: _Log) -> Scenario:

@@ -17,7 +17,7 @@ from pybatsched.session.journal import JournalWriter
 from pybatsched.session.session import MAX_MESSAGE_BYTES, Session
 
 EPILOG: Final = """\
-options of a policy, highest priority first: -o KEY=VALUE, Batsim's --sched-cfg (JSON object), [policy.NAME] in --config.
+options of a policy, highest priority first: -o KEY=VALUE, Batsim's --sched-cfg (JSON), [policy.NAME] in --config.
 --policy FILE.py:CLASS runs the code of that file. -o and --config may name such files, too; --sched-cfg may not.
 
 When a run ends early while Batsim waits for a reply, the reply tells Batsim to abort, so that it does not hang.

@@ -76,12 +76,12 @@ def test_the_rate_is_without_the_loading_and_the_time_left_is_told(monkeypatch: 
     clock = Clock(monkeypatch)
     with redirect_stderr(_Terminal()) as terminal, ProgressLine(1000) as line:
         clock.now = 200.0  # the jobs are ready
-        line.heard(0.0, 0)
+        line.update(0.0, 0)
         clock.now = 300.0  # the machine and the policy, too
-        line.heard(0.0, 0)
+        line.update(0.0, 0)
         clock.now = 310.0
         for _ in range(254):
-            line.heard(3600.0, 250)
+            line.update(3600.0, 250)
     shown = terminal.getvalue().split("\r")[-2]
     assert shown == f"[{'#' * 7:30}] 250 of 1,000 jobs, simulated 01:00:00, 25 jobs/s, 00:00:30 left\x1b[K"
 
@@ -101,9 +101,9 @@ def test_a_run_ends_with_its_jobs_or_with_its_time(ends_at: float, now: float, n
 def test_a_bar_of_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     with redirect_stderr(_Terminal()) as terminal, Bar("reading a.swf") as bar:
-        bar.heard(0.1)  # too early to be worth a word
+        bar.update(0.1)  # too early to be worth a word
         clock.now += 30.0
-        bar.heard(0.5)
+        bar.update(0.5)
     assert terminal.getvalue().split("\r") == [
         "reading a.swf ...",
         f"reading a.swf [{'#' * 15:30}] 50%, 00:00:30 left\x1b[K",

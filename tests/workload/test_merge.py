@@ -54,7 +54,7 @@ def test_three_logs_by_hand(tmp_path: Path) -> None:
     c = tmp_path / "c.json"
     batsim4.write(workload({"subtime": 9, "id": "x"}, {"subtime": 129, "id": "y", "res": 4, "walltime": 70}), c)
     out = tmp_path / "m.json"
-    window = ("--from", "100", "--to", "200s", "--output", str(out))
+    window = ("--from", "100", "--submitted-before", "200s", "--output", str(out))
     done = run_cli("workload", "merge", f"a={a}", f"b={b}", f"c={c}", *window, "--procs", "c=32")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
@@ -141,26 +141,32 @@ def test_every_format_and_all_the_options_of_logs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["log.swf"], "log.swf: expected NAME=FILE, as ctc=CTC-SP2.swf.gz"),
+        (["log.swf"], "log.swf: expected NAME=FILE, such as ctc=CTC-SP2.swf.gz"),
         (["=log.swf"], "=log.swf: expected NAME=FILE"),
-        (["a=log.swf", "a=log.swf"], "a=log.swf: expected another name, a is given twice"),
+        (["a=log.swf", "a=log.swf"], "a=log.swf: expected different names, found a twice"),
         (["a!=log.swf"], 'name "a!": expected letters, digits and . _ + -'),
-        (["w0=log.swf"], 'name "w0": expected one without w0, as Batsim calls workloads'),
-        (["raw12=log.swf"], 'name "raw12": expected one without w1'),
+        (["w0=log.swf"], 'name "w0": expected a name without w0, which is a workload\'s name in Batsim'),
+        (["raw12=log.swf"], 'name "raw12": expected a name without w1'),
         (["a=none.swf"], "a: none.swf: cannot be read: No such file"),
         (["a=bad.swf", "--lenient"], "a: bad.swf: no job is left (1 job: bad line, field 4 (run time): "),
         (["a=bad.swf"], "a: bad.swf: line 2: field 4 (run time): expected a number, found x"),
-        (["a=log.swf", "--to", "soon"], "--to: expected seconds, or a number with m, h, d or w"),
-        (["a=log.swf", "--from", "3d", "--to", "2d"], "--until, --to 2d: expected a time after --from 3d"),
+        (
+            ["a=log.swf", "--submitted-before", "soon"],
+            "--submitted-before: expected seconds, or a number with m, h, d or w",
+        ),
+        (
+            ["a=log.swf", "--from", "3d", "--submitted-before", "2d"],
+            "--submitted-before 2d: expected a time after --from 3d",
+        ),
         (["a=log.swf", "--from", "3d"], "a: log.swf: no job is left: 1 job submitted from 5 s to 5 s"),
         (["a=log.swf", "--external", "1.5"], "external: expected a share from 0 to 1, found 1.5"),
         (["a=log.swf", "--external", "nan"], "external: expected a share from 0 to 1, found nan"),
         (["a=log.swf", "--procs", "b=3"], "--procs b: expected one of a"),
         (["a=log.swf", "--procs", "3"], "3: expected --procs NAME=N"),
-        (["a=log.swf", "--procs", "a=0"], "--procs a=0: expected a whole number from 1 on, got '0'"),
+        (["a=log.swf", "--procs", "a=0"], "--procs a=0: expected a whole number, 1 or more, found '0'"),
         (["a=log.swf", "--speed", "3"], "a: --speed: expected together with --profile parallel"),
         (["a=log.swf", "--output", "m.txt"], "m.txt: expected a file name that ends in .json or .json.gz"),
-        (["a=w.json", "--output", "w.json"], "w.json is to be read; expected another file to write"),
+        (["a=w.json", "--output", "w.json"], "w.json is an input of this command; expected another output file"),
     ],
 )
 def test_what_merge_refuses(tmp_path: Path, given: list[str], said: str) -> None:
@@ -222,11 +228,11 @@ def test_dependencies_are_those_of_the_same_log() -> None:
 
 def test_names_that_cannot_be_told_apart_are_refused() -> None:
     a, b = workload({"id": "b-1"}), workload({"id": 1})
-    with pytest.raises(InputError, match=r'^job "a-b-1": expected an id of its own, found one of a and one of a-b$'):
+    with pytest.raises(InputError, match=r'^job "a-b-1": expected a unique id, found one of a and one of a-b$'):
         merged([ClusterLog("a", a), ClusterLog("a-b", b)])
-    with pytest.raises(InputError, match=r'^job "a-1": expected an id of its own, found one of a and one of a$'):
+    with pytest.raises(InputError, match=r'^job "a-1": expected a unique id, found one of a and one of a$'):
         merged([ClusterLog("a", workload({"id": "v!1"}, {"id": 1}))])
-    with pytest.raises(InputError, match=r'^name "a": expected another one for each log, found it twice$'):
+    with pytest.raises(InputError, match=r'^name "a": expected a different name for each log, found it twice$'):
         merged([ClusterLog("a", a), ClusterLog("a", b)])
 
 
@@ -335,7 +341,7 @@ def test_the_first_half_year_of_three_real_logs(tmp_path: Path) -> None:
     }
     out = tmp_path / "grid.json"
     named = [f"{name}={path}" for name, path in logs.items()]
-    options = ("--to", "182d", "--external", "0.667", "--seed", "1", "--output", str(out))
+    options = ("--submitted-before", "182d", "--external", "0.667", "--seed", "1", "--output", str(out))
     done = run_cli("workload", "merge", *named, *options, "--procs", "ctc=430")
     assert done.returncode == 0, done.stderr
     whole = batsim4.read(out)

@@ -204,7 +204,9 @@ def test_ids_given_twice(tmp_path: Path) -> None:
     workload, report = made(tmp_path, *lines)
     assert [job["id"] for job in workload.jobs] == ["09", "10", "08", "11"]
     assert counts(report) == {RENUMBERED: (2, [2, 4]), OUT_OF_TURN: (1, [3])}
-    with pytest.raises(InputError, match=r"line 2, field id: expected a number of its own, found 9 again, .* line 1$"):
+    with pytest.raises(
+        InputError, match=r"line 2, field id: expected a unique number, found 9, which is also on line 1$"
+    ):
         made(tmp_path, *lines, options=LogOptions(duplicates="error"))
 
 
